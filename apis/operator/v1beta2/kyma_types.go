@@ -1,0 +1,218 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kyma says which modules a runtime shall have.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type Kyma struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   KymaSpec   `json:"spec,omitempty"`
+	Status KymaStatus `json:"status,omitempty"`
+}
+
+// KymaList is a list of Kymas.
+//
+// +kubebuilder:object:root=true
+type KymaList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Kyma `json:"items"`
+}
+
+// KymaSpec is what a runtime's owner asks for.
+type KymaSpec struct {
+	// Channel is the release channel of every module that names none itself.
+	// +kubebuilder:validation:Pattern:=^[a-z]+$
+	// +kubebuilder:validation:MaxLength:=32
+	// +kubebuilder:validation:MinLength:=3
+	Channel string `json:"channel"`
+	// SkipMaintenanceWindows lets upgrades that need downtime happen at once.
+	// +optional
+	SkipMaintenanceWindows bool `json:"skipMaintenanceWindows,omitempty"`
+	// Modules are the modules asked for.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Modules []Module `json:"modules,omitempty"`
+}
+
+// Module asks for one module.
+type Module struct {
+	// Name is the module's name, that of a ModuleReleaseMeta; the older lookups take a ModuleTemplate's name,
+	// namespace/name or component name too.
+	Name string `json:"name"`
+	// Channel overrides the Kyma's.
+	// +optional
+	// +kubebuilder:validation:Pattern:=^[a-z]+$
+	// +kubebuilder:validation:MaxLength:=32
+	// +kubebuilder:validation:MinLength:=3
+	Channel string `json:"channel,omitempty"`
+	// ControllerName is accepted and has no effect, as in Kyma.
+	// +optional
+	ControllerName string `json:"controller,omitempty"`
+	// RemoteModuleTemplateRef names a ModuleTemplate in the runtime.
+	// +optional
+	RemoteModuleTemplateRef string `json:"remoteModuleTemplateRef,omitempty"`
+	// CustomResourcePolicy says what becomes of the default CR.
+	// +kubebuilder:default:=CreateAndDelete
+	CustomResourcePolicy CustomResourcePolicy `json:"customResourcePolicy,omitempty"`
+	// Managed is false when the module's objects shall stay as they are, without anybody looking after them.
+	// +kubebuilder:default:=true
+	Managed bool `json:"managed"`
+}
+
+// KymaStatus is what is known of a runtime.
+type KymaStatus struct {
+	// ActiveChannel is the channel that was resolved last.
+	// +optional
+	ActiveChannel string `json:"activeChannel,omitempty"`
+	// State summarizes modules and conditions.
+	// +optional
+	State State `json:"state,omitempty"`
+	// Conditions explain the state.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Modules are the modules with their states.
+	// +optional
+	Modules []ModuleStatus `json:"modules,omitempty"`
+	// LastOperation is what happened last.
+	// +optional
+	LastOperation *LastOperation `json:"lastOperation,omitempty"`
+	// Runtime is what the control plane and the runtime said to each other last.
+	// +optional
+	Runtime *RuntimeStatus `json:"runtime,omitempty"`
+}
+
+// LastOperation is what happened last, for people.
+type LastOperation struct {
+	Operation string `json:"operation"`
+	// +optional
+	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty"`
+}
+
+// ModuleStatus is one module's.
+type ModuleStatus struct {
+	Name string `json:"name"`
+	// FQDN is the name of the module's component.
+	// +optional
+	FQDN string `json:"fqdn,omitempty"`
+	// OcmComponentName is the name of the module's component.
+	// +optional
+	OcmComponentName string `json:"ocmComponentName,omitempty"`
+	// +optional
+	Channel string `json:"channel,omitempty"`
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Message says why the state is not Ready.
+	// +optional
+	Message string `json:"message,omitempty"`
+	State   State  `json:"state"`
+	// Manifest, Resource and Template are the objects behind the module.
+	// +optional
+	Manifest *TrackingObject `json:"manifest,omitempty"`
+	// +optional
+	Resource *TrackingObject `json:"resource,omitempty"`
+	// +optional
+	Template *TrackingObject `json:"template,omitempty"`
+	// Maintenance says that an upgrade waits for a maintenance window.
+	// +optional
+	// +kubebuilder:default:=false
+	Maintenance bool `json:"maintenance,omitempty"`
+}
+
+// TrackingObject names an object.
+type TrackingObject struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	PartialMeta PartialMeta `json:"metadata,omitempty"`
+}
+
+// PartialMeta is the part of an object's metadata that tracking needs.
+type PartialMeta struct {
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// RuntimeStatus is the conversation between control plane and runtime, as of its last words on either side.
+type RuntimeStatus struct {
+	// Published is the newest bundle.
+	// +optional
+	Published *PublishedBundle `json:"published,omitempty"`
+	// Requested is the spec of the runtime's own Kyma as last reported; it is what is resolved.
+	// +optional
+	Requested *RequestedSpec `json:"requested,omitempty"`
+	// Observed is the bundle that the last report was about.
+	// +optional
+	Observed *ObservedBundle `json:"observed,omitempty"`
+	// Key is the runtime's own.
+	// +optional
+	Key *RuntimeKey `json:"key,omitempty"`
+	// ReportSequence is that of the newest report that was accepted.
+	// +optional
+	ReportSequence int64 `json:"reportSequence,omitempty"`
+}
+
+// PublishedBundle is a bundle in the registry.
+type PublishedBundle struct {
+	Sequence int64       `json:"sequence"`
+	Digest   string      `json:"digest"`
+	Time     metav1.Time `json:"time"`
+	// Versions are the modules in the bundle with their versions.
+	// +optional
+	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// RequestedSpec is what a runtime's owner asks for there.
+type RequestedSpec struct {
+	Spec KymaSpec `json:"spec"`
+	// Generation is that of the runtime's Kyma.
+	Generation int64 `json:"generation"`
+}
+
+// ObservedBundle is the bundle a runtime lives by.
+type ObservedBundle struct {
+	Epoch    int64  `json:"epoch"`
+	Sequence int64  `json:"sequence"`
+	Digest   string `json:"digest"`
+	// Time is when the runtime said so, by its own clock.
+	Time metav1.Time `json:"time"`
+	// +optional
+	AgentVersion string `json:"agentVersion,omitempty"`
+	// +optional
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// ClusterUID is the UID of the runtime's kube-system namespace.
+	// +optional
+	ClusterUID string `json:"clusterUID,omitempty"`
+}
+
+// RuntimeKey is the key that a runtime's reports are signed with.
+type RuntimeKey struct {
+	// Thumbprint is base64 of the SHA-256 of the key's PKIX form.
+	Thumbprint string `json:"thumbprint"`
+	// PublicKey is base64 of the key's PKIX form.
+	PublicKey string `json:"publicKey"`
+	// TokenExpires is when the token expired that introduced the key; only a later token can introduce another.
+	// +optional
+	TokenExpires metav1.Time `json:"tokenExpires,omitempty"`
+}
+
+// GetConditions gives the conditions, for libraries that keep them.
+func (k *Kyma) GetConditions() []metav1.Condition { return k.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (k *Kyma) SetConditions(conditions []metav1.Condition) { k.Status.Conditions = conditions }

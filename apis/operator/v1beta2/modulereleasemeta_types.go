@@ -1,0 +1,79 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ModuleReleaseMeta says which version of a module each channel has.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=modulereleasemetas,shortName=mrm
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type ModuleReleaseMeta struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ModuleReleaseMetaSpec `json:"spec,omitempty"`
+}
+
+// ModuleReleaseMetaList is a list of ModuleReleaseMetas.
+//
+// +kubebuilder:object:root=true
+type ModuleReleaseMetaList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ModuleReleaseMeta `json:"items"`
+}
+
+// ModuleReleaseMetaSpec says which version of a module each channel has.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.mandatory) && !has(self.channels)) || (!has(self.mandatory) && has(self.channels))",message="exactly one of 'mandatory' or 'channels' must be specified"
+type ModuleReleaseMetaSpec struct {
+	// ModuleName is the module's.
+	// +kubebuilder:validation:Pattern:=`^([a-z]{3,}(-[a-z]{3,})*)?$`
+	// +kubebuilder:validation:MaxLength:=64
+	ModuleName string `json:"moduleName"`
+	// OcmComponentName is the name of the module's OCM component.
+	// +optional
+	// +kubebuilder:validation:Pattern:=`^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$`
+	// +kubebuilder:validation:MaxLength:=255
+	OcmComponentName string `json:"ocmComponentName,omitempty"`
+	// Channels are the module's release channels.
+	// +optional
+	// +listType=map
+	// +listMapKey=channel
+	Channels []ChannelVersion `json:"channels,omitempty"`
+	// Mandatory installs the module everywhere.
+	// +optional
+	Mandatory *Mandatory `json:"mandatory,omitempty"`
+	// Beta shows the module only to Kymas that are labelled for beta.
+	// +optional
+	// +kubebuilder:default:=false
+	Beta bool `json:"beta,omitempty"`
+	// Internal shows the module only to Kymas that are labelled as internal.
+	// +optional
+	// +kubebuilder:default:=false
+	Internal bool `json:"internal,omitempty"`
+	// KymaSelector shows the module only to the Kymas it selects.
+	// +optional
+	KymaSelector *metav1.LabelSelector `json:"kymaSelector,omitempty"`
+}
+
+// ChannelVersion is the version of a module in a channel.
+type ChannelVersion struct {
+	// +kubebuilder:validation:Pattern:=^[a-z]+$
+	// +kubebuilder:validation:MaxLength:=32
+	// +kubebuilder:validation:MinLength:=3
+	Channel string `json:"channel"`
+	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
+	// +kubebuilder:validation:MaxLength:=32
+	Version string `json:"version"`
+}
+
+// Mandatory is the version of a module that is installed everywhere.
+type Mandatory struct {
+	// +kubebuilder:validation:Pattern:=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`
+	// +kubebuilder:validation:MinLength:=1
+	Version string `json:"version"`
+}

@@ -1,0 +1,80 @@
+package v1beta2
+
+// Labels and annotations that Kyma gives a meaning.
+const (
+	LabelModuleName         = Group + "/module-name"
+	LabelKymaName           = Group + "/kyma-name"
+	LabelChannel            = Group + "/channel"
+	LabelManagedBy          = Group + "/managed-by"
+	LabelWatchedBy          = Group + "/watched-by"
+	LabelPurpose            = Group + "/purpose"
+	LabelBeta               = Group + "/beta"
+	LabelInternal           = Group + "/internal"
+	LabelSkipReconciliation = Group + "/skip-reconciliation"
+	LabelMandatoryModule    = Group + "/mandatory-module"
+
+	AnnotationFQDN          = Group + "/fqdn"
+	AnnotationOwnedBy       = Group + "/owned-by"
+	AnnotationClusterScoped = Group + "/is-cluster-scoped"
+	AnnotationUnmanaged     = Group + "/is-unmanaged"
+
+	LabelRuntimeID       = "kyma-project.io/runtime-id"
+	LabelInstanceID      = "kyma-project.io/instance-id"
+	LabelGlobalAccountID = "kyma-project.io/global-account-id"
+	LabelSubaccountID    = "kyma-project.io/subaccount-id"
+
+	// True is the value that switches a label on.
+	True = "true"
+	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
+	ManagedByKyma = "kyma"
+)
+
+// Names in the runtime: where Kyma lives there and what it is called.
+const (
+	RuntimeNamespace = "kyma-system"
+	RuntimeKymaName  = "default"
+)
+
+// Finalizers.
+const (
+	FinalizerKyma     = Group + "/Kyma"
+	FinalizerManifest = "declarative.kyma-project.io/finalizer"
+)
+
+// Condition types. Modules, ModuleCatalog and SKRWebhook are Kyma's own on a Kyma, Resources and Installation on a Manifest.
+const (
+	ConditionReady         = "Ready"
+	ConditionModules       = "Modules"
+	ConditionModuleCatalog = "ModuleCatalog"
+	ConditionSKRWebhook    = "SKRWebhook"
+	ConditionResources     = "Resources"
+	ConditionInstallation  = "Installation"
+	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
+	ConditionReporting = "Reporting"
+	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.
+	ConditionAccepted = "Accepted"
+)
+
+// State is the summary of an object for people.
+// +kubebuilder:validation:Enum=Processing;Deleting;Ready;Error;"";Warning;Unmanaged
+type State string
+
+// States, as Kyma names them.
+const (
+	StateReady      State = "Ready"
+	StateProcessing State = "Processing"
+	StateError      State = "Error"
+	StateWarning    State = "Warning"
+	StateDeleting   State = "Deleting"
+	StateUnmanaged  State = "Unmanaged"
+)
+
+// CustomResourcePolicy says what becomes of a module's default CR.
+// +kubebuilder:validation:Enum=CreateAndDelete;Ignore
+type CustomResourcePolicy string
+
+// Policies: make the default CR with the module and remove it with it, or never touch it.
+const (
+	PolicyCreateAndDelete CustomResourcePolicy = "CreateAndDelete"
+	PolicyIgnore          CustomResourcePolicy = "Ignore"
+)

@@ -1,0 +1,121 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+)
+
+const (
+	mediaTypeSigstoreBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	payloadTypeInToto       = "application/vnd.in-toto+json"
+)
+
+// attestation is the part of a sigstore bundle v0.3 that is written and accepted here: a public key's hint and a DSSE
+// envelope with one signature. No certificates, no transparency log, no second signature: what is not needed is refused.
+//
+// Source: sigstore protobuf-specs, sigstore_bundle.proto; DSSE v1.0.2, envelope.md.
+type attestation struct {
+	MediaType            string               `json:"mediaType"`
+	VerificationMaterial verificationMaterial `json:"verificationMaterial"`
+	Envelope             envelope             `json:"dsseEnvelope"`
+}
+
+type verificationMaterial struct {
+	PublicKey publicKeyHint `json:"publicKey"`
+}
+
+type publicKeyHint struct {
+	Hint string `json:"hint"`
+}
+
+type envelope struct {
+	Payload     []byte         `json:"payload"`
+	PayloadType string         `json:"payloadType"`
+	Signatures  []envelopeSign `json:"signatures"`
+}
+
+type envelopeSign struct {
+	Sig []byte `json:"sig"`
+}
+
+// attest signs statement and gives the sigstore bundle as JSON.
+func attest(statement any, signer Signer) ([]byte, error) {
+	payload, err := json.Marshal(statement)
+	if err != nil {
+		return nil, err
+	}
+	public, err := signer.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read the signer's public key: %w", err)
+	}
+	hint, err := Thumbprint(public)
+	if err != nil {
+		return nil, err
+	}
+	sig, err := signer.SignMessage(bytes.NewReader(preAuthEncoding(payload)))
+	if err != nil {
+		return nil, fmt.Errorf("sign statement: %w", err)
+	}
+	encoded, err := json.Marshal(attestation{
+		MediaType:            mediaTypeSigstoreBundle,
+		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: hint}},
+		Envelope:             envelope{Payload: payload, PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: sig}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(encoded) > MaxAttestationBytes {
+		return nil, fmt.Errorf("attestation of %d bytes, at most %d", len(encoded), MaxAttestationBytes)
+	}
+	return encoded, nil
+}
+
+// readAttestation reads an attestation without believing it: the payload is not yet authenticated.
+func readAttestation(data []byte) (attestation, *Refusal) {
+	var a attestation
+	if len(data) == 0 {
+		return a, refuse(ReasonUnsigned, "there is no attestation")
+	}
+	if len(data) > MaxAttestationBytes {
+		return a, refuse(ReasonTooLarge, "attestation of %d bytes, at most %d", len(data), MaxAttestationBytes)
+	}
+	if err := decodeStrict(data, &a); err != nil {
+		return a, refuse(ReasonMalformed, "attestation: %v", err)
+	}
+	if a.MediaType != mediaTypeSigstoreBundle {
+		return a, refuse(ReasonMediaType, "attestation is %q, want %q", a.MediaType, mediaTypeSigstoreBundle)
+	}
+	if a.Envelope.PayloadType != payloadTypeInToto {
+		return a, refuse(ReasonMediaType, "attestation's payload is %q, want %q", a.Envelope.PayloadType, payloadTypeInToto)
+	}
+	if n := len(a.Envelope.Signatures); n != 1 {
+		return a, refuse(ReasonMalformed, "attestation has %d signatures, want exactly one", n)
+	}
+	return a, nil
+}
+
+// authenticate gives the payload if key signed it.
+func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *Refusal) {
+	if !checkSignature(key, preAuthEncoding(a.Envelope.Payload), a.Envelope.Signatures[0].Sig) {
+		return nil, refuse(ReasonBadSignature, "the signature is not that of key %s", a.VerificationMaterial.PublicKey.Hint)
+	}
+	return a.Envelope.Payload, nil
+}
+
+// preAuthEncoding is what is signed, so that payload and payload type cannot be shifted into each other.
+//
+// Source: DSSE v1.0.2, protocol.md, "PAE".
+func preAuthEncoding(payload []byte) []byte {
+	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadTypeInToto), payloadTypeInToto, len(payload), payload)
+}
+
+// compactHint shortens a thumbprint for people.
+func compactHint(hint string) string {
+	if raw, err := base64.StdEncoding.DecodeString(hint); err != nil || len(raw) != 32 {
+		return "without a valid hint"
+	}
+	return hint[:12] + "…"
+}

@@ -1,0 +1,190 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// APIVersion is that of the two documents of a bundle.
+const APIVersion = "kyma-pull.dev/v1"
+
+// DesiredState is what a runtime shall run. It holds nothing that names a runtime: two runtimes that want the same thing
+// have the same bytes.
+type DesiredState struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Kyma seeds the runtime's own Kyma.
+	Kyma KymaSeed `json:"kyma"`
+	// Manifests are the modules to install, sorted by name.
+	Manifests []Manifest `json:"manifests"`
+	// Problems are the modules that were asked for and could not be resolved (or only partly), sorted by module.
+	Problems []Problem `json:"problems,omitempty"`
+	// CRDs are the names of the CustomResourceDefinitions that the runtime must serve for this state to be written.
+	CRDs []string `json:"crds"`
+	// Settings tune the agent.
+	Settings Settings `json:"settings"`
+}
+
+// KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line for ever;
+// the spec is written once, when the runtime has no Kyma yet, for it then belongs to the runtime.
+type KymaSeed struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Spec        v1beta2.KymaSpec  `json:"spec"`
+}
+
+// Manifest is one module to install.
+type Manifest struct {
+	// Name is that of the Manifest object in the runtime.
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Module, Channel, Version, Component and Template say where the Manifest comes from.
+	Module    string `json:"module"`
+	Channel   string `json:"channel,omitempty"`
+	Version   string `json:"version"`
+	Component string `json:"component,omitempty"`
+	Template  string `json:"template,omitempty"`
+	// Spec is written to the object as it is.
+	Spec v1beta2.ManifestSpec `json:"spec"`
+	// Content are the blobs that installing needs, all of them: the agent resolves nothing itself.
+	Content []Content `json:"content"`
+	// Unmanaged says that the module's objects stay as they are and are no longer looked after.
+	Unmanaged bool `json:"unmanaged,omitempty"`
+}
+
+// Content is one blob of a module, named by repository and digest, never by tag.
+type Content struct {
+	// Name is the resource's name in its component, such as "raw-manifest".
+	Name string `json:"name"`
+	// Repository is an OCI repository with its host, or, in an OCI layout, a path relative to the bundle's prefix when
+	// it starts with "./".
+	Repository string        `json:"repository"`
+	MediaType  string        `json:"mediaType"`
+	Digest     digest.Digest `json:"digest"`
+	SizeBytes  int64         `json:"size"`
+}
+
+// Problem is why a module that was asked for is not, or not as asked, among the Manifests.
+type Problem struct {
+	Module  string        `json:"module"`
+	Channel string        `json:"channel,omitempty"`
+	State   v1beta2.State `json:"state"`
+	Message string        `json:"message"`
+}
+
+// Settings tune the agent. A zero value means the agent's own default.
+type Settings struct {
+	// PollInterval is how often the agent asks for a newer bundle.
+	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
+	// ReportInterval is how often the agent reports although nothing changed.
+	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
+	// Mirrors maps a registry host, or host and path, to the place to read it from.
+	Mirrors map[string]string `json:"mirrors,omitempty"`
+}
+
+// Catalog is what a runtime may choose from.
+type Catalog struct {
+	APIVersion         string         `json:"apiVersion"`
+	Kind               string         `json:"kind"`
+	ModuleTemplates    []CatalogEntry `json:"moduleTemplates"`
+	ModuleReleaseMetas []CatalogEntry `json:"moduleReleaseMetas"`
+}
+
+// CatalogEntry is one ModuleTemplate or ModuleReleaseMeta as the runtime shall see it. The spec is kept as it was
+// written, so that fields this version does not know reach the runtime all the same.
+type CatalogEntry struct {
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Spec        json.RawMessage   `json:"spec"`
+}
+
+const (
+	kindDesiredState = "DesiredState"
+	kindCatalog      = "Catalog"
+)
+
+// EncodeDesiredState gives the document's bytes. Equal states give equal bytes.
+func EncodeDesiredState(state DesiredState) ([]byte, error) {
+	state.APIVersion, state.Kind = APIVersion, kindDesiredState
+	return json.Marshal(state)
+}
+
+// EncodeCatalog gives the document's bytes. Equal catalogs give equal bytes.
+func EncodeCatalog(catalog Catalog) ([]byte, error) {
+	catalog.APIVersion, catalog.Kind = APIVersion, kindCatalog
+	return json.Marshal(catalog)
+}
+
+// DecodeDesiredState reads a DesiredState strictly and checks what the types cannot say. Errors name the field.
+func DecodeDesiredState(data []byte) (DesiredState, error) {
+	var state DesiredState
+	if len(data) > MaxDocumentBytes {
+		return state, fmt.Errorf("desired state: larger than %d bytes", MaxDocumentBytes)
+	}
+	if err := decodeStrict(data, &state); err != nil {
+		return state, fmt.Errorf("desired state: %w", err)
+	}
+	if err := checkHeader(state.APIVersion, state.Kind, kindDesiredState); err != nil {
+		return state, err
+	}
+	return state, state.check()
+}
+
+// DecodeCatalog reads a Catalog strictly. Errors name the field.
+func DecodeCatalog(data []byte) (Catalog, error) {
+	var catalog Catalog
+	if len(data) > MaxDocumentBytes {
+		return catalog, fmt.Errorf("catalog: larger than %d bytes", MaxDocumentBytes)
+	}
+	if err := decodeStrict(data, &catalog); err != nil {
+		return catalog, fmt.Errorf("catalog: %w", err)
+	}
+	return catalog, checkHeader(catalog.APIVersion, catalog.Kind, kindCatalog)
+}
+
+func checkHeader(apiVersion, kind, wantKind string) error {
+	if apiVersion != APIVersion || kind != wantKind {
+		return fmt.Errorf("document is %s %s, want %s %s", apiVersion, kind, APIVersion, wantKind)
+	}
+	return nil
+}
+
+func (s DesiredState) check() error {
+	if len(s.Manifests) > MaxManifests {
+		return fmt.Errorf("desired state: manifests: %d, at most %d", len(s.Manifests), MaxManifests)
+	}
+	total := int64(0)
+	names, modules := map[string]bool{}, map[string]bool{}
+	for i, m := range s.Manifests {
+		if m.Name == "" || m.Module == "" {
+			return fmt.Errorf("desired state: manifests[%d]: name and module are required", i)
+		}
+		if names[m.Name] || modules[m.Module] {
+			return fmt.Errorf("desired state: manifests[%d]: module %s or name %s appears twice", i, m.Module, m.Name)
+		}
+		names[m.Name], modules[m.Module] = true, true
+		for j, c := range m.Content {
+			if err := c.Digest.Validate(); err != nil {
+				return fmt.Errorf("desired state: manifests[%d].content[%d].digest: %w", i, j, err)
+			}
+			if c.Digest.Algorithm() != digest.SHA256 && c.Digest.Algorithm() != digest.SHA512 {
+				return fmt.Errorf("desired state: manifests[%d].content[%d].digest: algorithm %s is not accepted", i, j, c.Digest.Algorithm())
+			}
+			if c.SizeBytes < 0 || c.SizeBytes > MaxLayerBytes {
+				return fmt.Errorf("desired state: manifests[%d].content[%d].size: %d, at most %d", i, j, c.SizeBytes, MaxLayerBytes)
+			}
+			total += c.SizeBytes
+		}
+	}
+	if total > MaxBundleBytes {
+		return fmt.Errorf("desired state: content of %d bytes in all, at most %d", total, MaxBundleBytes)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package bundle
+
+import (
+	"crypto"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// TokenSecret is the control plane's secret that enrolment tokens are derived from, so that none need be stored.
+type TokenSecret []byte
+
+// Token lets one runtime introduce one key. Its text form goes into the runtime's bootstrap Secret.
+type Token struct {
+	Expires time.Time
+	mac     []byte
+}
+
+const (
+	tokenPrefix    = "kpt1"
+	minTokenSecret = 32
+)
+
+// Issue derives the token of a runtime.
+func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
+	if len(s) < minTokenSecret {
+		return Token{}, fmt.Errorf("token secret: %d bytes, want at least %d", len(s), minTokenSecret)
+	}
+	expires = time.Unix(expires.Unix(), 0)
+	return Token{Expires: expires, mac: authenticationCode(s, "kyma-pull token v1", runtime, strconv.FormatInt(expires.Unix(), 10))}, nil
+}
+
+// Check tells whether the enrolment proves that its maker held a token of the runtime that is still good.
+func (s TokenSecret) Check(runtime string, e Enrolment, now time.Time) error {
+	token, err := s.Issue(runtime, time.Unix(e.TokenExpires, 0))
+	if err != nil {
+		return err
+	}
+	key, err := DecodePublicKey(e.PublicKey)
+	if err != nil {
+		return err
+	}
+	proof, err := token.Prove(runtime, key)
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal(proof, e.Proof) {
+		return errors.New("the proof was not made with a token of this runtime: run `kcp-publisher enrol` again")
+	}
+	if !now.Before(token.Expires) {
+		return fmt.Errorf("the token expired at %s: run `kcp-publisher enrol` again", stamp(token.Expires))
+	}
+	return nil
+}
+
+// Prove binds a key to the token without revealing it.
+func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
+	thumbprint, err := Thumbprint(key)
+	if err != nil {
+		return nil, err
+	}
+	return authenticationCode(t.mac, "kyma-pull enrolment v1", runtime, thumbprint), nil
+}
+
+// String is the token's text form; it is a secret.
+func (t Token) String() string {
+	return strings.Join([]string{tokenPrefix, strconv.FormatInt(t.Expires.Unix(), 10), base64.RawURLEncoding.EncodeToString(t.mac)}, ".")
+}
+
+// ParseToken reads what String wrote.
+func ParseToken(text string) (Token, error) {
+	parts := strings.Split(strings.TrimSpace(text), ".")
+	if len(parts) != 3 || parts[0] != tokenPrefix {
+		return Token{}, fmt.Errorf("enrolment token: want the form %s.<time>.<code>", tokenPrefix)
+	}
+	seconds, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return Token{}, fmt.Errorf("enrolment token: time: %w", err)
+	}
+	mac, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil || len(mac) != sha256.Size {
+		return Token{}, errors.New("enrolment token: the code is damaged")
+	}
+	return Token{Expires: time.Unix(seconds, 0), mac: mac}, nil
+}
+
+// authenticationCode is an HMAC over parts that cannot run into each other, because none holds a line feed.
+func authenticationCode(key []byte, parts ...string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(strings.Join(parts, "\n")))
+	return mac.Sum(nil)
+}

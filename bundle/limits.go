@@ -1,0 +1,30 @@
+package bundle
+
+import "time"
+
+// Limits on everything that comes from outside. They are far above what honest content needs and far below what hurts an
+// agent with 128 MiB of memory; all count bytes actually read, never sizes somebody declared.
+const (
+	// MaxManifestBytes bounds an OCI manifest. Registries take up to 4 MiB; a bundle's holds one attestation.
+	MaxManifestBytes = 1 << 20
+	// MaxAttestationBytes bounds the attestation and the report inside their annotation.
+	MaxAttestationBytes = 64 << 10
+	// MaxRootBytes bounds one version of the root of trust: some dozens of keys.
+	MaxRootBytes = 64 << 10
+	// MaxDocumentBytes bounds a DesiredState or Catalog document: 100 modules with their templates are about 1 MiB.
+	MaxDocumentBytes = 16 << 20
+	// MaxLayerBytes bounds a module's content blob as it travels (compressed where it is).
+	MaxLayerBytes = 32 << 20
+	// MaxBundleBytes bounds a bundle together with all content it refers to.
+	MaxBundleBytes = 256 << 20
+	// MaxManifests bounds the modules of one runtime. Kyma has about 20.
+	MaxManifests = 500
+	// MaxJSONDepth bounds the nesting of every JSON document; Kubernetes' deepest schemas stay below 40.
+	MaxJSONDepth = 64
+
+	// ClockTolerance is the disagreement between two honest clocks that is not worth mentioning.
+	ClockTolerance = 5 * time.Minute
+	// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued. More is a broken clock on
+	// one of both sides, and believing it would move the agent's time floor where no honest bundle can follow.
+	MaxClockSkew = 24 * time.Hour
+)

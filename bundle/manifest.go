@@ -1,0 +1,128 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// manifestShape has every field an artifact of ours may have; strict decoding refuses the rest, `manifests` (an index in
+// disguise), `subject` and descriptor `urls` among them.
+type manifestShape struct {
+	SchemaVersion int               `json:"schemaVersion"`
+	MediaType     string            `json:"mediaType"`
+	ArtifactType  string            `json:"artifactType"`
+	Config        descriptorShape   `json:"config"`
+	Layers        []descriptorShape `json:"layers"`
+	Annotations   map[string]string `json:"annotations"`
+}
+
+type descriptorShape struct {
+	MediaType string        `json:"mediaType"`
+	Digest    digest.Digest `json:"digest"`
+	Size      int64         `json:"size"`
+	Data      []byte        `json:"data,omitempty"`
+}
+
+func (d descriptorShape) descriptor() ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
+}
+
+// readManifest bounds, parses and cross-checks a manifest of ours without believing anything in it.
+func readManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *Refusal) {
+	if len(fetched.Bytes) > MaxManifestBytes {
+		return ocispec.Manifest{}, refuse(ReasonTooLarge, "manifest of more than %d bytes", MaxManifestBytes)
+	}
+	if d := fetched.Descriptor.Digest; d != "" && d != digest.FromBytes(fetched.Bytes) {
+		return ocispec.Manifest{}, refuse(ReasonWrongDigest, "manifest was asked for as %s and is %s", d, digest.FromBytes(fetched.Bytes))
+	}
+	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
+		return ocispec.Manifest{}, refuse(ReasonMediaType, "the response is a %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
+	}
+	var shape manifestShape
+	if err := decodeStrict(fetched.Bytes, &shape); err != nil {
+		return ocispec.Manifest{}, refuse(ReasonMalformed, "manifest: %v", err)
+	}
+	if shape.SchemaVersion != 2 || shape.MediaType != ocispec.MediaTypeImageManifest {
+		return ocispec.Manifest{}, refuse(ReasonMediaType, "manifest says it is a %q of schema version %d, want %q and 2", shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
+	}
+	if shape.ArtifactType != artifactType {
+		return ocispec.Manifest{}, refuse(ReasonMediaType, "artifact is a %q, want %q", shape.ArtifactType, artifactType)
+	}
+	manifest := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: shape.MediaType, ArtifactType: shape.ArtifactType,
+		Config: shape.Config.descriptor(), Annotations: shape.Annotations,
+	}
+	for _, layer := range shape.Layers {
+		manifest.Layers = append(manifest.Layers, layer.descriptor())
+	}
+	return manifest, nil
+}
+
+func readBundleManifest(fetched Fetched) (ocispec.Manifest, *Refusal) {
+	manifest, refusal := readManifest(fetched, ArtifactTypeBundle)
+	if refusal != nil {
+		return manifest, refusal
+	}
+	if len(manifest.Layers) != 1 {
+		return manifest, refuse(ReasonMediaType, "bundle has %d layers, want the catalog alone", len(manifest.Layers))
+	}
+	for i, d := range []ocispec.Descriptor{manifest.Config, manifest.Layers[0]} {
+		if want := []string{MediaTypeDesiredState, MediaTypeCatalog}[i]; d.MediaType != want {
+			return manifest, refuse(ReasonMediaType, "%s is a %q, want %q", blobName(i), d.MediaType, want)
+		}
+		if d.Size < 0 || d.Size > MaxDocumentBytes {
+			return manifest, refuse(ReasonTooLarge, "%s of %d bytes, at most %d", blobName(i), d.Size, MaxDocumentBytes)
+		}
+	}
+	return manifest, nil
+}
+
+// blobName names the i-th subject of a bundle: config, then layers.
+func blobName(i int) string {
+	if i == 0 {
+		return "config"
+	}
+	return fmt.Sprintf("layers[%d]", i-1)
+}
+
+// statementHeader is what tells one kind of statement from another.
+type statementHeader struct {
+	Type          string `json:"_type"`
+	PredicateType string `json:"predicateType"`
+}
+
+func statementKind(payload []byte) (statementHeader, error) {
+	var kind statementHeader
+	err := json.Unmarshal(payload, &kind)
+	return kind, err
+}
+
+// Bundle is an accepted bundle with its documents.
+type Bundle struct {
+	Verified
+	State   DesiredState
+	Modules Catalog
+}
+
+// Open checks the two blobs against what was signed and decodes exactly those bytes. The error is a *Refusal.
+func (v Verified) Open(config, catalog []byte) (Bundle, error) {
+	for i, blob := range [][]byte{config, catalog} {
+		want := []ocispec.Descriptor{v.Config, v.Catalog}[i]
+		if int64(len(blob)) != want.Size || digest.FromBytes(blob) != want.Digest {
+			return Bundle{}, refuse(ReasonWrongDigest, "%s is %d bytes with digest %s, signed was %d bytes with %s", blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
+		}
+	}
+	state, err := DecodeDesiredState(config)
+	if err != nil {
+		return Bundle{}, refuse(ReasonMalformed, "config: %v", err)
+	}
+	modules, err := DecodeCatalog(catalog)
+	if err != nil {
+		return Bundle{}, refuse(ReasonMalformed, "layers[0]: %v", err)
+	}
+	return Bundle{Verified: v, State: state, Modules: modules}, nil
+}

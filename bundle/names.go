@@ -1,0 +1,53 @@
+package bundle
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Media types and artifact types of what travels. They are contracts: a change needs a new version suffix.
+const (
+	ArtifactTypeBundle    = "application/vnd.kyma-pull.bundle.v1"
+	ArtifactTypeReport    = "application/vnd.kyma-pull.report.v1"
+	ArtifactTypeContent   = "application/vnd.kyma-pull.content.v1"
+	MediaTypeDesiredState = "application/vnd.kyma-pull.desired-state.v1+json"
+	MediaTypeCatalog      = "application/vnd.kyma-pull.catalog.v1+json"
+
+	// AnnotationAttestation carries a bundle's attestation, AnnotationReport a runtime's signed report.
+	AnnotationAttestation = "dev.kyma-pull.bundle.attestation"
+	AnnotationReport      = "dev.kyma-pull.report"
+)
+
+// Predicate types of the in-toto statements, compared on both sides so that one cannot stand for another.
+const (
+	PredicateDesiredState = "https://kyma-pull.dev/desired-state/v1"
+	PredicateReport       = "https://kyma-pull.dev/report/v1"
+)
+
+// Tags of the two artifacts every runtime has.
+const (
+	TagDesired = "desired"
+	TagLatest  = "latest"
+)
+
+// ContentRepository is the repository, below the prefix, that shared blobs are mounted from.
+const ContentRepository = "content"
+
+var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+
+// CheckRuntimeID tells whether id can name a runtime: it becomes a path of an OCI repository and a label value.
+func CheckRuntimeID(id string) error {
+	if !runtimeID.MatchString(id) || doubledSeparator.MatchString(id) {
+		return fmt.Errorf("runtime id %q: use 1 to 64 of a-z, 0-9 and single '.', '_' or '-' between them", id)
+	}
+	return nil
+}
+
+// OCI repository names do not take every run of separators (distribution-spec, "Pulling manifests").
+var doubledSeparator = regexp.MustCompile(`[._-]{2,}`)
+
+// DesiredRepository is the repository, below the prefix, of a runtime's bundle.
+func DesiredRepository(runtime string) string { return "runtimes/" + runtime }
+
+// ReportRepository is the repository, below the prefix, of a runtime's report.
+func ReportRepository(runtime string) string { return "reports/" + runtime }

@@ -1,0 +1,228 @@
+package bundle
+
+import (
+	"crypto"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Report is what a runtime says about itself. Everything in it is the runtime's word, signed with the runtime's key.
+type Report struct {
+	Runtime string `json:"runtime"`
+	// Sequence grows with every report of a runtime, by the rule of NextSequence.
+	Sequence int64     `json:"sequence"`
+	Time     time.Time `json:"time"`
+	// AgentVersion and KubernetesVersion are as the two print them, such as "v1.36.3".
+	AgentVersion      string `json:"agentVersion"`
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// ClusterUID is the UID of the runtime's kube-system namespace.
+	ClusterUID string `json:"clusterUID,omitempty"`
+	// Observed is the accepted bundle that the rest describes, nil when there is none yet.
+	Observed *Observed `json:"observed,omitempty"`
+	// Kyma is the runtime's own, nil while it does not exist.
+	Kyma *ReportedKyma `json:"kyma,omitempty"`
+	// Modules are those installed in the runtime, sorted by name, also those that no bundle names any more.
+	Modules []ReportedModule `json:"modules,omitempty"`
+	// Refused are the bundles that were refused since the last one accepted, newest last, at most MaxRefusedReported.
+	Refused []RefusedBundle `json:"refused,omitempty"`
+	// Enrolment is there until the control plane is known to have the runtime's key.
+	Enrolment *Enrolment `json:"enrolment,omitempty"`
+}
+
+// MaxRefusedReported bounds the refused bundles a report names: an attacker must not be able to push the rest out.
+const MaxRefusedReported = 8
+
+// Observed names the bundle a report describes.
+type Observed struct {
+	Epoch    int64         `json:"epoch"`
+	Sequence int64         `json:"sequence"`
+	Digest   digest.Digest `json:"digest"`
+	// Expired says that the bundle's time is over: it is still kept in force, but nothing newer came.
+	Expired bool `json:"expired,omitempty"`
+}
+
+// ReportedKyma is the runtime's own Kyma.
+type ReportedKyma struct {
+	Spec       v1beta2.KymaSpec `json:"spec"`
+	Generation int64            `json:"generation"`
+	Deleting   bool             `json:"deleting,omitempty"`
+	State      v1beta2.State    `json:"state,omitempty"`
+}
+
+// ReportedModule is one module as it is installed.
+type ReportedModule struct {
+	Name    string        `json:"name"`
+	Channel string        `json:"channel,omitempty"`
+	Version string        `json:"version,omitempty"`
+	State   v1beta2.State `json:"state"`
+	// Message says why the state is not Ready, at most MaxMessageBytes.
+	Message string `json:"message,omitempty"`
+	// Manifest and Resource are the Manifest object and the module's default CR.
+	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
+	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
+}
+
+// MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.
+const MaxMessageBytes = 512
+
+// RefusedBundle is a bundle that the runtime refused.
+type RefusedBundle struct {
+	Digest digest.Digest `json:"digest,omitempty"`
+	Reason Reason        `json:"reason"`
+	Detail string        `json:"detail"`
+	Time   time.Time     `json:"time"`
+}
+
+// Enrolment introduces the runtime's key.
+type Enrolment struct {
+	// PublicKey is base64 of the PKIX form.
+	PublicKey string `json:"publicKey"`
+	// Proof is that the runtime held the token; see Token.Prove.
+	Proof []byte `json:"proof"`
+	// TokenExpires tells the control plane which token it was, Unix seconds.
+	TokenExpires int64 `json:"tokenExpires"`
+}
+
+type reportStatement struct {
+	Type          string    `json:"_type"`
+	Subject       []Subject `json:"subject"`
+	PredicateType string    `json:"predicateType"`
+	Predicate     Report    `json:"predicate"`
+}
+
+// ComposeReport signs the report with the runtime's key and gives the manifest to push; its config is the OCI empty
+// descriptor, whose blob must exist too (EmptyBlob).
+func ComposeReport(report Report, signer Signer) (Blob, error) {
+	// A statement needs a subject: the bundle that is described, or nothing yet.
+	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
+	if report.Observed != nil {
+		subject = subjectOf("bundle", report.Observed.Digest)
+	}
+	signed, err := attest(reportStatement{
+		Type: StatementType, Subject: []Subject{subject}, PredicateType: PredicateReport, Predicate: report,
+	}, signer)
+	if err != nil {
+		return Blob{}, fmt.Errorf("report of runtime %s: %w", report.Runtime, err)
+	}
+	return newManifest(ocispec.Manifest{
+		ArtifactType: ArtifactTypeReport,
+		Config:       ocispec.DescriptorEmptyJSON,
+		Layers:       []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
+		Annotations:  map[string]string{AnnotationReport: string(signed)},
+	})
+}
+
+// EmptyBlob is the blob of the OCI empty descriptor.
+func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`)) }
+
+// Reporter is what the control plane knows of the runtime that a report claims to come from.
+type Reporter struct {
+	Runtime string
+	// Key is the runtime's enrolled key, nil before enrolment.
+	Key crypto.PublicKey
+	// LastSequence is that of the newest report accepted before.
+	LastSequence int64
+	// Enrol decides on an introduction; it is asked when Key is nil or another key introduces itself.
+	Enrol func(Enrolment) error
+}
+
+// AcceptedReport is a report that counts, with the key that signed it.
+type AcceptedReport struct {
+	Report
+	Digest digest.Digest
+	Key    crypto.PublicKey
+	// Enrolled says that Key was introduced by this report.
+	Enrolled bool
+}
+
+// VerifyReport decides whether the control plane may believe that the runtime said this. A report that was accepted
+// before (the same sequence) is accepted again; an older one is not. Refusals are *Refusal.
+func VerifyReport(fetched Fetched, from Reporter) (AcceptedReport, error) {
+	accepted, refusal := verifyReport(fetched, from)
+	if refusal != nil {
+		return AcceptedReport{}, refusal
+	}
+	return accepted, nil
+}
+
+func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *Refusal) {
+	manifest, refusal := readManifest(fetched, ArtifactTypeReport)
+	if refusal != nil {
+		return AcceptedReport{}, refusal
+	}
+	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
+	if refusal != nil {
+		return AcceptedReport{}, refusal
+	}
+	key, enrolled, refusal := reportKey(signed, from)
+	if refusal != nil {
+		return AcceptedReport{}, refusal
+	}
+	payload, refusal := signed.authenticate(key)
+	if refusal != nil {
+		return AcceptedReport{}, refusal
+	}
+	var statement reportStatement
+	if refusal := decodeStatement(payload, PredicateReport, &statement); refusal != nil {
+		return AcceptedReport{}, refusal
+	}
+	report := statement.Predicate
+	if report.Runtime != from.Runtime {
+		return AcceptedReport{}, refuse(ReasonWrongRuntime, "report is about runtime %q, this is the place of %q", report.Runtime, from.Runtime)
+	}
+	if report.Sequence < 1 || report.Sequence < from.LastSequence {
+		return AcceptedReport{}, refuse(ReasonRollback, "report %d is older than %d, which was accepted before", report.Sequence, from.LastSequence)
+	}
+	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Key: key, Enrolled: enrolled}, nil
+}
+
+// reportKey finds the key that must have signed: the enrolled one, or one that proves itself inside the report. The
+// introduction is read before it is authenticated, but it proves itself: nobody without the token can make one, and the
+// report must then be signed by exactly the key it introduces.
+func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refusal) {
+	hint := signed.VerificationMaterial.PublicKey.Hint
+	if from.Key != nil {
+		known, err := Thumbprint(from.Key)
+		if err != nil {
+			return nil, false, refuse(ReasonForeignKey, "the enrolled key: %v", err)
+		}
+		if known == hint {
+			return from.Key, false, nil
+		}
+	}
+	var introduction struct {
+		Predicate struct {
+			Enrolment *Enrolment `json:"enrolment"`
+		} `json:"predicate"`
+	}
+	if err := checkJSON(signed.Envelope.Payload); err != nil {
+		return nil, false, refuse(ReasonMalformed, "statement: %v", err)
+	}
+	if err := json.Unmarshal(signed.Envelope.Payload, &introduction); err != nil {
+		return nil, false, refuse(ReasonMalformed, "statement: %v", err)
+	}
+	enrolment := introduction.Predicate.Enrolment
+	switch {
+	case enrolment == nil && from.Key != nil:
+		return nil, false, refuse(ReasonForeignKey, "signed with key %s, which is not the runtime's", compactHint(hint))
+	case enrolment == nil:
+		return nil, false, refuse(ReasonNotEnrolled, "the runtime's key is not known and the report does not introduce it")
+	}
+	key, err := DecodePublicKey(enrolment.PublicKey)
+	if err != nil {
+		return nil, false, refuse(ReasonMalformed, "enrolment: %v", err)
+	}
+	if introduced, err := Thumbprint(key); err != nil || introduced != hint {
+		return nil, false, refuse(ReasonForeignKey, "introduces one key and is signed with another")
+	}
+	if err := from.Enrol(*enrolment); err != nil {
+		return nil, false, refuse(ReasonNotEnrolled, "enrolment: %v", err)
+	}
+	return key, true, nil
+}

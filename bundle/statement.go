@@ -1,0 +1,80 @@
+package bundle
+
+import (
+	"time"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// StatementType is the only in-toto statement version that is written and accepted.
+const StatementType = "https://in-toto.io/Statement/v1"
+
+// Statement is an in-toto Statement v1 about one bundle.
+//
+// Source: in-toto Attestation Framework, spec/v1/statement.md.
+type Statement struct {
+	Type          string    `json:"_type"`
+	Subject       []Subject `json:"subject"`
+	PredicateType string    `json:"predicateType"`
+	Predicate     Predicate `json:"predicate"`
+}
+
+// Subject is one blob that the statement is about: the config and every layer, in that order.
+type Subject struct {
+	Name   string            `json:"name,omitempty"`
+	Digest map[string]string `json:"digest"`
+}
+
+// Predicate is what a bundle says about one runtime only.
+type Predicate struct {
+	Audience Audience `json:"audience"`
+	// Epoch is the root's; a new one, which only a root update brings, resets Sequence.
+	Epoch int64 `json:"epoch"`
+	// Sequence grows with every bundle of a runtime: the larger of the last one plus one and Unix milliseconds, so that a
+	// control plane rebuilt from nothing still moves forward.
+	Sequence  int64     `json:"sequence"`
+	IssuedAt  time.Time `json:"issuedAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+	// Previous is the bundle before this one, nil for the first.
+	Previous *Position `json:"previous,omitempty"`
+	// KymaGeneration is that of the runtime's Kyma whose spec was resolved, 0 when it was not known.
+	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
+	// Removals are the modules that shall go, by module name, sorted. A module that is neither here nor in the desired
+	// state stays.
+	Removals []string `json:"removals,omitempty"`
+	// Certificate is the one issued to the agent's key, PEM.
+	Certificate string `json:"certificate,omitempty"`
+	// RootVersion is the newest root of trust at the time of issue.
+	RootVersion int64 `json:"rootVersion"`
+}
+
+// Audience is whom a bundle is for. Runtime is always set.
+type Audience struct {
+	Runtime string `json:"runtime"`
+	// ClusterUID is the UID of the runtime's kube-system namespace, once reported; it tells a cloned cluster apart.
+	ClusterUID string `json:"clusterUID,omitempty"`
+	// KeyThumbprint is that of the agent's key, once enrolled.
+	KeyThumbprint string `json:"keyThumbprint,omitempty"`
+}
+
+// Position is a bundle's place in the history of one runtime.
+type Position struct {
+	Sequence int64         `json:"sequence"`
+	Digest   digest.Digest `json:"digest"`
+}
+
+// NextSequence is the sequence of a bundle issued now after last (0 when there was none).
+func NextSequence(last int64, now time.Time) int64 { return max(last+1, now.UnixMilli()) }
+
+func subjectOf(name string, d digest.Digest) Subject {
+	return Subject{Name: name, Digest: map[string]string{d.Algorithm().String(): d.Encoded()}}
+}
+
+// digest gives the subject's digest if it is exactly one sha256, else "".
+func (s Subject) digest() digest.Digest {
+	value, ok := s.Digest[digest.SHA256.String()]
+	if !ok || len(s.Digest) != 1 {
+		return ""
+	}
+	return digest.NewDigestFromEncoded(digest.SHA256, value)
+}

@@ -1,0 +1,223 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// ErrNotFound says that there is nothing at a reference. It is not an empty bundle: nothing follows from it.
+var ErrNotFound = errors.New("not found")
+
+// Fetch reads the manifest that a tag or digest names, at most MaxManifestBytes of it, in one request where the place is
+// a registry. The error wraps ErrNotFound when there is none.
+func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (Fetched, error) {
+	desc, body, err := open(ctx, from, reference)
+	if err != nil {
+		return Fetched{}, notFound(fmt.Errorf("fetch manifest %s: %w", reference, err), err)
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, MaxManifestBytes+1))
+	if err != nil {
+		return Fetched{}, fmt.Errorf("fetch manifest %s: %w", reference, err)
+	}
+	return Fetched{Descriptor: desc, Bytes: data}, nil
+}
+
+func open(ctx context.Context, from oras.ReadOnlyTarget, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
+	if r, ok := from.(registry.ReferenceFetcher); ok {
+		return r.FetchReference(ctx, reference)
+	}
+	desc, err := from.Resolve(ctx, reference)
+	if err != nil {
+		return desc, nil, err
+	}
+	body, err := from.Fetch(ctx, desc)
+	return desc, body, err
+}
+
+// Head gives the digest that a tag points to without fetching anything. The error wraps ErrNotFound when there is none.
+func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (digest.Digest, error) {
+	desc, err := from.Resolve(ctx, reference)
+	if err != nil {
+		return "", notFound(fmt.Errorf("resolve %s: %w", reference, err), err)
+	}
+	return desc.Digest, nil
+}
+
+func notFound(wrapped, cause error) error {
+	if errors.Is(cause, errdef.ErrNotFound) {
+		return fmt.Errorf("%w: %w", ErrNotFound, wrapped)
+	}
+	var response *errcode.ErrorResponse
+	if errors.As(cause, &response) && response.StatusCode == 404 {
+		return fmt.Errorf("%w: %w", ErrNotFound, wrapped)
+	}
+	return wrapped
+}
+
+// FetchBlob reads one blob and checks size and digest. What differs is a *Refusal: the blob is not what was signed.
+func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, limit int64) ([]byte, error) {
+	if desc.Size < 0 || desc.Size > limit {
+		return nil, refuse(ReasonTooLarge, "blob %s of %d bytes, at most %d", desc.Digest, desc.Size, limit)
+	}
+	body, err := from.Fetch(ctx, desc)
+	if err != nil {
+		return nil, notFound(fmt.Errorf("fetch blob %s: %w", desc.Digest, err), err)
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, desc.Size+1))
+	if err != nil {
+		return nil, fmt.Errorf("fetch blob %s: %w", desc.Digest, err)
+	}
+	if int64(len(data)) != desc.Size || desc.Digest.Algorithm().FromBytes(data) != desc.Digest {
+		return nil, refuse(ReasonWrongDigest, "blob was asked for as %s with %d bytes, got %d bytes with %s", desc.Digest, desc.Size, len(data), digest.FromBytes(data))
+	}
+	return data, nil
+}
+
+// FetchBundle completes a verified manifest with its two documents.
+func FetchBundle(ctx context.Context, from content.Fetcher, verified Verified) (Bundle, error) {
+	config, err := FetchBlob(ctx, from, verified.Config, MaxDocumentBytes)
+	if err != nil {
+		return Bundle{}, fmt.Errorf("config: %w", err)
+	}
+	catalog, err := FetchBlob(ctx, from, verified.Catalog, MaxDocumentBytes)
+	if err != nil {
+		return Bundle{}, fmt.Errorf("layers[0]: %w", err)
+	}
+	return verified.Open(config, catalog)
+}
+
+// PushBlob makes the blob exist.
+func PushBlob(ctx context.Context, to content.Pusher, blob Blob) error {
+	err := to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes))
+	if err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+		return fmt.Errorf("push blob %s: %w", blob.Descriptor.Digest, err)
+	}
+	return nil
+}
+
+// PushManifest makes the manifest visible under the tag, in one request where the place is a registry. Its blobs must
+// exist before: this is the moment from which on readers see the new artifact.
+func PushManifest(ctx context.Context, to oras.Target, manifest Blob, tag string) error {
+	if r, ok := to.(registry.ReferencePusher); ok {
+		if err := r.PushReference(ctx, manifest.Descriptor, bytes.NewReader(manifest.Bytes), tag); err != nil {
+			return fmt.Errorf("push manifest %s: %w", tag, err)
+		}
+		return nil
+	}
+	if err := PushBlob(ctx, to, manifest); err != nil {
+		return err
+	}
+	if err := to.Tag(ctx, manifest.Descriptor, tag); err != nil {
+		return fmt.Errorf("tag manifest %s: %w", tag, err)
+	}
+	return nil
+}
+
+// ShareDocuments makes the two documents exist in the shared repository, held by a manifest so that no garbage collector
+// takes them. Runtimes' repositories mount them from there.
+func ShareDocuments(ctx context.Context, place *Place, documents Documents) error {
+	shared, err := place.Repository(ctx, ContentRepository)
+	if err != nil {
+		return err
+	}
+	for _, blob := range []Blob{EmptyBlob(), documents.State, documents.Catalog} {
+		if err := pushMissing(ctx, shared, blob); err != nil {
+			return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+		}
+	}
+	holder, err := newManifest(ocispec.Manifest{
+		ArtifactType: ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
+		Layers: []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor},
+	})
+	if err != nil {
+		return err
+	}
+	tag := "set-" + holder.Descriptor.Digest.Encoded()[:12]
+	if err := PushManifest(ctx, shared, holder, tag); err != nil {
+		return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+	}
+	return nil
+}
+
+func pushMissing(ctx context.Context, to oras.Target, blob Blob) error {
+	exists, err := to.Exists(ctx, blob.Descriptor)
+	if err != nil {
+		return fmt.Errorf("look for blob %s: %w", blob.Descriptor.Digest, err)
+	}
+	if exists {
+		return nil
+	}
+	return PushBlob(ctx, to, blob)
+}
+
+// PushBundle publishes a composed bundle to a runtime: what its repository lacks is mounted from the shared repository
+// (ShareDocuments), then the manifest is put. present tells which blobs the runtime's repository is known to have.
+func PushBundle(ctx context.Context, place *Place, runtime string, documents Documents, manifest Blob, present func(digest.Digest) bool) error {
+	name := DesiredRepository(runtime)
+	repository, err := place.Repository(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, blob := range []Blob{documents.State, documents.Catalog} {
+		if present(blob.Descriptor.Digest) {
+			continue
+		}
+		if err := place.mount(ctx, repository, blob); err != nil {
+			return fmt.Errorf("push bundle to %s: %w", place.Name(name), err)
+		}
+	}
+	if err := PushManifest(ctx, repository, manifest, TagDesired); err != nil {
+		return fmt.Errorf("push bundle to %s: %w", place.Name(name), err)
+	}
+	return nil
+}
+
+// mount links a blob of the shared repository into another one; a registry that will not gets the bytes.
+func (p *Place) mount(ctx context.Context, repository oras.Target, blob Blob) error {
+	mounter, ok := repository.(registry.Mounter)
+	if !ok {
+		return PushBlob(ctx, repository, blob)
+	}
+	from := strings.TrimPrefix(p.Name(ContentRepository), p.host()+"/")
+	err := mounter.Mount(ctx, blob.Descriptor, from, func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
+	})
+	if err != nil {
+		return fmt.Errorf("mount blob %s: %w", blob.Descriptor.Digest, err)
+	}
+	return nil
+}
+
+func (p *Place) host() string {
+	host, _, _ := strings.Cut(p.prefix, "/")
+	return host
+}
+
+// PushReport publishes a runtime's report.
+func PushReport(ctx context.Context, place *Place, runtime string, manifest Blob) error {
+	repository, err := place.Repository(ctx, ReportRepository(runtime))
+	if err != nil {
+		return err
+	}
+	if err := pushMissing(ctx, repository, EmptyBlob()); err != nil {
+		return fmt.Errorf("push report to %s: %w", place.Name(ReportRepository(runtime)), err)
+	}
+	if err := PushManifest(ctx, repository, manifest, TagLatest); err != nil {
+		return fmt.Errorf("push report to %s: %w", place.Name(ReportRepository(runtime)), err)
+	}
+	return nil
+}

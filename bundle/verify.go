@@ -1,0 +1,213 @@
+package bundle
+
+import (
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Fetched is a manifest as a registry gave it: the response's own description and the bytes.
+type Fetched struct {
+	// Descriptor is what the response said: Content-Type, and the digest under which it was asked for or found.
+	Descriptor ocispec.Descriptor
+	Bytes      []byte
+}
+
+// Trust is what a runtime knows before it looks at a bundle.
+type Trust struct {
+	Root    Root
+	Runtime string
+	// ClusterUID and KeyThumbprint are the runtime's own; when empty, the audience's are not compared.
+	ClusterUID    string
+	KeyThumbprint string
+	// Last is the newest bundle that was accepted before.
+	Last Accepted
+}
+
+// Accepted is what a runtime remembers of the newest bundle it accepted. The zero value remembers nothing.
+type Accepted struct {
+	Epoch    int64         `json:"epoch"`
+	Sequence int64         `json:"sequence"`
+	Digest   digest.Digest `json:"digest"`
+	// NewestTime is the newest verified time: no check ever runs with an older clock.
+	NewestTime time.Time `json:"newestTime"`
+}
+
+// Verified is a bundle whose statement may be followed, once the blobs it names are there (see Open).
+type Verified struct {
+	Statement Statement
+	// Digest is the manifest's.
+	Digest  digest.Digest
+	Config  ocispec.Descriptor
+	Catalog ocispec.Descriptor
+	// KeyThumbprint is that of the publisher key that signed.
+	KeyThumbprint string
+	// Gap says that bundles between the last accepted and this one were not seen.
+	Gap bool
+	// Accepted is what to remember once the bundle's content is safely stored.
+	Accepted Accepted
+}
+
+// Verify decides whether a runtime may follow the bundle. It reads nothing but its arguments.
+//
+// The checks run in the order of the design's section 2 and stop at the first that fails, so that nothing is interpreted
+// before it is authenticated and nothing is fetched before it is judged. The error is always a *Refusal.
+//
+// Source: in-toto Attestation Framework, Statement v1; DSSE v1.0.2; TUF 1.0.33 section 5 (rollback, freeze).
+func Verify(fetched Fetched, trust Trust, now time.Time) (Verified, error) {
+	verified, refusal := verify(fetched, trust, now)
+	if refusal != nil {
+		return Verified{}, refusal
+	}
+	return verified, nil
+}
+
+func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *Refusal) {
+	manifest, refusal := readBundleManifest(fetched)
+	if refusal != nil {
+		return Verified{}, refusal
+	}
+	statement, hint, refusal := authenticStatement(manifest, trust.Root)
+	if refusal != nil {
+		return Verified{}, refusal
+	}
+	verified := Verified{
+		Statement: statement, Digest: digest.FromBytes(fetched.Bytes), KeyThumbprint: hint,
+		Config: manifest.Config, Catalog: manifest.Layers[0],
+	}
+	p := statement.Predicate
+	last := trust.Last
+	if last.Epoch < trust.Root.Epoch {
+		last.Sequence, last.Digest = 0, ""
+	}
+	// A clock that runs behind the newest time somebody trusted signed would let an old bundle look fresh.
+	clock := latest(now, trust.Last.NewestTime)
+	for _, check := range []func() *Refusal{
+		func() *Refusal { return checkAudience(p.Audience, trust) },
+		func() *Refusal { return checkEpoch(p.Epoch, trust.Root.Epoch) },
+		func() *Refusal { return checkTime(p, clock) },
+		func() *Refusal { return checkSequence(p, verified.Digest, last) },
+		func() *Refusal { return checkSubjects(statement.Subject, manifest) },
+	} {
+		if refusal := check(); refusal != nil {
+			return Verified{}, refusal
+		}
+	}
+	verified.Gap = last.Sequence != 0 && p.Sequence != last.Sequence &&
+		(p.Previous == nil || p.Previous.Sequence != last.Sequence || p.Previous.Digest != last.Digest)
+	verified.Accepted = Accepted{
+		Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest,
+		NewestTime: latest(trust.Last.NewestTime, p.IssuedAt),
+	}
+	return verified, nil
+}
+
+// authenticStatement gives the statement if a publisher key of the root signed it and it is about a desired state.
+func authenticStatement(manifest ocispec.Manifest, root Root) (Statement, string, *Refusal) {
+	var statement Statement
+	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
+	if refusal != nil {
+		return statement, "", refusal
+	}
+	hint := signed.VerificationMaterial.PublicKey.Hint
+	key := root.publishers[hint]
+	if key == nil {
+		return statement, "", refuse(ReasonUnknownKey, "signed by a key %s that root version %d does not list as a publisher", compactHint(hint), root.Version)
+	}
+	payload, refusal := signed.authenticate(key)
+	if refusal != nil {
+		return statement, "", refusal
+	}
+	if refusal := decodeStatement(payload, PredicateDesiredState, &statement); refusal != nil {
+		return statement, "", refusal
+	}
+	return statement, hint, nil
+}
+
+// decodeStatement reads an authenticated statement of one predicate type into v. The type is compared before the rest is
+// decoded, because a statement of another kind has another shape and would only look malformed.
+func decodeStatement(payload []byte, predicateType string, v any) *Refusal {
+	if err := checkJSON(payload); err != nil {
+		return refuse(ReasonMalformed, "statement: %v", err)
+	}
+	found, err := statementKind(payload)
+	if err != nil {
+		return refuse(ReasonMalformed, "statement: %v", err)
+	}
+	if found.Type != StatementType || found.PredicateType != predicateType {
+		return refuse(ReasonPredicateType, "statement is a %q about %q, want a %q about %q", found.Type, found.PredicateType, StatementType, predicateType)
+	}
+	if err := decodeStrict(payload, v); err != nil {
+		return refuse(ReasonMalformed, "statement: %v", err)
+	}
+	return nil
+}
+
+func checkAudience(audience Audience, trust Trust) *Refusal {
+	if audience.Runtime == "" || audience.Runtime != trust.Runtime {
+		return refuse(ReasonWrongRuntime, "meant for runtime %q, this is %q", audience.Runtime, trust.Runtime)
+	}
+	if audience.ClusterUID != "" && trust.ClusterUID != "" && audience.ClusterUID != trust.ClusterUID {
+		return refuse(ReasonWrongCluster, "meant for the cluster %s, this is %s: a cluster cannot take over another's runtime id", audience.ClusterUID, trust.ClusterUID)
+	}
+	if audience.KeyThumbprint != "" && trust.KeyThumbprint != "" && audience.KeyThumbprint != trust.KeyThumbprint {
+		return refuse(ReasonWrongCluster, "meant for the agent with key %s, this one's is %s", compactHint(audience.KeyThumbprint), compactHint(trust.KeyThumbprint))
+	}
+	return nil
+}
+
+func checkEpoch(epoch, root int64) *Refusal {
+	if epoch != root {
+		return refuse(ReasonWrongEpoch, "of epoch %d, the root is at epoch %d", epoch, root)
+	}
+	return nil
+}
+
+func checkTime(p Predicate, clock time.Time) *Refusal {
+	if p.IssuedAt.IsZero() || !p.ExpiresAt.After(p.IssuedAt) {
+		return refuse(ReasonMalformed, "issuedAt %s and expiresAt %s are not a stretch of time", stamp(p.IssuedAt), stamp(p.ExpiresAt))
+	}
+	if !clock.Before(p.ExpiresAt) {
+		return refuse(ReasonExpired, "expired at %s, %s ago", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second))
+	}
+	if p.IssuedAt.After(clock.Add(MaxClockSkew)) {
+		return refuse(ReasonNotYetIssued, "issued at %s, %s ahead of this clock: check the clocks of both sides", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second))
+	}
+	return nil
+}
+
+func checkSequence(p Predicate, d digest.Digest, last Accepted) *Refusal {
+	switch {
+	case p.Sequence < 1:
+		return refuse(ReasonMalformed, "sequence %d is not a positive number", p.Sequence)
+	case p.Sequence < last.Sequence:
+		return refuse(ReasonRollback, "sequence %d is older than %d, which was accepted before", p.Sequence, last.Sequence)
+	case p.Sequence == last.Sequence && d != last.Digest:
+		return refuse(ReasonEquivocation, "sequence %d was accepted as %s, this is %s", p.Sequence, last.Digest, d)
+	}
+	return nil
+}
+
+// checkSubjects compares what was signed with what the manifest points to, both ways.
+func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *Refusal {
+	want := append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...)
+	if len(subjects) != len(want) {
+		return refuse(ReasonWrongDigest, "the statement is about %d blobs, the manifest has %d", len(subjects), len(want))
+	}
+	for i, descriptor := range want {
+		if signed := subjects[i].digest(); signed != descriptor.Digest {
+			return refuse(ReasonWrongDigest, "%s is %s, signed was %s", blobName(i), descriptor.Digest, signed)
+		}
+	}
+	return nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,14 @@
+// Package charts holds the two Helm charts and, for the binaries, the CRDs in them.
+package charts
+
+import "embed"
+
+// AgentCRDs are the CustomResourceDefinitions that the agent keeps in its runtime, one YAML file each, in skr-agent/crds.
+//
+//go:embed skr-agent/crds/*.yaml
+var AgentCRDs embed.FS
+
+// PublisherCRDs are the CustomResourceDefinitions of the control plane, one YAML file each, in kcp-publisher/crds.
+//
+//go:embed kcp-publisher/crds/*.yaml
+var PublisherCRDs embed.FS
