@@ -1,0 +1,65 @@
+package assets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const releaseIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
+
+// download lets setup-envtest fetch and check the release archive and links its programs into the cache.
+func download(ctx context.Context, cache string, progress io.Writer) error {
+	if err := reachable(ctx); err != nil {
+		return err
+	}
+	source, err := hackDir()
+	if err != nil {
+		return err
+	}
+	version := strings.TrimPrefix(KubernetesVersion, "v")
+	minor := version[:strings.LastIndex(version, ".")]
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	var path strings.Builder
+	cmd := exec.CommandContext(ctx, "go", "tool", "setup-envtest", "use", minor, "--bin-dir", filepath.Join(cache, "envtest"), "-p", "path")
+	cmd.Dir = filepath.Join(source, "tools")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
+	cmd.Stdout = &path
+	fmt.Fprintf(progress, "assets: downloading kube-apiserver and etcd %s …\n", minor)
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("setup-envtest: %w", err)
+	}
+	for _, name := range []string{"kube-apiserver", "etcd"} {
+		if err := os.Symlink(filepath.Join(strings.TrimSpace(path.String()), name), filepath.Join(cache, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// reachable asks shortly before anything long is tried.
+func reachable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, releaseIndex, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return errors.New("the network does not reach it")
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the index answers %s", response.Status)
+	}
+	return nil
+}

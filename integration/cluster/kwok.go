@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// stages say what kwok writes into the status of workloads. A workload with the annotation
+// kyma-pull.dev/simulate: broken is left alone and so never becomes ready.
+//
+//go:embed stages.yaml
+var stages []byte
+
+type kwok struct {
+	cmd *exec.Cmd
+	log *os.File
+}
+
+func startKwok(path, dir, kubeconfig string) (*kwok, error) {
+	config := filepath.Join(dir, "kwok.yaml")
+	if err := os.WriteFile(config, stages, 0o600); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "kwok.log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, "--kubeconfig", kubeconfig, "--config", config, "--manage-all-nodes=false",
+		"--manage-single-node=none", "--enable-crds=", "--server-address=127.0.0.1:0")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("run %s: %w", path, err), log.Close())
+	}
+	return &kwok{cmd: cmd, log: log}, nil
+}
+
+func (k *kwok) stop() error {
+	if err := k.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("stop kwok: %w", err)
+	}
+	_ = k.cmd.Wait() // it ends by the signal just sent, which is no news
+	return k.log.Close()
+}

@@ -1,0 +1,76 @@
+package registry
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
+	r, err := Start(Options{TLS: true, Users: map[string]string{"agent": "secret"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	credentials := base64.StdEncoding.EncodeToString([]byte("agent:secret"))
+	config := fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, r.Host(), credentials)
+
+	documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		access bundle.Access
+		works  bool
+	}{
+		{"with certificate and password", bundle.Access{CA: r.CA(), DockerConfig: config}, true},
+		{"without password", bundle.Access{CA: r.CA(), NoRetry: true}, false},
+		{"without certificate", bundle.Access{DockerConfig: config, NoRetry: true}, false},
+	} {
+		registries, err := bundle.NewRegistries(c.access)
+		if err != nil {
+			t.Fatal(err)
+		}
+		place, err := bundle.NewPlace(r.Host()+"/fleet", registries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bundle.ShareDocuments(t.Context(), place, documents); (err == nil) != c.works {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestAStoppedRegistryComesBackWithItsData(t *testing.T) {
+	r, err := Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	registries, _ := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	place, _ := bundle.NewPlace(r.Host()+"/fleet", registries)
+	repository, _ := place.Repository(t.Context(), "runtimes/one")
+	blob := bundle.EmptyBlob()
+	if err := bundle.PushBlob(t.Context(), repository, blob); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bundle.Head(t.Context(), repository, bundle.TagDesired); err == nil || errors.Is(err, bundle.ErrNotFound) {
+		t.Errorf("a stopped registry answers: %v", err)
+	}
+	if err := r.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || !there {
+		t.Errorf("the blob is gone: %v %v", there, err)
+	}
+	if _, err := bundle.Head(t.Context(), repository, bundle.TagDesired); !errors.Is(err, bundle.ErrNotFound) {
+		t.Errorf("want not found, got %v", err)
+	}
+}
