@@ -1,0 +1,112 @@
+// Package strict refuses YAML that is dangerous or says two things at once, before anything decodes it.
+//
+// It takes bytes and gives an error or nil. It never expands anything: aliases, which can turn a kilobyte into gigabytes,
+// are refused where they stand.
+package strict
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Limits bound a YAML stream. Zero fields mean the default.
+type Limits struct {
+	// Depth is how deep collections may nest: 64, Kubernetes' deepest schemas stay below 40.
+	Depth int
+	// Nodes is how many values there may be in one document: 200,000, a 1 MiB object has far fewer.
+	Nodes int
+	// Documents is how many documents there may be: 2,000, as many as objects in a module.
+	Documents int
+}
+
+func (l Limits) orDefaults() Limits {
+	if l.Depth == 0 {
+		l.Depth = 64
+	}
+	if l.Nodes == 0 {
+		l.Nodes = 200_000
+	}
+	if l.Documents == 0 {
+		l.Documents = 2_000
+	}
+	return l
+}
+
+// Documents checks every document of a YAML stream and gives them as trees. Refused are anchors, aliases, merge keys, custom
+// tags, duplicate keys, and more depth, values or documents than the limits allow. Empty documents are left out.
+// Errors name document and line.
+func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
+	limits = limits.orDefaults()
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var documents []*yaml.Node
+	for i := 1; ; i++ {
+		if i > limits.Documents {
+			return nil, fmt.Errorf("more than %d documents", limits.Documents)
+		}
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %s", i, strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+			continue
+		}
+		w := walk{limits: limits}
+		if err := w.node(document.Content[0], 1); err != nil {
+			return nil, fmt.Errorf("document %d: %w", i, err)
+		}
+		documents = append(documents, document.Content[0])
+	}
+}
+
+// YAML checks like Documents and gives only the verdict.
+func YAML(data []byte, limits Limits) error {
+	_, err := Documents(data, limits)
+	return err
+}
+
+type walk struct {
+	limits Limits
+	nodes  int
+}
+
+func (w *walk) node(n *yaml.Node, depth int) error {
+	w.nodes++
+	switch {
+	case w.nodes > w.limits.Nodes:
+		return fmt.Errorf("more than %d values", w.limits.Nodes)
+	case depth > w.limits.Depth:
+		return fmt.Errorf("line %d: nested deeper than %d levels", n.Line, w.limits.Depth)
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		return fmt.Errorf("line %d: anchors and aliases are not accepted: write the value out", n.Line)
+	case !strings.HasPrefix(n.Tag, "!!") || n.Tag == "!!merge":
+		return fmt.Errorf("line %d: tag %s is not accepted", n.Line, n.Tag)
+	}
+	if n.Kind == yaml.MappingNode {
+		seen := make(map[string]bool, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if key.Kind != yaml.ScalarNode {
+				return fmt.Errorf("line %d: a key must be a string", key.Line)
+			}
+			if seen[key.Value] {
+				return fmt.Errorf("line %d: key %q appears twice", key.Line, key.Value)
+			}
+			seen[key.Value] = true
+		}
+	}
+	for _, child := range n.Content {
+		if err := w.node(child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package strict
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDangerousYAMLIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"an alias bomb":           {"a: &a [x,x]\nb: [*a,*a]", "line 1: anchors"},
+		"an alias":                {"a: x\nb: *a", "unknown anchor"},
+		"a merge key":             {"a:\n  <<: {b: 1}", "!!merge"},
+		"a duplicate key":         {"a: 1\nb:\n  c: 1\n  c: 2", `line 4: key "c" appears twice`},
+		"a custom tag":            {"a: !exec rm", "tag !exec"},
+		"a collection as key":     {"? [a]\n: b", "a key must be a string"},
+		"depth":                   {strings.Repeat("[", 100) + strings.Repeat("]", 100), "nested deeper"},
+		"too many documents":      {strings.Repeat("a: 1\n---\n", 2001), "more than 2000 documents"},
+		"too many values":         {"[" + strings.Repeat("1,", 200_001) + "]", "more than 200000 values"},
+		"what does not parse":     {"a: [", "document 1"},
+		"the second document":     {"a: 1\n---\nb: {", "document 2"},
+		"a tab as indentation":    {"a:\n\tb: 1", "document 1"},
+		"bytes that are not YAML": {"\x00\x01", "document 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := YAML([]byte(c.in), Limits{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestOrdinaryYAMLIsAccepted(t *testing.T) {
+	documents, err := Documents([]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\n"), Limits{})
+	if err != nil || len(documents) != 2 {
+		t.Errorf("got %d documents, %v", len(documents), err)
+	}
+}
+
+func FuzzYAML(f *testing.F) {
+	f.Add([]byte("a: &a [x]\nb: *a"))
+	f.Add([]byte("a: {b: [1, 2]}"))
+	f.Fuzz(func(_ *testing.T, data []byte) { _ = YAML(data, Limits{}) })
+}

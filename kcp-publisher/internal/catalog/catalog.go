@@ -1,0 +1,322 @@
+// Package catalog indexes what a control plane offers: ModuleTemplates and ModuleReleaseMetas go in, an immutable Snapshot
+// comes out that answers which template a module in a channel means. It does no I/O and knows no runtime.
+package catalog
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+// Snapshot is the catalog at one moment. It is safe for concurrent use.
+type Snapshot struct {
+	// Revision names the content: equal catalogs have equal revisions.
+	Revision string
+
+	metas     map[string]*offer // by module name
+	templates []*template       // sorted by namespace and name
+	byModule  map[string][]*template
+}
+
+// offer is a ModuleReleaseMeta with its entry for runtimes.
+type offer struct {
+	meta     v1beta2.ModuleReleaseMeta
+	selector labels.Selector
+	entry    bundle.CatalogEntry
+}
+
+// template is a ModuleTemplate with what is derived from it once.
+type template struct {
+	v1beta2.ModuleTemplate
+	module    string // empty for a template that no module name leads to
+	component string // from the inline descriptor, empty without one
+	version   string
+	entry     bundle.CatalogEntry
+}
+
+// Choice is the answer to "this module in this channel".
+type Choice struct {
+	Module    string
+	Channel   string
+	Version   string
+	Component string
+	Template  *v1beta2.ModuleTemplate
+	Mandatory bool
+}
+
+// New indexes templates and metas. Order does not matter.
+func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta) (*Snapshot, error) {
+	s := &Snapshot{metas: map[string]*offer{}, byModule: map[string][]*template{}}
+	for i := range metas {
+		o, err := newOffer(metas[i])
+		if err != nil {
+			return nil, err
+		}
+		if first := s.metas[o.meta.Spec.ModuleName]; first == nil || key(&o.meta) < key(&first.meta) {
+			s.metas[o.meta.Spec.ModuleName] = o
+		}
+	}
+	for i := range templates {
+		t, err := newTemplate(templates[i])
+		if err != nil {
+			return nil, err
+		}
+		s.templates = append(s.templates, t)
+	}
+	slices.SortFunc(s.templates, func(a, b *template) int { return cmp.Compare(key(a), key(b)) })
+	hash := sha256.New()
+	encoder := json.NewEncoder(hash)
+	for _, t := range s.templates {
+		if t.module != "" {
+			s.byModule[t.module] = append(s.byModule[t.module], t)
+		}
+		if err := encoder.Encode(t.entry); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range s.moduleNames() {
+		if err := encoder.Encode(s.metas[name].entry); err != nil {
+			return nil, err
+		}
+	}
+	s.Revision = hex.EncodeToString(hash.Sum(nil))[:16]
+	return s, nil
+}
+
+func newOffer(meta v1beta2.ModuleReleaseMeta) (*offer, error) {
+	o := &offer{meta: meta, selector: labels.Everything()}
+	if meta.Spec.KymaSelector != nil {
+		// A selector that cannot be read selects nobody: showing a module to everybody would be the opposite of what was meant.
+		if selector, err := metav1.LabelSelectorAsSelector(meta.Spec.KymaSelector); err == nil {
+			o.selector = selector
+		} else {
+			o.selector = labels.Nothing()
+		}
+	}
+	var err error
+	o.entry, err = entry(&meta.ObjectMeta, meta.Spec)
+	return o, err
+}
+
+func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
+	t := &template{ModuleTemplate: object, version: object.Spec.Version, module: object.Spec.ModuleName}
+	if t.module == "" {
+		t.module = object.Labels[v1beta2.LabelModuleName]
+	}
+	if descriptor, err := ocm.Decode(object.Spec.Descriptor.Raw); err == nil {
+		t.component = descriptor.Name
+		t.version = cmp.Or(t.version, descriptor.Version)
+	}
+	var err error
+	t.entry, err = entry(&object.ObjectMeta, object.Spec)
+	return t, err
+}
+
+// lastApplied is kubectl's own record; it repeats the whole object and means nothing in another cluster.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return bundle.CatalogEntry{}, fmt.Errorf("encode %s/%s: %w", meta.Namespace, meta.Name, err)
+	}
+	e := bundle.CatalogEntry{Name: meta.Name, Labels: meta.Labels, Spec: raw}
+	for name, value := range meta.Annotations {
+		if name != lastApplied {
+			if e.Annotations == nil {
+				e.Annotations = map[string]string{}
+			}
+			e.Annotations[name] = value
+		}
+	}
+	return e, nil
+}
+
+func key(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
+
+func (s *Snapshot) moduleNames() []string {
+	names := make([]string, 0, len(s.metas))
+	for name := range s.metas {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Lookup gives what a module in a channel means to a Kyma with these labels. The error is a *Reason.
+//
+// A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and component
+// name, among templates of the channel.
+func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
+	o := s.metas[module]
+	if o == nil {
+		return s.lookupOlder(module, channel, kyma)
+	}
+	if hidden := o.hiddenFrom(kyma); hidden != "" {
+		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, hidden)
+	}
+	if o.meta.Spec.Mandatory != nil {
+		return Choice{}, reason("module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
+	}
+	for _, c := range o.meta.Spec.Channels {
+		if c.Channel == channel && c.Version != "" {
+			return s.version(o, channel, c.Version)
+		}
+	}
+	return Choice{}, reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
+}
+
+func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
+	module := o.meta.Spec.ModuleName
+	var found []*template
+	for _, t := range s.byModule[module] {
+		if t.version == version {
+			found = append(found, t)
+		}
+	}
+	if len(found) == 0 {
+		for _, t := range s.templates {
+			if t.Name == module+"-"+version {
+				found = append(found, t)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Choice{}, reason("module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel, module, version)
+	case 1:
+		component := cmp.Or(o.meta.Spec.OcmComponentName, found[0].component)
+		if component == "" {
+			return Choice{}, reason("module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module, key(&o.meta))
+		}
+		return Choice{Module: module, Channel: channel, Version: version, Component: component, Template: &found[0].ModuleTemplate}, nil
+	}
+	return Choice{}, reason("module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
+}
+
+func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
+	var named, found []*template
+	for _, t := range s.templates {
+		if t.Labels[v1beta2.LabelModuleName] == module || t.Name == module || key(t) == module || t.component == module && module != "" {
+			named = append(named, t)
+			if t.Spec.Channel == channel {
+				found = append(found, t)
+			}
+		}
+	}
+	switch {
+	case len(named) == 0:
+		return Choice{}, reason("module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)
+	case len(found) == 0:
+		return Choice{}, reason("module %s: channel %q has no version: no ModuleTemplate of it has that spec.channel", module, channel)
+	case len(found) > 1:
+		return Choice{}, reason("module %s: channel %q has two ModuleTemplates: remove %s or %s", module, channel, key(found[0]), key(found[1]))
+	}
+	t := found[0]
+	if hidden := hiddenByLabels(t.Labels, kyma); hidden != "" {
+		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, hidden)
+	}
+	if t.component == "" || t.version == "" {
+		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
+	}
+	return Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, Template: &t.ModuleTemplate}, nil
+}
+
+func (o *offer) hiddenFrom(kyma labels.Set) string {
+	spec := o.meta.Spec
+	switch {
+	case spec.Beta && kyma[v1beta2.LabelBeta] != v1beta2.True:
+		return "it is a beta module and the Kyma is not labelled " + v1beta2.LabelBeta + "=true"
+	case spec.Internal && kyma[v1beta2.LabelInternal] != v1beta2.True:
+		return "it is an internal module and the Kyma is not labelled " + v1beta2.LabelInternal + "=true"
+	case !o.selector.Matches(kyma):
+		return "its kymaSelector does not select the Kyma"
+	}
+	return hiddenByLabels(o.meta.Labels, kyma)
+}
+
+func hiddenByLabels(own map[string]string, kyma labels.Set) string {
+	for _, label := range []string{v1beta2.LabelBeta, v1beta2.LabelInternal} {
+		if own[label] == v1beta2.True && kyma[label] != v1beta2.True {
+			return "it is labelled " + label + "=true and the Kyma is not"
+		}
+	}
+	return ""
+}
+
+// Mandatory gives the modules that every runtime gets, sorted by name; of several versions the highest.
+func (s *Snapshot) Mandatory() []Choice {
+	best := map[string]Choice{}
+	offerHigher := func(c Choice) {
+		if known, ok := best[c.Module]; !ok || Older(known.Version, c.Version) {
+			best[c.Module] = c
+		}
+	}
+	for _, name := range s.moduleNames() {
+		o := s.metas[name]
+		if o.meta.Spec.Mandatory == nil {
+			continue
+		}
+		if choice, err := s.version(o, "", o.meta.Spec.Mandatory.Version); err == nil {
+			offerHigher(choice)
+		}
+	}
+	for _, t := range s.templates {
+		if t.Spec.Mandatory && t.module != "" && t.component != "" {
+			offerHigher(Choice{Module: t.module, Version: t.version, Component: t.component, Template: &t.ModuleTemplate})
+		}
+	}
+	choices := make([]Choice, 0, len(best))
+	for _, c := range best {
+		c.Mandatory = true
+		choices = append(choices, c)
+	}
+	slices.SortFunc(choices, func(a, b Choice) int { return cmp.Compare(a.Module, b.Module) })
+	return choices
+}
+
+// Visible gives the catalog that a Kyma with these labels may choose from. Mandatory modules are not for choosing.
+func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
+	catalog := bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
+	for _, name := range s.moduleNames() {
+		if o := s.metas[name]; o.meta.Spec.Mandatory == nil && o.hiddenFrom(kyma) == "" {
+			catalog.ModuleReleaseMetas = append(catalog.ModuleReleaseMetas, o.entry)
+		}
+	}
+	for _, t := range s.templates {
+		o := s.metas[t.module]
+		hidden := t.Spec.Mandatory || hiddenByLabels(t.Labels, kyma) != "" || o != nil && (o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "")
+		if !hidden {
+			catalog.ModuleTemplates = append(catalog.ModuleTemplates, t.entry)
+		}
+	}
+	return catalog
+}
+
+// Older tells whether version a is older than b by semantic versioning; what is no such version is older than nothing.
+func Older(a, b string) bool {
+	va, errA := semver.NewVersion(a)
+	vb, errB := semver.NewVersion(b)
+	return errA == nil && errB == nil && va.LessThan(vb)
+}
+
+// Reason is why a lookup found nothing, written for people.
+type Reason struct{ text string }
+
+func (r *Reason) Error() string { return r.text }
+
+func reason(format string, args ...any) *Reason {
+	return &Reason{text: strings.TrimSpace(fmt.Sprintf(format, args...))}
+}

@@ -1,0 +1,107 @@
+package publish
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+var (
+	noon     = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	trusted  = bundle.Root{Version: 1, Epoch: 1}
+	validity = 9 * time.Hour
+)
+
+func documents(t *testing.T, modules ...string) bundle.Documents {
+	t.Helper()
+	state := bundle.DesiredState{}
+	for _, m := range modules {
+		state.Manifests = append(state.Manifests, bundle.Manifest{Name: m, Module: m, Version: "1.0.0"})
+	}
+	d, err := bundle.NewDocuments(state, bundle.Catalog{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// publishedAt is what lies in the registry after a first bundle with these modules.
+func publishedAt(t *testing.T, at time.Time, removals []string, modules ...string) *Published {
+	d := documents(t, modules...)
+	predicate, _ := Plan(nil, d, modules, Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}, trusted, validity, at)
+	predicate.Removals = removals
+	p := &Published{Predicate: predicate, Digest: "sha256:last", StateDigest: d.State.Descriptor.Digest, CatalogDigest: d.Catalog.Descriptor.Digest}
+	for _, m := range modules {
+		p.State.Manifests = append(p.State.Manifests, bundle.Manifest{Name: m, Module: m, Version: "1.0.0"})
+	}
+	return p
+}
+
+func TestABundleIsPushedOnlyWhenItSaysSomethingNew(t *testing.T) {
+	one := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}
+	for name, c := range map[string]struct {
+		last     *Published
+		want     []string // modules resolved
+		asked    []string
+		runtime  func(Runtime) Runtime
+		at       time.Time
+		push     bool
+		removals []string
+	}{
+		"nothing was published": {nil, []string{"keda"}, []string{"keda"}, nil, noon, true, nil},
+		"nothing changed":       {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(time.Hour), false, nil},
+		"a module came":         {publishedAt(t, noon, nil, "keda"), []string{"keda", "nats"}, []string{"keda", "nats"}, nil, noon, true, nil},
+		"a module was given up": {publishedAt(t, noon, nil, "keda", "nats"), []string{"keda"}, []string{"keda"}, nil, noon, true, []string{"nats"}},
+		"a module that was asked for does not resolve and had no version yet": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda", "nats"}, nil, noon, false, nil},
+		"a removal stays until it is confirmed": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed, r.Observed = []string{"keda", "nats"}, "sha256:last"; return r }, noon, false, []string{"nats"}},
+		"a report about an older bundle confirms nothing": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed, r.Observed = []string{"keda"}, "sha256:older"; return r }, noon, false, []string{"nats"}},
+		"a confirmed removal is dropped without a push of its own": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed, r.Observed = []string{"keda"}, "sha256:last"; return r }, noon, false, nil},
+		"a module comes back while its removal is pending": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda", "nats"}, nil, noon, true, nil},
+		"the runtime has a module that nobody published": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed = []string{"keda", "old"}; return r }, noon, true, []string{"old"}},
+		"the registry forgot a module that the control plane remembers": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Versions = map[string]string{"old": "1.0.0"}; return r }, noon, true, []string{"old"}},
+		"the runtime's Kyma has a new generation": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.KymaGeneration = 2; return r }, noon, true, nil},
+		"the cluster became known": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, true, nil},
+		"just before renewal": {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3*time.Hour - time.Second), false, nil},
+		"renewal":             {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3 * time.Hour), true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := one
+			if c.runtime != nil {
+				r = c.runtime(r)
+			}
+			predicate, push := Plan(c.last, documents(t, c.want...), c.asked, r, trusted, validity, c.at)
+			if push != c.push || !slices.Equal(predicate.Removals, c.removals) {
+				t.Errorf("push %v, removals %v; want %v, %v", push, predicate.Removals, c.push, c.removals)
+			}
+			if c.last != nil && predicate.Sequence <= c.last.Predicate.Sequence {
+				t.Errorf("sequence %d after %d", predicate.Sequence, c.last.Predicate.Sequence)
+			}
+		})
+	}
+}
+
+func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
+	future := noon.Add(time.Hour).UnixMilli()
+	predicate, push := Plan(nil, documents(t), nil, Runtime{ID: "one", LastSequence: future}, trusted, validity, noon)
+	if !push || predicate.Sequence != future+1 {
+		t.Errorf("push %v, sequence %d, want %d", push, predicate.Sequence, future+1)
+	}
+}

@@ -1,0 +1,252 @@
+// Package publish brings one runtime's repository in line with what its Kyma asks for: a request goes in, at most one bundle
+// goes out. It remembers nothing that the registry does not: after a restart what lies there is read, checked and adopted, so
+// that no bundle is pushed twice and none is skipped.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// Options are what a Publisher needs.
+type Options struct {
+	Place      *bundle.Place
+	Signer     bundle.Signer
+	Root       bundle.Root
+	Components *component.Reader
+	// Validity is the life of a bundle; it is renewed after a third.
+	Validity time.Duration
+	Now      func() time.Time
+}
+
+// Publisher publishes bundles. It is safe for concurrent use, for one runtime at a time.
+type Publisher struct {
+	Options
+	sharing singleflight.Group
+
+	mu     sync.Mutex // guards what follows
+	last   map[string]*Published
+	shared map[digest.Digest]bool
+	// resolved holds the result of equal requests; it is emptied when it has grown large.
+	resolved map[string]*resolution
+}
+
+type resolution struct {
+	result    resolve.Result
+	documents bundle.Documents
+}
+
+// maxResolved bounds the remembered results: a fleet has some hundred distinct wishes.
+const maxResolved = 2_000
+
+// New gives a Publisher. The signer's key must be one that the root trusts, or no runtime would follow.
+func New(options Options) (*Publisher, error) {
+	public, err := options.Signer.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read the publisher key: %w", err)
+	}
+	thumbprint, err := bundle.Thumbprint(public)
+	if err != nil {
+		return nil, err
+	}
+	if !options.Root.Trusts(thumbprint) {
+		return nil, fmt.Errorf("publisher key %s is not listed in the root of trust: no runtime would accept its bundles", thumbprint)
+	}
+	return &Publisher{Options: options, last: map[string]*Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}, nil
+}
+
+// Outcome is what became of one runtime's request.
+type Outcome struct {
+	Published Published
+	Pushed    bool
+	// Problems and Asked are the resolution's, whether or not a push was needed.
+	Problems []bundle.Problem
+	Asked    []string
+}
+
+// Publish resolves the request, with what was published last in its Last, and pushes a bundle if one is needed.
+func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
+	if err := bundle.CheckRuntimeID(runtime.ID); err != nil {
+		return Outcome{}, err
+	}
+	last, err := p.Last(ctx, runtime.ID)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
+	}
+	if last != nil {
+		request.Last = &last.State
+	}
+	resolved, err := p.resolve(ctx, request, last, snapshot)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
+	}
+	outcome := Outcome{Problems: resolved.result.State.Problems, Asked: resolved.result.Asked}
+	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, p.Root, p.Validity, p.Now())
+	if !needed {
+		outcome.Published = *last
+		return outcome, nil
+	}
+	next, err := p.push(ctx, runtime.ID, resolved, predicate, last)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+	}
+	outcome.Published, outcome.Pushed = *next, true
+	return outcome, nil
+}
+
+func (p *Publisher) push(ctx context.Context, runtime string, resolved *resolution, predicate bundle.Predicate, last *Published) (*Published, error) {
+	manifest, err := bundle.Compose(resolved.documents, predicate, p.Signer)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.share(ctx, resolved.documents); err != nil {
+		return nil, err
+	}
+	present := func(d digest.Digest) bool { return last != nil && (d == last.StateDigest || d == last.CatalogDigest) }
+	err = bundle.PushBundle(ctx, p.Place, runtime, resolved.documents, manifest, present)
+	if err != nil {
+		// What was pushed is unknown now, and what was shared may be gone with the registry's data: ask before the next try.
+		p.Forget(runtime)
+		p.mu.Lock()
+		clear(p.shared)
+		p.mu.Unlock()
+		return nil, err
+	}
+	next := &Published{
+		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State,
+		StateDigest: resolved.documents.State.Descriptor.Digest, CatalogDigest: resolved.documents.Catalog.Descriptor.Digest,
+	}
+	p.mu.Lock()
+	p.last[runtime] = next
+	p.mu.Unlock()
+	return next, nil
+}
+
+// share makes the documents exist once for all runtimes that get them.
+func (p *Publisher) share(ctx context.Context, documents bundle.Documents) error {
+	key := documents.State.Descriptor.Digest
+	p.mu.Lock()
+	done := p.shared[key] && p.shared[documents.Catalog.Descriptor.Digest]
+	p.mu.Unlock()
+	if done {
+		return nil
+	}
+	_, err, _ := p.sharing.Do(key.String()+documents.Catalog.Descriptor.Digest.String(), func() (any, error) {
+		if err := bundle.ShareDocuments(ctx, p.Place, documents); err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.shared[key], p.shared[documents.Catalog.Descriptor.Digest] = true, true
+		return nil, nil
+	})
+	return err
+}
+
+// Forget drops what is remembered of a runtime, so that the registry is asked again.
+func (p *Publisher) Forget(runtime string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.last, runtime)
+}
+
+// Last gives the bundle that lies in the registry for a runtime, nil when there is none that a publisher of this fleet signed.
+func (p *Publisher) Last(ctx context.Context, runtime string) (*Published, error) {
+	p.mu.Lock()
+	known := p.last[runtime]
+	p.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return nil, err
+	}
+	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.adopt(ctx, repository, fetched, runtime)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.last[runtime] = found
+	p.mu.Unlock()
+	return found, nil
+}
+
+func (p *Publisher) resolve(ctx context.Context, request resolve.Request, last *Published, snapshot *catalog.Snapshot) (*resolution, error) {
+	contents, fingerprint, err := p.contents(ctx, resolve.Needs(request, snapshot))
+	if err != nil {
+		return nil, err
+	}
+	key := requestKey(request, last, snapshot.Revision, fingerprint)
+	p.mu.Lock()
+	known := p.resolved[key]
+	p.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	fresh := &resolution{result: resolve.Resolve(request, snapshot, contents)}
+	if fresh.documents, err = bundle.NewDocuments(fresh.result.State, fresh.result.Catalog); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.resolved) >= maxResolved {
+		clear(p.resolved)
+	}
+	p.resolved[key] = fresh
+	return fresh, nil
+}
+
+// contents reads the components that a request needs. One that cannot be read is that module's trouble alone.
+func (p *Publisher) contents(ctx context.Context, refs []resolve.Ref) (map[resolve.Ref]resolve.Content, string, error) {
+	contents := make(map[resolve.Ref]resolve.Content, len(refs))
+	var fingerprint strings.Builder
+	for _, ref := range refs {
+		if _, done := contents[ref]; done {
+			continue
+		}
+		content, manifest := p.content(ctx, ref)
+		if ctx.Err() != nil {
+			return nil, "", ctx.Err()
+		}
+		contents[ref] = content
+		fmt.Fprintf(&fingerprint, "%s:%s=%s%v\n", ref.Component, ref.Version, manifest, content.Err)
+	}
+	return contents, fingerprint.String(), nil
+}
+
+func (p *Publisher) content(ctx context.Context, ref resolve.Ref) (resolve.Content, digest.Digest) {
+	found, err := p.Components.Component(ctx, ref.Component, ref.Version)
+	if err != nil {
+		return resolve.Content{Err: err}, ""
+	}
+	content := resolve.Content{Repository: found.Repository, Blobs: found.Blobs, Types: map[string]string{}}
+	for _, resource := range found.Descriptor.Resources {
+		content.Types[resource.Name] = resource.Type
+	}
+	if content.Repository == "" {
+		if content.Repository, err = found.CopyTo(ctx, p.Place); err != nil {
+			return resolve.Content{Err: err}, ""
+		}
+	}
+	return content, found.Manifest.Digest
+}

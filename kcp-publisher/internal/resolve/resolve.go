@@ -1,0 +1,269 @@
+// Package resolve decides what one runtime shall run: what its Kyma asks for, the catalog and the contents of components go
+// in, the bundle's documents come out. It is pure: equal inputs give equal bytes, in any order, and it never asks anybody.
+package resolve
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+)
+
+// Request is what one runtime asks for.
+type Request struct {
+	// Labels are those of the Kyma in the control plane.
+	Labels map[string]string
+	// Seed is the spec of the Kyma in the control plane; a runtime without a Kyma gets it.
+	Seed v1beta2.KymaSpec
+	// Asked is what is resolved: the spec of the runtime's own Kyma once it is known, else Seed.
+	Asked v1beta2.KymaSpec
+	// Settings tune the agent.
+	Settings bundle.Settings
+	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
+	Last *bundle.DesiredState
+}
+
+// Ref names a component version.
+type Ref struct{ Component, Version string }
+
+// Content is where the content of a component version is, or why that is not known.
+type Content struct {
+	Repository string
+	Blobs      map[string]ocispec.Descriptor
+	Types      map[string]string
+	Err        error
+}
+
+// Result is what a runtime shall run.
+type Result struct {
+	State   bundle.DesiredState
+	Catalog bundle.Catalog
+	// Asked are the names of all modules that shall be there, resolved or not, sorted: what is not among them may go.
+	Asked []string
+}
+
+// rawManifest is the resource of a component that is installed.
+const rawManifest = "raw-manifest"
+
+// crds are what the agent needs to write a desired state.
+var crds = []string{
+	"kymas." + v1beta2.Group, "manifests." + v1beta2.Group, "modulereleasemetas." + v1beta2.Group, "moduletemplates." + v1beta2.Group,
+}
+
+// wish is one module that shall be there, with what the catalog says of it.
+type wish struct {
+	module v1beta2.Module
+	choice catalog.Choice
+	err    error
+}
+
+func wishes(request Request, snapshot *catalog.Snapshot) []wish {
+	kyma := labels.Set(request.Labels)
+	var all []wish
+	mandatory := map[string]bool{}
+	for _, choice := range snapshot.Mandatory() {
+		mandatory[choice.Module] = true
+		all = append(all, wish{module: v1beta2.Module{Name: choice.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice})
+	}
+	for _, module := range request.Asked.Modules {
+		if mandatory[module.Name] {
+			continue
+		}
+		w := wish{module: module}
+		w.choice, w.err = snapshot.Lookup(module.Name, cmp.Or(module.Channel, request.Asked.Channel), kyma)
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
+	return all
+}
+
+// Needs gives the component versions whose contents Resolve will want to know.
+func Needs(request Request, snapshot *catalog.Snapshot) []Ref {
+	var refs []Ref
+	for _, w := range wishes(request, snapshot) {
+		if w.err == nil {
+			refs = append(refs, Ref{w.choice.Component, w.choice.Version})
+		}
+	}
+	return refs
+}
+
+// Resolve decides. A module that cannot be resolved keeps its last manifest and becomes a problem with a reason; the others
+// are not affected.
+func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
+	result := Result{
+		State: bundle.DesiredState{
+			Kyma:      seed(request),
+			Manifests: []bundle.Manifest{},
+			CRDs:      crds,
+			Settings:  request.Settings,
+		},
+		Catalog: snapshot.Visible(request.Labels),
+		Asked:   []string{},
+	}
+	for _, w := range wishes(request, snapshot) {
+		result.Asked = append(result.Asked, w.module.Name)
+		last := lastManifest(request.Last, w.module.Name)
+		manifest, problem := decide(w, last, contents)
+		if manifest != nil {
+			result.State.Manifests = append(result.State.Manifests, *manifest)
+		}
+		if problem != nil {
+			problem.Module = w.module.Name
+			problem.Channel = cmp.Or(w.module.Channel, request.Asked.Channel)
+			result.State.Problems = append(result.State.Problems, *problem)
+		}
+	}
+	return result
+}
+
+func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
+	if !w.module.Managed {
+		if last == nil {
+			return nil, nil
+		}
+		kept := *last
+		kept.Unmanaged = true
+		return &kept, nil
+	}
+	if last != nil && last.Unmanaged {
+		again := *last
+		again.Unmanaged = false
+		last = &again
+	}
+	if w.err != nil {
+		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: w.err.Error()}
+	}
+	if last != nil && catalog.Older(w.choice.Version, last.Version) {
+		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
+			"module %s: stays at version %s: channel %q has %s, which is older", w.module.Name, last.Version, w.choice.Channel, w.choice.Version)}
+	}
+	manifest, err := newManifest(w, contents[Ref{w.choice.Component, w.choice.Version}])
+	if err != nil {
+		return last, &bundle.Problem{State: v1beta2.StateError, Message: fmt.Sprintf("module %s: %v", w.module.Name, err)}
+	}
+	// Content that changed under the same version is another release than the one that was published.
+	if last != nil && last.Version == manifest.Version && last.Component == manifest.Component && !slices.EqualFunc(last.Content, manifest.Content, sameBlob) {
+		return last, &bundle.Problem{State: v1beta2.StateError, Message: fmt.Sprintf(
+			"module %s: component %s:%s changed its content under the same version: release a new version instead", w.module.Name, manifest.Component, manifest.Version)}
+	}
+	return manifest, nil
+}
+
+func sameBlob(a, b bundle.Content) bool { return a.Name == b.Name && a.Digest == b.Digest }
+
+func newManifest(w wish, content Content) (*bundle.Manifest, error) {
+	choice := w.choice
+	if content.Err != nil {
+		return nil, content.Err
+	}
+	blob, ok := content.Blobs[rawManifest]
+	if !ok {
+		return nil, fmt.Errorf("component %s:%s: component.resources: has no local resource %q", choice.Component, choice.Version, rawManifest)
+	}
+	if blob.Size > bundle.MaxLayerBytes {
+		return nil, fmt.Errorf("component %s:%s: resource %q has %d bytes, at most %d", choice.Component, choice.Version, rawManifest, blob.Size, bundle.MaxLayerBytes)
+	}
+	source, err := json.Marshal(v1beta2.ImageSpec{
+		Repo: content.Repository, Name: rawManifest, Ref: blob.Digest.String(), Type: contentType(content.Types[rawManifest], blob.MediaType),
+	})
+	if err != nil {
+		return nil, err
+	}
+	manifest := &bundle.Manifest{
+		Name: choice.Module, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
+		Component: choice.Component, Template: choice.Template.Name,
+		Labels: map[string]string{
+			v1beta2.LabelModuleName: choice.Module,
+			v1beta2.LabelKymaName:   v1beta2.RuntimeKymaName,
+			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
+		},
+		Annotations: map[string]string{v1beta2.AnnotationFQDN: choice.Component},
+		Content:     []bundle.Content{{Name: rawManifest, Repository: content.Repository, MediaType: blob.MediaType, Digest: blob.Digest, SizeBytes: blob.Size}},
+		Spec: v1beta2.ManifestSpec{
+			Remote: true, Version: choice.Version,
+			Install:              v1beta2.InstallInfo{Name: rawManifest, Source: runtime.RawExtension{Raw: source}},
+			Manager:              choice.Template.Spec.Manager,
+			CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
+		},
+	}
+	if choice.Channel != "" {
+		manifest.Labels[v1beta2.LabelChannel] = choice.Channel
+	}
+	if choice.Mandatory {
+		manifest.Labels[v1beta2.LabelMandatoryModule] = v1beta2.True
+	}
+	if manifest.Spec.CustomResourcePolicy == v1beta2.PolicyCreateAndDelete {
+		manifest.Spec.Resource = choice.Template.Spec.Data
+	}
+	if resource := manifest.Spec.Resource; resource != nil && (resource.GetKind() == "" || resource.GetName() == "") {
+		return nil, errors.New("ModuleTemplate " + choice.Template.Name + " spec.data: kind and metadata.name are required")
+	}
+	return manifest, nil
+}
+
+func contentType(resourceType, mediaType string) v1beta2.ImageSpecType {
+	if resourceType == "directoryTree" || mediaType == "application/x-tar" {
+		return v1beta2.OCIDir
+	}
+	return v1beta2.OCIRef
+}
+
+func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
+	if last == nil {
+		return nil
+	}
+	for i := range last.Manifests {
+		if last.Manifests[i].Module == module {
+			return &last.Manifests[i]
+		}
+	}
+	return nil
+}
+
+// carried are the labels of a Kyma that its runtime gets too; none names the runtime, so that equal runtimes share a bundle.
+var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
+
+func seed(request Request) bundle.KymaSeed {
+	s := bundle.KymaSeed{Spec: *request.Seed.DeepCopy(), Labels: map[string]string{
+		v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma,
+	}}
+	for _, label := range carried {
+		if value, ok := request.Labels[label]; ok {
+			s.Labels[label] = value
+		}
+	}
+	return s
+}
+
+// Versions gives the versions of the manifests by module.
+func Versions(state bundle.DesiredState) map[string]string {
+	versions := make(map[string]string, len(state.Manifests))
+	for _, m := range state.Manifests {
+		versions[m.Module] = m.Version
+	}
+	return versions
+}
+
+// Removals gives the modules that shall go: those that may be there and are not asked for. installed are those that the
+// runtime was told to have or says it has; confirmed are those it has shown to be gone.
+func Removals(installed, asked []string, confirmed map[string]bool) []string {
+	gone := map[string]bool{}
+	for _, module := range installed {
+		if !slices.Contains(asked, module) && !confirmed[module] {
+			gone[module] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(gone))
+}
