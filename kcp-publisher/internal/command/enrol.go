@@ -1,0 +1,56 @@
+package command
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func newEnrol() *cobra.Command {
+	var dir, location string
+	var validity time.Duration
+	cmd := &cobra.Command{
+		Use: "enrol RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: exactly(1, "one runtime id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := bundle.CheckRuntimeID(args[0]); err != nil {
+				return usageError{err}
+			}
+			if location == "" {
+				return usageError{fmt.Errorf("--location is required: the registry prefix that the runtime pulls from")}
+			}
+			root, err := loadRoot(dir)
+			if err != nil {
+				return err
+			}
+			secret, err := loadTokenSecret(dir)
+			if err != nil {
+				return err
+			}
+			token, err := secret.Issue(args[0], time.Now().Add(validity))
+			if err != nil {
+				return err
+			}
+			manifest, err := yaml.Marshal(map[string]any{
+				"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+				"metadata": map[string]any{"name": "skr-agent-bootstrap", "namespace": v1beta2.RuntimeNamespace},
+				"stringData": map[string]string{
+					"root.json": string(root.Raw), "location": location, "runtime": args[0], "token": token.String(),
+				},
+			})
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(manifest)
+			return err
+		},
+	}
+	keysFlag(cmd.Flags(), &dir)
+	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
+	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "how long the agent may take to introduce itself")
+	return cmd
+}

@@ -1,0 +1,256 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+)
+
+// publishFlags are what `publish` takes.
+type publishFlags struct {
+	from, to, keys, format string
+	components             []string
+	validity               time.Duration
+	concurrency            int
+	registry               registryFlags
+}
+
+func newPublish(*global) *cobra.Command {
+	f := &publishFlags{}
+	cmd := &cobra.Command{
+		Use: "publish", Short: "publishes a folder of YAML to its runtimes, without any Kubernetes", Args: exactly(0, "no arguments"),
+		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder, resolves them and pushes one signed bundle per Kyma.\n" +
+			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "folder with YAML files; common transport archives below it are component sources too")
+	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
+	flags.StringArrayVar(&f.components, "components", nil, "registry path or common transport archive with OCM components; may be repeated")
+	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
+	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
+	keysFlag(flags, &f.keys)
+	outputFlag(flags, &f.format)
+	f.registry.add(flags)
+	return cmd
+}
+
+// defaultValidity is the life of a bundle: long enough for a weekend's outage, short enough that a freeze is noticed.
+const defaultValidity = 7 * 24 * time.Hour
+
+// published is one row of what `publish` prints.
+type published struct {
+	Runtime  string           `json:"runtime"`
+	Action   string           `json:"action"`
+	Sequence int64            `json:"sequence,omitempty"`
+	Digest   string           `json:"digest,omitempty"`
+	Modules  []string         `json:"modules"`
+	Removals []string         `json:"removals,omitempty"`
+	Problems []bundle.Problem `json:"problems,omitempty"`
+	Error    string           `json:"error,omitempty"`
+}
+
+func (f *publishFlags) run(cmd *cobra.Command) error {
+	if f.from == "" || f.to == "" {
+		return usageError{errors.New("--from and --to are required")}
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	objects, err := source.Folder(f.from)
+	if err != nil {
+		return err
+	}
+	snapshot, err := catalog.New(objects.Templates, objects.Metas)
+	if err != nil {
+		return err
+	}
+	if err := checkRuntimes(objects.Kymas); err != nil {
+		return err
+	}
+	publisher, err := f.publisher(objects.Components)
+	if err != nil {
+		return err
+	}
+	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, cmd.ErrOrStderr())
+	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
+		return err
+	}
+	failed := 0
+	for _, row := range rows {
+		if row.Error != "" {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d runtimes could not be published", failed, len(rows))
+	}
+	return nil
+}
+
+// checkRuntimes refuses two Kymas of one runtime: they would overwrite each other for ever.
+func checkRuntimes(kymas []v1beta2.Kyma) error {
+	seen := map[string]string{}
+	for i := range kymas {
+		id := control.RuntimeID(&kymas[i])
+		if err := bundle.CheckRuntimeID(id); err != nil {
+			return fmt.Errorf("Kyma %s: %w", kymas[i].Name, err)
+		}
+		if other, ok := seen[id]; ok {
+			return fmt.Errorf("Kyma %s: has the runtime id %s of Kyma %s: change its label %s", kymas[i].Name, id, other, v1beta2.LabelRuntimeID)
+		}
+		seen[id] = kymas[i].Name
+	}
+	return nil
+}
+
+func (f *publishFlags) publisher(archives []string) (*publish.Publisher, error) {
+	access, err := f.registry.access()
+	if err != nil {
+		return nil, err
+	}
+	registries, err := bundle.NewRegistries(access)
+	if err != nil {
+		return nil, err
+	}
+	place, err := bundle.NewPlace(f.to, registries)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--to: %w", err)}
+	}
+	root, signer, err := loadPublisher(f.keys)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := componentSources(append(f.components, archives...), registries)
+	if err != nil {
+		return nil, err
+	}
+	if place.IsLayout() {
+		f.concurrency = 1 // an OCI layout has one index file, which one writer at a time may replace
+	}
+	return publish.New(publish.Options{
+		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now,
+		Components: component.NewReader(sources, time.Hour, time.Hour),
+	})
+}
+
+// componentSources tells folders from registries.
+func componentSources(names []string, registries *bundle.Registries) ([]component.Source, error) {
+	var sources []component.Source
+	for _, name := range names {
+		info, err := os.Stat(name)
+		switch {
+		case err == nil && info.IsDir():
+			folder, err := component.OpenFolder(name)
+			if err != nil {
+				return nil, err
+			}
+			sources = append(sources, folder)
+		case strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
+			return nil, usageError{fmt.Errorf("--components %s: is no folder", name)}
+		default:
+			sources = append(sources, component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)})
+		}
+	}
+	return sources, nil
+}
+
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, progress io.Writer) []published {
+	rows := make([]published, len(kymas))
+	advance := progressOf(progress, len(kymas))
+	group := errgroup.Group{}
+	group.SetLimit(max(f.concurrency, 1))
+	for i := range kymas {
+		group.Go(func() error {
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot)
+			advance()
+			return nil
+		})
+	}
+	_ = group.Wait() // the rows hold the errors
+	slices.SortFunc(rows, func(a, b published) int { return strings.Compare(a.Runtime, b.Runtime) })
+	return rows
+}
+
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) published {
+	id := control.RuntimeID(kyma)
+	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec}
+	outcome, err := publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}, request, snapshot)
+	if err != nil {
+		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
+	}
+	row := published{
+		Runtime: id, Action: "unchanged", Sequence: outcome.Published.Predicate.Sequence, Digest: outcome.Published.Digest.String(),
+		Removals: outcome.Published.Predicate.Removals, Problems: outcome.Problems, Modules: []string{},
+	}
+	if outcome.Pushed {
+		row.Action = "pushed"
+	}
+	versions := resolve.Versions(outcome.Published.State)
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		row.Modules = append(row.Modules, name+"@"+versions[name])
+	}
+	return row
+}
+
+func drawPublished(out io.Writer, rows []published) {
+	t := newTable(out)
+	t.AppendHeader(table.Row{"RUNTIME", "ACTION", "SEQUENCE", "DIGEST", "MODULES", "PROBLEMS"})
+	for _, row := range rows {
+		problems := make([]string, 0, len(row.Problems))
+		for _, p := range row.Problems {
+			problems = append(problems, p.Message)
+		}
+		if row.Error != "" {
+			problems = append(problems, row.Error)
+		}
+		t.AppendRow(table.Row{row.Runtime, row.Action, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), strings.Join(problems, "\n")})
+	}
+	t.Render()
+}
+
+func shortDigest(d string) string {
+	if len(d) > 19 {
+		return d[:19]
+	}
+	return d
+}
+
+// progressOf draws a bar on a terminal when there is enough to wait for; elsewhere the table at the end says it all.
+func progressOf(out io.Writer, total int) func() {
+	file, ok := out.(*os.File)
+	if !ok || total < 20 || !term.IsTerminal(int(file.Fd())) {
+		return func() {}
+	}
+	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription("publishing"),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+	var mu sync.Mutex
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = bar.Add(1) // drawing is a courtesy
+	}
+}

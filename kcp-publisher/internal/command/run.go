@@ -1,0 +1,144 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/probes"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// runFlags are what `run` takes.
+type runFlags struct {
+	kubeconfig, namespace, location, keys string
+	components                            []string
+	metricsAddress, probeAddress          string
+	leaderElect                           bool
+	concurrency                           int
+	validity, reportPoll, silence         time.Duration
+	componentsPoll                        time.Duration
+	agentPoll, agentReport                time.Duration
+	registry                              registryFlags
+}
+
+func newRun(g *global) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use: "run", Short: "runs the controllers", Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error { return f.run(g) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
+	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
+	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
+	flags.StringArrayVar(&f.components, "components", nil, "registry path or common transport archive with OCM components; may be repeated")
+	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
+	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
+	flags.BoolVar(&f.leaderElect, "leader-elect", false, "work only while holding the lease")
+	flags.IntVar(&f.concurrency, "concurrency", 16, "runtimes to work on at once")
+	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
+	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is asked for")
+	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often a component version is checked for having been changed")
+	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may be silent and still count as ready")
+	flags.DurationVar(&f.agentPoll, "agent-poll-interval", 0, "how often agents ask for a bundle; 0 leaves it to them")
+	flags.DurationVar(&f.agentReport, "agent-report-interval", 0, "how often agents report although nothing changed; 0 leaves it to them")
+	keysFlag(flags, &f.keys)
+	f.registry.add(flags)
+	return cmd
+}
+
+func (f *runFlags) run(g *global) error {
+	if f.location == "" {
+		return usageError{errors.New("--location is required")}
+	}
+	ctrl.SetLogger(g.logger())
+	kymas, err := f.kymas()
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	// The API server decides what is too much, not a second queue in the client.
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Logger: ctrl.Log,
+		Cache:                  cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}},
+		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
+		HealthProbeBindAddress: f.probeAddress,
+		LeaderElection:         f.leaderElect, LeaderElectionID: "kcp-publisher.kyma-pull.dev", LeaderElectionNamespace: f.namespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	probes.SetupChecks(mgr, ctrl.Log)
+	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
+		return fmt.Errorf("set up the controllers: %w", err)
+	}
+	ctrl.Log.Info("starting", "version", g.version, "location", f.location, "pid", os.Getpid())
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+func (f *runFlags) kymas() (*control.Kymas, error) {
+	access, err := f.registry.access()
+	if err != nil {
+		return nil, err
+	}
+	access.NoRetry = true // the controllers have one backoff for all
+	registries, err := bundle.NewRegistries(access)
+	if err != nil {
+		return nil, err
+	}
+	place, err := bundle.NewPlace(f.location, registries)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--location: %w", err)}
+	}
+	if place.IsLayout() {
+		return nil, usageError{errors.New("--location: `run` needs a registry; `publish` writes an OCI layout")}
+	}
+	root, signer, err := loadPublisher(f.keys)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := loadTokenSecret(f.keys)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := componentSources(f.components, registries)
+	if err != nil {
+		return nil, err
+	}
+	publisher, err := publish.New(publish.Options{
+		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now,
+		Components: component.NewReader(sources, f.componentsPoll, 5*time.Second),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &control.Kymas{
+		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place, Tokens: tokens,
+		PollInterval: f.reportPoll, Silence: f.silence, Now: time.Now,
+		Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: f.agentPoll}, ReportInterval: metav1.Duration{Duration: f.agentReport}},
+	}, nil
+}

@@ -1,0 +1,142 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+)
+
+func newWhy() *cobra.Command {
+	var kubeconfig, namespace, format string
+	cmd := &cobra.Command{
+		Use: "why RUNTIME-ID [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return usageError{errors.New("want a runtime id and, if you like, a module")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kyma, err := findKyma(cmd.Context(), kubeconfig, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			module := ""
+			if len(args) == 2 {
+				module = args[1]
+			}
+			answer, err := explain(kyma, module, time.Now())
+			if err != nil {
+				return err
+			}
+			return print(cmd.OutOrStdout(), format, answer, answer.draw)
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
+	cmd.Flags().StringVar(&namespace, "namespace", "kcp-system", "namespace of the Kymas")
+	outputFlag(cmd.Flags(), &format)
+	return cmd
+}
+
+func findKyma(ctx context.Context, kubeconfig, namespace, id string) (*v1beta2.Kyma, error) {
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	loading.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	reader, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	var kymas v1beta2.KymaList
+	if err := reader.List(ctx, &kymas, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)
+	}
+	for i := range kymas.Items {
+		if control.RuntimeID(&kymas.Items[i]) == id {
+			return &kymas.Items[i], nil
+		}
+	}
+	return nil, fmt.Errorf("runtime %s: no Kyma in namespace %s has that runtime id or name", id, namespace)
+}
+
+// answer is what `why` says.
+type answer struct {
+	Runtime string        `json:"runtime"`
+	State   v1beta2.State `json:"state"`
+	// Cause is the first thing in the way, empty when nothing is.
+	Cause string `json:"cause,omitempty"`
+	// Age is how old the runtime's last word is, empty when it has never reported.
+	Age     string                 `json:"age,omitempty"`
+	Modules []v1beta2.ModuleStatus `json:"modules"`
+}
+
+// explain follows a bundle's way: published, accepted, reported, module by module; the first that fails is the cause.
+func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
+	a := answer{Runtime: control.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
+	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
+		a.Age = now.Sub(r.Observed.Time.Time).Round(time.Second).String()
+	}
+	for _, m := range kyma.Status.Modules {
+		if module == "" || m.Name == module {
+			a.Modules = append(a.Modules, m)
+		}
+	}
+	if module != "" && len(a.Modules) == 0 {
+		return a, fmt.Errorf("runtime %s: module %s: nobody asks for it and it is not installed", a.Runtime, module)
+	}
+	if ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady); ready == nil {
+		a.Cause = "the publisher has not looked at this Kyma yet: does it run?"
+	} else if ready.Reason == "PublishFailed" {
+		a.Cause = ready.Message
+	}
+	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting} {
+		if c := meta.FindStatusCondition(kyma.Status.Conditions, kind); a.Cause == "" && c != nil && c.Status != metav1.ConditionTrue {
+			a.Cause = c.Message
+		}
+	}
+	for _, m := range a.Modules {
+		if a.Cause == "" && m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
+			a.Cause = fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "no reason was reported"))
+		}
+	}
+	return a, nil
+}
+
+func (a answer) draw(out io.Writer) {
+	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, cmp.Or(string(a.State), "unknown"))
+	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "nothing is in its way"))
+	fmt.Fprintf(out, "  last word  %s\n\n", lastWord(a.Age))
+	t := newTable(out)
+	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
+	for _, m := range a.Modules {
+		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, m.State, m.Message})
+	}
+	t.Render()
+}
+
+func lastWord(age string) string {
+	if age == "" {
+		return "never"
+	}
+	return age + " ago"
+}

@@ -1,0 +1,87 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+)
+
+// catalogSettles is how long changes are gathered: applying a folder of templates is one change of the catalog, not fifty.
+const catalogSettles = 200 * time.Millisecond
+
+// Catalog keeps the newest snapshot of the catalog and marks all Kymas for a look when it changed.
+type Catalog struct {
+	Reader    client.Reader
+	Namespace string
+	// Changed receives every Kyma when the catalog is another.
+	Changed chan event.GenericEvent
+
+	snapshot atomic.Pointer[catalog.Snapshot]
+}
+
+// Snapshot gives the newest catalog, nil before the first was read.
+func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
+
+// Reconcile reads the whole catalog; the request's name means nothing.
+func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	var templates v1beta2.ModuleTemplateList
+	if err := c.Reader.List(ctx, &templates, client.InNamespace(c.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list ModuleTemplates: %w", err)
+	}
+	var metas v1beta2.ModuleReleaseMetaList
+	if err := c.Reader.List(ctx, &metas, client.InNamespace(c.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list ModuleReleaseMetas: %w", err)
+	}
+	next, err := catalog.New(templates.Items, metas.Items)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
+	}
+	before := c.snapshot.Swap(next)
+	if before != nil && before.Revision == next.Revision {
+		return ctrl.Result{}, nil
+	}
+	var kymas v1beta2.KymaList
+	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
+	}
+	for i := range kymas.Items {
+		select {
+		case c.Changed <- event.GenericEvent{Object: &kymas.Items[i]}:
+		case <-ctx.Done():
+			return ctrl.Result{}, ctx.Err()
+		}
+	}
+	ctrl.LoggerFrom(ctx).Info("the catalog changed", "revision", next.Revision, "templates", len(templates.Items), "kymas", len(kymas.Items))
+	return ctrl.Result{}, nil
+}
+
+// gathered turns every event into the one request there is, a little later.
+func gathered() handler.EventHandler {
+	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "catalog"}}, catalogSettles)
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			add(q)
+		},
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			add(q)
+		},
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			add(q)
+		},
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			add(q)
+		},
+	}
+}

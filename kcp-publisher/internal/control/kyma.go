@@ -1,0 +1,245 @@
+// Package control runs the control plane's side in a cluster: it watches Kymas, ModuleTemplates and ModuleReleaseMetas and
+// keeps each runtime's bundle and each Kyma's status in line. Its controllers read, call the pure packages and write.
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// Kymas keeps every runtime's bundle and every Kyma's status in line.
+type Kymas struct {
+	Client    client.Client
+	Events    events.EventRecorder
+	Publisher *publish.Publisher
+	Catalog   *Catalog
+	Place     *bundle.Place
+	Tokens    bundle.TokenSecret
+	// PollInterval is how often a runtime's report is asked for, Silence how long it may be missing.
+	PollInterval time.Duration
+	Silence      time.Duration
+	Settings     bundle.Settings
+	Now          func() time.Time
+
+	gate gate
+
+	mu      sync.Mutex // guards reports
+	reports map[string]heard
+}
+
+// heard is the newest report of a runtime as it was judged.
+type heard struct {
+	digest   digest.Digest
+	accepted *bundle.AcceptedReport
+	refused  *bundle.Refusal
+}
+
+// RuntimeID names the runtime of a Kyma: its label, else its own name.
+func RuntimeID(kyma *v1beta2.Kyma) string {
+	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
+}
+
+// Reconcile brings the registry in line with what one Kyma asks for, and the Kyma with what its runtime reports.
+func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	kyma := &v1beta2.Kyma{}
+	if err := k.Client.Get(ctx, req.NamespacedName, kyma); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	snapshot := k.Catalog.Snapshot()
+	if snapshot == nil {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+	}
+	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True || !kyma.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	if wait := k.gate.wait(k.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	before := kyma.DeepCopy()
+	runtime := RuntimeID(kyma)
+	report, err := k.listen(ctx, kyma, runtime)
+	if err != nil {
+		return k.registryDown(ctx, err), nil
+	}
+	outcome, err := k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), k.request(kyma), snapshot)
+	facts := ingest.Facts{
+		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused,
+		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
+	}
+	if err != nil {
+		if unreachable(err) {
+			return k.registryDown(ctx, err), nil
+		}
+		facts.PublishError = err
+	} else {
+		k.gate.open(ctx)
+		facts.Published = &outcome.Published
+	}
+	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
+	return k.record(ctx, before, kyma, outcome)
+}
+
+func (k *Kymas) request(kyma *v1beta2.Kyma) resolve.Request {
+	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings}
+	if r := kyma.Status.Runtime; r != nil && r.Requested != nil {
+		request.Asked = r.Requested.Spec
+	}
+	return request
+}
+
+func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {
+	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}
+	status := kyma.Status.Runtime
+	if status == nil {
+		return r
+	}
+	if status.Published != nil {
+		r.LastSequence, r.Versions = status.Published.Sequence, status.Published.Versions
+	}
+	if status.Requested != nil {
+		r.KymaGeneration = status.Requested.Generation
+	}
+	if status.Observed != nil {
+		r.Audience.ClusterUID = status.Observed.ClusterUID
+		r.Observed = digest.Digest(status.Observed.Digest)
+	}
+	if status.Key != nil {
+		r.Audience.KeyThumbprint = status.Key.Thumbprint
+	}
+	if report.accepted != nil {
+		for _, m := range report.accepted.Modules {
+			r.Installed = append(r.Installed, m.Name)
+		}
+	}
+	return r
+}
+
+// listen reads the runtime's newest report if it is new. The error is the registry's; a refused report is not one.
+func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) (heard, error) {
+	k.mu.Lock()
+	known := k.reports[runtime]
+	k.mu.Unlock()
+	if err := bundle.CheckRuntimeID(runtime); err != nil {
+		return heard{}, nil // Publish says so, too, where it becomes visible
+	}
+	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(runtime))
+	if err != nil {
+		return known, err
+	}
+	newest, err := bundle.Head(ctx, repository, bundle.TagLatest)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return known, nil
+	}
+	if err != nil {
+		return known, err
+	}
+	if newest == known.digest {
+		if known.accepted != nil && known.refused == nil {
+			k.remember(kyma, *known.accepted)
+		}
+		return known, nil
+	}
+	fetched, err := bundle.Fetch(ctx, repository, newest.String())
+	if err != nil {
+		return known, err
+	}
+	next := heard{digest: newest, accepted: known.accepted}
+	accepted, err := bundle.VerifyReport(fetched, k.reporter(kyma, runtime))
+	if next.refused = bundle.RefusalOf(err); next.refused != nil {
+		reportsRefused.WithLabelValues(string(next.refused.Reason)).Inc()
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "report of runtime %s: %s", runtime, next.refused)
+	} else {
+		next.accepted = &accepted
+		k.tell(kyma, runtime, known.accepted, accepted)
+		k.remember(kyma, accepted)
+	}
+	k.mu.Lock()
+	k.reports[runtime] = next
+	k.mu.Unlock()
+	return next, nil
+}
+
+// tell makes an Event of every bundle that the runtime refused and had not told before.
+func (k *Kymas) tell(kyma *v1beta2.Kyma, runtime string, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
+	told := map[string]bool{}
+	if before != nil {
+		for _, r := range before.Refused {
+			told[r.Digest.String()+string(r.Reason)] = true
+		}
+	}
+	for _, r := range after.Refused {
+		if !told[r.Digest.String()+string(r.Reason)] {
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)
+		}
+	}
+}
+
+func (k *Kymas) remember(kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
+	key, errKey := bundle.EncodePublicKey(report.Key)
+	thumbprint, errThumb := bundle.Thumbprint(report.Key)
+	if errKey == nil && errThumb == nil {
+		ingest.Remember(&kyma.Status, report, key, thumbprint)
+	}
+}
+
+func (k *Kymas) reporter(kyma *v1beta2.Kyma, runtime string) bundle.Reporter {
+	r := bundle.Reporter{Runtime: runtime}
+	var known *v1beta2.RuntimeKey
+	if status := kyma.Status.Runtime; status != nil {
+		r.LastSequence = status.ReportSequence
+		if known = status.Key; known != nil {
+			if key, err := bundle.DecodePublicKey(known.PublicKey); err == nil {
+				r.Key = key
+			}
+		}
+	}
+	r.Enrol = func(e bundle.Enrolment) error {
+		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
+			return errors.New("the token was used before: run `kcp-publisher enrol` again")
+		}
+		return k.Tokens.Check(runtime, e, k.Now())
+	}
+	return r
+}
+
+// record writes what changed, in one request, and nothing when nothing did.
+func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome) (ctrl.Result, error) {
+	if outcome.Pushed {
+		bundlesPublished.Inc()
+		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence, "digest", outcome.Published.Digest)
+	}
+	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		if err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
+			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, client.IgnoreNotFound(err))
+		}
+	}
+	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status.State)
+	return ctrl.Result{RequeueAfter: jittered(k.PollInterval)}, nil
+}
+
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// registryDown closes the gate for all runtimes at once, so that one outage is one backoff and one line of log.
+func (k *Kymas) registryDown(ctx context.Context, err error) ctrl.Result {
+	return ctrl.Result{RequeueAfter: k.gate.shut(ctx, k.Now(), err)}
+}

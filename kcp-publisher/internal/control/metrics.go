@@ -1,0 +1,50 @@
+package control
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+var (
+	bundlesPublished = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kyma_pull_publisher_bundles_published_total", Help: "Bundles pushed to runtimes' repositories.",
+	})
+	reportsRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were not believed, by the check that refused them.",
+	}, []string{"reason"})
+	registryUp = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry answered last time (1) or publishing waits for it (0).",
+	})
+	runtimes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.",
+	}, []string{"state"})
+	runtimeStates = states{of: map[string]v1beta2.State{}}
+)
+
+func init() {
+	metrics.Registry.MustRegister(bundlesPublished, reportsRefused, registryUp, runtimes)
+}
+
+// states counts runtimes by state, so that no metric is labelled with a runtime.
+type states struct {
+	mu sync.Mutex // guards of
+	of map[string]v1beta2.State
+}
+
+func (s *states) set(kyma string, state v1beta2.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.of[kyma]
+	if known && before == state {
+		return
+	}
+	if known {
+		runtimes.WithLabelValues(string(before)).Dec()
+	}
+	s.of[kyma] = state
+	runtimes.WithLabelValues(string(state)).Inc()
+}

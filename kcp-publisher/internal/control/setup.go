@@ -1,0 +1,43 @@
+package control
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
+func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
+	changed := make(chan event.GenericEvent)
+	kymas.Client = mgr.GetClient()
+	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
+	kymas.Catalog.Reader = mgr.GetClient()
+	kymas.Catalog.Changed = changed
+	kymas.reports = map[string]heard{}
+	registryUp.Set(1)
+
+	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not.
+	start := make(chan event.GenericEvent, 1)
+	start <- event.GenericEvent{Object: &v1beta2.ModuleTemplate{}}
+	err := ctrl.NewControllerManagedBy(mgr).Named("catalog").
+		WatchesRawSource(source.Channel(start, gathered())).
+		Watches(&v1beta2.ModuleTemplate{}, gathered()).
+		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
+		Complete(kymas.Catalog)
+	if err != nil {
+		return err
+	}
+	// Status changes are its own; what users say is in spec, labels and annotations.
+	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).Named("kyma").
+		For(&v1beta2.Kyma{}, builder.WithPredicates(said)).
+		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(kymas)
+}

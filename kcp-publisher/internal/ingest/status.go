@@ -1,0 +1,286 @@
+// Package ingest turns what runtimes report into the status of their Kymas. The decisions are pure: the status before, the
+// report and what was published go in, the status after comes out.
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// Facts are what is known of one runtime now.
+type Facts struct {
+	Generation int64
+	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
+	Published    *publish.Published
+	PublishError error
+	Problems     []bundle.Problem
+	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
+	Report        *bundle.AcceptedReport
+	ReportRefused *bundle.Refusal
+	// Silence is how long a runtime may be silent.
+	Silence  time.Duration
+	Deleting bool
+}
+
+// Reasons of conditions.
+const (
+	reasonReady      = "Ready"
+	reasonNotReady   = "NotReady"
+	reasonReported   = "Reported"
+	reasonNeverHeard = "NeverReported"
+	reasonSilent     = "Silent"
+	reasonRefused    = "ReportRefused"
+	reasonAccepted   = "Accepted"
+	reasonPending    = "Pending"
+	reasonBundle     = "BundleRefused"
+	reasonPublish    = "PublishFailed"
+)
+
+// Remember writes what the runtime said into the part of the status that outlives a restart.
+func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string) {
+	if status.Runtime == nil {
+		status.Runtime = &v1beta2.RuntimeStatus{}
+	}
+	r := status.Runtime
+	r.ReportSequence = report.Sequence
+	r.Observed = &v1beta2.ObservedBundle{
+		Time: metav1.NewTime(report.Time), AgentVersion: report.AgentVersion,
+		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID,
+	}
+	if o := report.Observed; o != nil {
+		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
+	}
+	if report.Kyma != nil && !report.Kyma.Deleting {
+		r.Requested = &v1beta2.RequestedSpec{Spec: report.Kyma.Spec, Generation: report.Kyma.Generation}
+	}
+	if report.Enrolled {
+		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.Unix(report.Enrolment.TokenExpires, 0)}
+	}
+}
+
+// Status gives the status that follows from the facts.
+func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
+	after := *before.DeepCopy()
+	if after.Runtime == nil {
+		after.Runtime = &v1beta2.RuntimeStatus{}
+	}
+	if p := facts.Published; p != nil {
+		after.Runtime.Published = &v1beta2.PublishedBundle{
+			Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
+			Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: resolve.Versions(p.State),
+		}
+		after.ActiveChannel = p.State.Kyma.Spec.Channel
+	}
+	if requested := after.Runtime.Requested; requested != nil {
+		after.ActiveChannel = requested.Spec.Channel
+	}
+	after.Modules = modules(before.Modules, facts)
+
+	set := func(kind, reason, message string, ok bool) {
+		status := metav1.ConditionFalse
+		if ok {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: facts.Generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	silent := reporting(after.Runtime, facts, now, set)
+	acceptance(after.Runtime, facts, set)
+	after.State = summarize(after.Modules, facts, silent)
+	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
+		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
+	})
+	if notReady < 0 {
+		set(v1beta2.ConditionModules, reasonReady, "all modules are ready", true)
+	} else {
+		m := after.Modules[notReady]
+		set(v1beta2.ConditionModules, reasonNotReady, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
+	}
+	catalogThere := facts.Report != nil && current(facts)
+	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: reasonReady, false: reasonNotReady}[catalogThere],
+		map[bool]string{true: "the runtime has the newest catalog", false: "the runtime has not reported the newest bundle yet"}[catalogThere], catalogThere)
+	if facts.PublishError != nil {
+		set(v1beta2.ConditionReady, reasonPublish, facts.PublishError.Error(), false)
+	} else {
+		set(v1beta2.ConditionReady, map[bool]string{true: reasonReady, false: reasonNotReady}[after.State == v1beta2.StateReady],
+			readyMessage(after), after.State == v1beta2.StateReady)
+	}
+	if before.State != after.State {
+		after.LastOperation = &v1beta2.LastOperation{Operation: readyMessage(after), LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
+	}
+	return after
+}
+
+func readyMessage(status v1beta2.KymaStatus) string {
+	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules} {
+		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return "all modules are ready"
+}
+
+// current says that the newest report is about the newest bundle; a status counts only for the digest it names.
+func current(facts Facts) bool {
+	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Digest == facts.Published.Digest
+}
+
+func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
+	switch {
+	case facts.ReportRefused != nil:
+		set(v1beta2.ConditionReporting, reasonRefused, "the newest report was refused: "+facts.ReportRefused.Error(), false)
+		return true
+	case r.Observed == nil:
+		set(v1beta2.ConditionReporting, reasonNeverHeard, "the runtime has never reported", false)
+		return true
+	case now.Sub(r.Observed.Time.Time) > facts.Silence:
+		// The age is rounded, or the condition would be written anew at every pass.
+		set(v1beta2.ConditionReporting, reasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence), false)
+		return true
+	}
+	set(v1beta2.ConditionReporting, reasonReported, "the runtime reports", true)
+	return false
+}
+
+func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case facts.Report != nil && len(facts.Report.Refused) > 0:
+		last := facts.Report.Refused[len(facts.Report.Refused)-1]
+		set(v1beta2.ConditionAccepted, reasonBundle, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
+	case facts.Published == nil:
+		set(v1beta2.ConditionAccepted, reasonPending, "no bundle is published yet", false)
+	case r.Observed == nil || r.Observed.Digest != facts.Published.Digest.String():
+		set(v1beta2.ConditionAccepted, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
+	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
+		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), "the runtime lives by a bundle whose time is over", false)
+	default:
+		set(v1beta2.ConditionAccepted, reasonAccepted, "the runtime lives by the newest bundle", true)
+	}
+}
+
+// modules gives one entry per module that is published, wished or still installed, sorted by name.
+func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus {
+	found := map[string]v1beta2.ModuleStatus{}
+	reported := map[string]bundle.ReportedModule{}
+	if facts.Report != nil {
+		for _, m := range facts.Report.Modules {
+			reported[m.Name] = m
+		}
+	}
+	if facts.Published != nil {
+		for _, m := range facts.Published.State.Manifests {
+			if m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
+				found[m.Module] = moduleStatus(m, reported[m.Module], facts)
+			}
+		}
+		for _, name := range facts.Published.Predicate.Removals {
+			if r, ok := reported[name]; ok {
+				found[name] = v1beta2.ModuleStatus{Name: name, Channel: r.Channel, Version: r.Version, State: cmp.Or(onlyDeletion(r.State), v1beta2.StateDeleting), Message: r.Message, Manifest: r.Manifest, Resource: r.Resource}
+			}
+		}
+	}
+	for _, problem := range facts.Problems {
+		m := found[problem.Module]
+		m.Name, m.Message, m.State = problem.Module, problem.Message, worse(m.State, problem.State)
+		m.Channel = cmp.Or(m.Channel, problem.Channel)
+		found[problem.Module] = m
+	}
+	if facts.Published == nil && len(found) == 0 {
+		return before
+	}
+	all := make([]v1beta2.ModuleStatus, 0, len(found))
+	for _, m := range found {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b v1beta2.ModuleStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func onlyDeletion(state v1beta2.State) v1beta2.State {
+	if state == v1beta2.StateWarning || state == v1beta2.StateError || state == v1beta2.StateDeleting {
+		return state
+	}
+	return ""
+}
+
+func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
+	status := v1beta2.ModuleStatus{
+		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: m.Version,
+		State: v1beta2.StateProcessing, Manifest: r.Manifest, Resource: r.Resource,
+	}
+	if m.Template != "" {
+		status.Template = &v1beta2.TrackingObject{
+			TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+			PartialMeta: v1beta2.PartialMeta{Name: m.Template},
+		}
+	}
+	switch {
+	case !current(facts):
+		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
+	case m.Unmanaged:
+		status.State = v1beta2.StateUnmanaged
+	case r.Name == "":
+		status.Message = "the runtime does not have the module yet"
+	case r.Version != m.Version:
+		status.State, status.Message = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing), cmp.Or(r.Message, "version "+r.Version+" is still installed")
+	default:
+		status.State, status.Message = r.State, r.Message
+	}
+	return status
+}
+
+func onlyTrouble(state v1beta2.State) v1beta2.State {
+	if state == v1beta2.StateWarning || state == v1beta2.StateError {
+		return state
+	}
+	return ""
+}
+
+// precedence of states, as Kyma has it: what comes first wins.
+var precedence = []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady}
+
+func worse(a, b v1beta2.State) v1beta2.State {
+	for _, state := range precedence {
+		if a == state || b == state {
+			return state
+		}
+	}
+	return cmp.Or(a, b)
+}
+
+func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2.State {
+	if facts.Deleting {
+		return v1beta2.StateDeleting
+	}
+	state := v1beta2.StateReady
+	for _, m := range modules {
+		if m.State != v1beta2.StateUnmanaged {
+			state = worse(state, m.State)
+		}
+	}
+	if state == v1beta2.StateDeleting {
+		state = v1beta2.StateProcessing
+	}
+	switch {
+	case facts.PublishError != nil:
+		return worse(state, v1beta2.StateError)
+	case silent && facts.Report == nil:
+		return worse(state, v1beta2.StateProcessing)
+	case silent:
+		return worse(state, v1beta2.StateWarning)
+	case !current(facts):
+		return worse(state, v1beta2.StateProcessing)
+	}
+	return state
+}

@@ -1,0 +1,136 @@
+// Package source reads what a control plane offers from files: a folder of YAML goes in, Kymas, ModuleTemplates and
+// ModuleReleaseMetas come out. A file that cannot be read as a whole stops everything, by name and line, because a catalog with
+// a hole looks like a decision.
+package source
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+)
+
+// Objects are what a folder holds.
+type Objects struct {
+	Kymas     []v1beta2.Kyma
+	Templates []v1beta2.ModuleTemplate
+	Metas     []v1beta2.ModuleReleaseMeta
+	// Components are the folders below it that are common transport archives.
+	Components []string
+}
+
+const (
+	maxFileBytes = 4 << 20
+	archiveIndex = "artifact-index.json"
+)
+
+// Folder reads every .yaml, .yml and .json file below dir. Common transport archives are not looked into.
+func Folder(dir string) (Objects, error) {
+	var objects Objects
+	var problems []error
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if _, err := os.Stat(filepath.Join(path, archiveIndex)); err == nil {
+				objects.Components = append(objects.Components, path)
+				return filepath.SkipDir
+			}
+			if path != dir && strings.HasPrefix(entry.Name(), ".") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			return nil
+		}
+		problems = append(problems, objects.addFile(path))
+		return nil
+	})
+	if err != nil {
+		return Objects{}, fmt.Errorf("read folder %s: %w", dir, err)
+	}
+	return objects, errors.Join(problems...)
+}
+
+func (o *Objects) addFile(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxFileBytes {
+		return fmt.Errorf("%s: %d bytes, at most %d", path, info.Size(), maxFileBytes)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	documents, err := strict.Documents(data, strict.Limits{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var problems []error
+	for _, document := range documents {
+		if err := o.add(document); err != nil {
+			problems = append(problems, fmt.Errorf("%s:%d: %w", path, document.Line, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (o *Objects) add(document *yaml.Node) error {
+	var tree any
+	if err := document.Decode(&tree); err != nil {
+		return err
+	}
+	data, err := json.Marshal(tree)
+	if err != nil {
+		return err
+	}
+	var kind struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := json.Unmarshal(data, &kind); err != nil {
+		return errors.New("is not a Kubernetes object: apiVersion and kind are required")
+	}
+	if kind.APIVersion != v1beta2.GroupVersion.String() {
+		return fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)
+	}
+	switch kind.Kind {
+	case "Kyma":
+		return decodeInto(data, &o.Kymas)
+	case "ModuleTemplate":
+		return decodeInto(data, &o.Templates)
+	case "ModuleReleaseMeta":
+		return decodeInto(data, &o.Metas)
+	}
+	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate or ModuleReleaseMeta", kind.Kind)
+}
+
+// named is what an object must have to be told apart.
+type named interface{ GetName() string }
+
+func decodeInto[T any](data []byte, into *[]T) error {
+	var object T
+	strictErrors, err := kjson.UnmarshalStrict(data, &object)
+	if err = errors.Join(append(strictErrors, err)...); err != nil {
+		return err
+	}
+	if n, ok := any(&object).(named); ok && n.GetName() == "" {
+		return errors.New("metadata.name: is required")
+	}
+	*into = append(*into, object)
+	return nil
+}

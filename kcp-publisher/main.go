@@ -1,0 +1,16 @@
+// Command kcp-publisher is the control plane's side of kyma-pull: it resolves Kymas into signed bundles that runtimes pull, and
+// takes in what they report.
+package main
+
+import (
+	"os"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	os.Exit(command.Execute(version, os.Args[1:], os.Stdout, os.Stderr))
+}
