@@ -1,0 +1,226 @@
+package render
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+type member struct {
+	tar.Header
+	body string
+}
+
+func yamlFile(name, body string) member {
+	return member{tar.Header{Name: name, Typeflag: tar.TypeReg}, body}
+}
+
+func archive(t testing.TB, members ...member) []byte {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, m := range members {
+		m.Size, m.Mode = int64(len(m.body)), 0o644
+		require.NoError(t, w.WriteHeader(&m.Header))
+		_, err := w.Write([]byte(m.body))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func zipped(t testing.TB, data []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func configMap(name string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: sample\n", name)
+}
+
+func TestObjectsComeInADefinedOrderWhateverTheWrapping(t *testing.T) {
+	folder := archive(t,
+		member{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir}},
+		yamlFile("./b.yml", configMap("third")),
+		yamlFile("./._b.yml", "\x00\x05\x16\x07"),
+		yamlFile("./README.md", "# not: {yaml"),
+		yamlFile("./a.yaml", "---\n# nothing here\n---\n"+configMap("first")+"---\n"+configMap("second")),
+	)
+	plain := []byte(configMap("first") + "---\n" + configMap("second") + "---\n" + configMap("third"))
+	for name, c := range map[string]struct {
+		data   []byte
+		packed v1beta2.ImageSpecType
+	}{
+		"a tar as a folder":         {folder, v1beta2.OCIDir},
+		"a zipped tar as a folder":  {zipped(t, folder), v1beta2.OCIDir},
+		"a tar as a blob":           {folder, v1beta2.OCIRef},
+		"a zipped tar as a blob":    {zipped(t, folder), v1beta2.OCIRef},
+		"plain YAML":                {plain, v1beta2.OCIRef},
+		"zipped YAML":               {zipped(t, plain), v1beta2.OCIRef},
+		"plain YAML of unsaid type": {plain, ""},
+		"YAML after a comment":      {[]byte("# comment\n" + string(plain)), v1beta2.OCIRef},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := Render(c.data, c.packed)
+			require.NoError(t, err)
+			var names []string
+			for _, o := range objects {
+				names = append(names, Name(o))
+			}
+			require.Equal(t, []string{"ConfigMap sample/first", "ConfigMap sample/second", "ConfigMap sample/third"}, names)
+		})
+	}
+}
+
+func TestBadContentGivesAnErrorThatSaysWhere(t *testing.T) {
+	many := make([]member, MaxEntries+1)
+	for i := range many {
+		many[i] = yamlFile(fmt.Sprintf("%d.txt", i), "")
+	}
+	for name, c := range map[string]struct {
+		data   []byte
+		packed v1beta2.ImageSpecType
+		want   string
+	}{
+		"nothing":                       {nil, v1beta2.OCIRef, "no objects"},
+		"only comments":                 {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
+		"a chart":                       {nil, v1beta2.HelmChart, `type "helm-chart"`},
+		"text where a tar should be":    {[]byte("hello"), v1beta2.OCIDir, "tar:"},
+		"a scalar":                      {[]byte("hello"), v1beta2.OCIRef, "content, document 1: is not an object"},
+		"no apiVersion":                 {[]byte("kind: A\nmetadata: {name: a}"), v1beta2.OCIRef, "content, document 1: object without apiVersion"},
+		"no kind":                       {[]byte("apiVersion: v1\nmetadata: {name: a}"), v1beta2.OCIRef, "document 1: object without kind"},
+		"no name":                       {[]byte(configMap("a") + "---\napiVersion: v1\nkind: Secret\n"), v1beta2.OCIRef, "document 2: Secret without metadata.name"},
+		"a broken file among good ones": {archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", "a: [")), v1beta2.OCIDir, "b.yaml, document 1: document 1:"},
+		"a label that is a number":      {[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {b: 1}}"), v1beta2.OCIRef, "Secret a: values of metadata.labels must be strings"},
+		"an object that appears twice":  {archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", configMap("a"))), v1beta2.OCIDir, "b.yaml, document 1, ConfigMap sample/a: is already in a.yaml, document 1"},
+		"a key that appears twice":      {[]byte(configMap("a") + "kind: Secret\n"), v1beta2.OCIRef, `"kind" appears twice`},
+		"an alias":                      {[]byte("a: &x [1]\nb: *x\n"), v1beta2.OCIRef, "anchors and aliases"},
+		"a bad item of a list":          {[]byte("apiVersion: v1\nkind: List\nitems: [{kind: A}]"), v1beta2.OCIRef, "items[0]: object without apiVersion"},
+		"an object of more than 1 MiB":  {[]byte(configMap("a") + "data: {a: " + strings.Repeat("x", MaxObjectBytes) + "}"), v1beta2.OCIRef, "ConfigMap sample/a: "},
+		"a link":                        {archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}), v1beta2.OCIDir, "a.yaml is neither file nor folder"},
+		"a hard link":                   {archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeLink, Linkname: "b"}}), v1beta2.OCIDir, "neither file nor folder"},
+		"a device":                      {archive(t, member{Header: tar.Header{Name: "a.txt", Typeflag: tar.TypeChar}}), v1beta2.OCIDir, "neither file nor folder"},
+		"an absolute path":              {archive(t, yamlFile("/a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder"},
+		"a path out of the folder":      {archive(t, yamlFile("a/../../a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder"},
+		"a file that appears twice":     {archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("./a.yaml", configMap("b"))), v1beta2.OCIDir, "a.yaml appears twice"},
+		"more entries than allowed":     {archive(t, many...), v1beta2.OCIDir, "more than 2000 entries"},
+		"a zip bomb":                    {zipped(t, make([]byte, 8<<20)), v1beta2.OCIRef, "unpack to more than"},
+		"a tar that ends too early":     {archive(t, yamlFile("a.yaml", configMap("a")))[:540], v1beta2.OCIDir, "tar:"},
+		"a gzip that ends too early":    {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
+		"more objects than allowed":     {[]byte(manyObjects(MaxObjects + 1)), v1beta2.OCIRef, "more than 2000 objects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := Render(c.data, c.packed)
+			require.ErrorContains(t, err, c.want)
+			require.Empty(t, objects)
+		})
+	}
+}
+
+func manyObjects(n int) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, "---\n%s", configMap(fmt.Sprint("c", i)))
+	}
+	return out.String()
+}
+
+func TestListsAreTakenApartAndServerFieldsDropped(t *testing.T) {
+	objects, err := Render([]byte(`
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Secret
+  metadata: {name: s, namespace: sample, uid: "1", resourceVersion: "2", creationTimestamp: null, managedFields: []}
+  data: {password: c2VjcmV0}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: d, namespace: sample}
+  spec: {replicas: 2}
+  status: {replicas: 9}
+`), v1beta2.OCIRef)
+	require.NoError(t, err)
+	golden(t, "list", objects)
+}
+
+func golden(t *testing.T, name string, objects any) {
+	got, err := yaml.Marshal(objects)
+	require.NoError(t, err)
+	path := filepath.Join("testdata", name+".golden.yaml")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
+}
+
+func TestRealModulesRender(t *testing.T) {
+	for component, file := range map[string]string{
+		"keda-1.7.0":              "keda-manager.yaml",
+		"keda-1.8.0":              "keda-manager.yaml",
+		"template-operator-1.0.5": "template-operator.yaml",
+	} {
+		t.Run(component, func(t *testing.T) {
+			blobs, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", component, "blobs", "*"))
+			require.NoError(t, err)
+			if len(blobs) == 0 {
+				t.Skipf("%s is not at hand", component)
+			}
+			for _, blob := range blobs {
+				data, err := os.ReadFile(blob)
+				require.NoError(t, err)
+				if !isTar(data) || !bytes.HasPrefix(data, []byte(file)) {
+					continue
+				}
+				objects, err := Render(data, v1beta2.OCIDir)
+				require.NoError(t, err)
+				require.Greater(t, len(objects), 10)
+				return
+			}
+			t.Fatalf("no blob of %s holds %s", component, file)
+		})
+	}
+}
+
+func FuzzRender(f *testing.F) {
+	f.Add([]byte(configMap("a")), true)
+	f.Add([]byte("apiVersion: v1\nkind: List\nitems: [{}]"), false)
+	f.Add(archive(f, yamlFile("a.yaml", configMap("a"))), true)
+	f.Add(zipped(f, archive(f, yamlFile("a.yaml", configMap("a")))), true)
+	f.Fuzz(func(t *testing.T, data []byte, folder bool) {
+		packed := v1beta2.OCIRef
+		if folder {
+			packed = v1beta2.OCIDir
+		}
+		objects, err := Render(data, packed)
+		if err != nil {
+			require.Empty(t, objects)
+			return
+		}
+		for _, o := range objects {
+			require.NotEmpty(t, o.GetName())
+			require.NotEmpty(t, o.GetKind())
+			require.NotEmpty(t, o.GetAPIVersion())
+			_ = o.DeepCopy() // panics on values that no JSON can hold
+		}
+	})
+}
