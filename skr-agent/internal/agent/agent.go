@@ -1,0 +1,286 @@
+// Package agent ties the steps of the runtime's side together: pull, stage, sync, tell. It is one controller with one request,
+// so that the steps never run twice at once; every event and the clock ask for another round.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+)
+
+// Options are what an Agent needs.
+type Options struct {
+	Runtime string
+	Version string
+	// KubernetesVersion and ClusterUID are the runtime's.
+	KubernetesVersion string
+	ClusterUID        string
+	Place             *bundle.Place
+	Store             *content.Store
+	Puller            *pull.Puller
+	Syncer            *sync.Syncer
+	// Reader may cache; it sees Kyma, Manifests and the catalog.
+	Client client.Client
+	Events events.EventRecorder
+	// Signer is the runtime's own key, Token what introduces it, nil when there is none.
+	Signer bundle.Signer
+	Token  *bundle.Token
+	// PollInterval and ReportInterval are the defaults; a bundle's settings win.
+	PollInterval   time.Duration
+	ReportInterval time.Duration
+	Now            func() time.Time
+}
+
+// Agent keeps one runtime. Its fields are used by one worker.
+type Agent struct {
+	Options
+	nextPoll time.Time
+	unstaged map[string]error
+	outage   bool
+	// staged says that content was looked for since the start; kept is what the last prune left.
+	staged     bool
+	kept       map[digest.Digest]bool
+	sent       string
+	sentAt     time.Time
+	sequence   int64
+	reportDown bool
+}
+
+// New gives an Agent that has not looked at anything yet.
+func New(options Options) *Agent { return &Agent{Options: options, unstaged: map[string]error{}} }
+
+// Reconcile does one round. It never fails because a registry or one object is in trouble: that is told, and tried again.
+func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	log := ctrl.LoggerFrom(ctx)
+	if now := a.Now(); !now.Before(a.nextPoll) {
+		a.poll(ctx, log)
+		a.nextPoll = now.Add(jittered(a.pollInterval()))
+	}
+	var syncErr error
+	if b := a.Puller.Current(); b != nil {
+		syncErr = a.Syncer.Sync(ctx, b, a.unstaged)
+	}
+	facts, err := a.facts(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := a.tellKyma(ctx, &facts); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := a.prune(ctx, facts); err != nil {
+		return ctrl.Result{}, err
+	}
+	a.report(ctx, log, facts)
+	if syncErr != nil {
+		return ctrl.Result{}, fmt.Errorf("sync the runtime: %w", syncErr)
+	}
+	return ctrl.Result{RequeueAfter: max(time.Until(a.nextPoll), 10*time.Millisecond)}, nil
+}
+
+func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+
+func (a *Agent) pollInterval() time.Duration {
+	if b := a.Puller.Current(); b != nil {
+		return cmp.Or(b.State.Settings.PollInterval.Duration, a.PollInterval)
+	}
+	return a.PollInterval
+}
+
+func (a *Agent) reportInterval() time.Duration {
+	if b := a.Puller.Current(); b != nil {
+		return cmp.Or(b.State.Settings.ReportInterval.Duration, a.ReportInterval)
+	}
+	return a.ReportInterval
+}
+
+// poll looks for a newer bundle, and for content that could not be had before.
+func (a *Agent) poll(ctx context.Context, log logr.Logger) {
+	before := len(a.Puller.Refused())
+	changed, err := a.Puller.Pull(ctx)
+	switch refusal := bundle.RefusalOf(err); {
+	case refusal != nil:
+		if refused := a.Puller.Refused(); len(refused) != before {
+			bundlesRefused.WithLabelValues(string(refusal.Reason)).Inc()
+			last := refused[len(refused)-1]
+			log.Error(refusal, "refused a bundle, the one before stays in force", "digest", last.Digest, "reason", refusal.Reason)
+			a.event(ctx, "BundleRefused", fmt.Sprintf("refused bundle %s (%s): %s", last.Digest, refusal.Reason, refusal.Detail))
+		}
+	case err != nil && !a.outage:
+		a.outage = true
+		log.Error(err, "no bundle could be read, what is in force stays", "location", a.Place.String())
+	case err == nil && a.outage:
+		a.outage = false
+		log.Info("bundles can be read again", "location", a.Place.String())
+	}
+	if changed {
+		b := a.Puller.Current()
+		bundlesAccepted.Inc()
+		sequenceInForce.Set(float64(b.Statement.Predicate.Sequence))
+		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
+		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
+	}
+	if changed || len(a.unstaged) > 0 || !a.staged {
+		staged := a.Puller.Stage(ctx)
+		for module, why := range staged {
+			if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
+				log.Error(why, "content of a module is not at hand", "module", module)
+			}
+		}
+		a.unstaged, a.staged = staged, true
+	}
+}
+
+func (a *Agent) event(ctx context.Context, reason, note string) {
+	kyma := &v1beta2.Kyma{}
+	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma); err == nil {
+		a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Pull", "%s", note)
+	}
+}
+
+func (a *Agent) facts(ctx context.Context) (report.Facts, error) {
+	facts := report.Facts{Bundle: a.Puller.Current(), Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+	kyma := &v1beta2.Kyma{}
+	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
+	if client.IgnoreNotFound(err) != nil {
+		return facts, fmt.Errorf("read the runtime's Kyma: %w", err)
+	}
+	if err == nil {
+		facts.Kyma = kyma
+	}
+	var manifests v1beta2.ManifestList
+	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
+		return facts, fmt.Errorf("list Manifests: %w", err)
+	}
+	facts.Manifests = manifests.Items
+	return facts, nil
+}
+
+// tellKyma writes the status of the runtime's Kyma when it changed.
+func (a *Agent) tellKyma(ctx context.Context, facts *report.Facts) error {
+	if facts.Kyma == nil {
+		return nil
+	}
+	before := facts.Kyma.DeepCopy()
+	facts.Kyma.Status = report.KymaStatus(facts.Kyma.Status, *facts, a.Now())
+	if equality.Semantic.DeepEqual(before.Status, facts.Kyma.Status) {
+		return nil
+	}
+	if err := a.Client.Status().Patch(ctx, facts.Kyma, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of the runtime's Kyma: %w", err)
+	}
+	return nil
+}
+
+// prune drops content that neither the bundle in force nor any Manifest needs.
+func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
+	if facts.Bundle == nil {
+		return nil
+	}
+	keep := a.Puller.Needed()
+	for i := range facts.Manifests {
+		var source v1beta2.ImageSpec
+		if err := json.Unmarshal(facts.Manifests[i].Spec.Install.Source.Raw, &source); err == nil && digest.Digest(source.Ref).Validate() == nil {
+			keep[digest.Digest(source.Ref)] = true
+		}
+	}
+	if maps.Equal(keep, a.kept) {
+		return nil
+	}
+	if _, err := a.Store.Prune(ctx, keep); err != nil {
+		return err
+	}
+	a.kept = keep
+	return nil
+}
+
+// report tells the control plane when something changed or it has not been told for long. A report that cannot be delivered is
+// tried again with the next poll.
+func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
+	next := report.New(a.Runtime, facts)
+	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
+	if err := a.introduce(&next); err != nil {
+		log.Error(err, "cannot introduce the runtime's key")
+		return
+	}
+	said, err := json.Marshal(next)
+	now := a.Now()
+	if err != nil || string(said) == a.sent && now.Sub(a.sentAt) < a.reportInterval() || a.reportDown && now.Before(a.sentAt.Add(a.pollInterval())) {
+		return
+	}
+	a.sequence = bundle.NextSequence(a.sequence, now)
+	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
+	err = a.push(ctx, next)
+	a.sentAt = now
+	if err != nil {
+		if !a.reportDown {
+			log.Error(err, "the report cannot be delivered, it is tried again")
+		}
+		a.reportDown = true
+		return
+	}
+	if a.reportDown {
+		log.Info("reports are delivered again")
+	}
+	a.reportDown, a.sent = false, string(said)
+	reportsSent.Inc()
+}
+
+func (a *Agent) push(ctx context.Context, r bundle.Report) error {
+	manifest, err := bundle.ComposeReport(r, a.Signer)
+	if err != nil {
+		return err
+	}
+	return bundle.PushReport(ctx, a.Place, a.Runtime, manifest)
+}
+
+// introduce adds the key's introduction until a bundle names the key: then the control plane knows it.
+func (a *Agent) introduce(r *bundle.Report) error {
+	public, err := a.Signer.PublicKey()
+	if err != nil {
+		return err
+	}
+	known, err := a.isKnown(public)
+	if err != nil || known || a.Token == nil {
+		return err
+	}
+	encoded, err := bundle.EncodePublicKey(public)
+	if err != nil {
+		return err
+	}
+	proof, err := a.Token.Prove(a.Runtime, public)
+	if err != nil {
+		return err
+	}
+	r.Enrolment = &bundle.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
+	return nil
+}
+
+func (a *Agent) isKnown(public crypto.PublicKey) (bool, error) {
+	thumbprint, err := bundle.Thumbprint(public)
+	if err != nil {
+		return false, errors.New("the runtime's key cannot be encoded")
+	}
+	b := a.Puller.Current()
+	return b != nil && b.Statement.Predicate.Audience.KeyThumbprint == thumbprint, nil
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// gather is how long events are collected before a round: installing a module makes many.
+const gather = 300 * time.Millisecond
+
+// Setup adds the agent's controller to the manager.
+func Setup(mgr ctrl.Manager, agent *Agent) error {
+	agent.Client, agent.Syncer.Client = mgr.GetClient(), mgr.GetClient()
+	agent.Events = mgr.GetEventRecorder("skr-agent")
+	start := make(chan event.GenericEvent, 1)
+	start <- event.GenericEvent{Object: &v1beta2.Kyma{}}
+	return ctrl.NewControllerManagedBy(mgr).Named("runtime").
+		WatchesRawSource(source.Channel(start, another(0))).
+		Watches(&v1beta2.Kyma{}, another(gather)).
+		Watches(&v1beta2.Manifest{}, another(gather)).
+		Watches(&v1beta2.ModuleTemplate{}, another(gather)).
+		Watches(&v1beta2.ModuleReleaseMeta{}, another(gather)).
+		Complete(agent)
+}
+
+// another turns every event into the one request there is.
+func another(after time.Duration) handler.EventHandler {
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}}
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	return handler.Funcs{
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, after) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, after) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, after) },
+	}
+}
+
+var (
+	bundlesAccepted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kyma_pull_agent_bundles_accepted_total", Help: "Bundles that were taken into force.",
+	})
+	bundlesRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kyma_pull_agent_bundles_refused_total", Help: "Bundles that were refused, by the check that refused them.",
+	}, []string{"reason"})
+	sequenceInForce = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the bundle in force.",
+	})
+	expiry = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_agent_bundle_expiry_timestamp_seconds", Help: "Unix time at which the bundle in force expires.",
+	})
+	reportsSent = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kyma_pull_agent_reports_sent_total", Help: "Reports delivered to the registry.",
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(bundlesAccepted, bundlesRefused, sequenceInForce, expiry, reportsSent)
+}

@@ -1,0 +1,105 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Secrets in the runtime: what the operator brought, and the key that never leaves.
+const (
+	bootstrapSecret = "skr-agent-bootstrap"
+	keySecret       = "skr-agent-key"
+	fieldKey        = "agent.key"
+)
+
+// bootstrap is what an agent must be told before it can trust anybody.
+type bootstrap struct {
+	root     bundle.Root
+	location string
+	runtime  string
+	token    *bundle.Token
+}
+
+// readBootstrap takes flags first and the bootstrap Secret for the rest.
+func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (bootstrap, error) {
+	var secret corev1.Secret
+	err := reader.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: bootstrapSecret}, &secret)
+	if client.IgnoreNotFound(err) != nil {
+		return bootstrap{}, fmt.Errorf("read Secret %s/%s: %w", v1beta2.RuntimeNamespace, bootstrapSecret, err)
+	}
+	b := bootstrap{location: f.location, runtime: f.runtime}
+	if b.location == "" {
+		b.location = string(secret.Data["location"])
+	}
+	if b.runtime == "" {
+		b.runtime = string(secret.Data["runtime"])
+	}
+	root := secret.Data["root.json"]
+	if f.trust != "" {
+		if root, err = os.ReadFile(f.trust); err != nil {
+			return b, usageError{fmt.Errorf("--trust: %w", err)}
+		}
+	}
+	if len(root) == 0 || b.location == "" || b.runtime == "" {
+		return b, usageError{fmt.Errorf("root of trust, location and runtime are required: apply the Secret that `kcp-publisher enrol` prints, or set --trust, --location and --runtime")}
+	}
+	if err := bundle.CheckRuntimeID(b.runtime); err != nil {
+		return b, usageError{err}
+	}
+	if b.root, err = bundle.ParseRoot(root); err != nil {
+		return b, err
+	}
+	if text := secret.Data["token"]; len(text) > 0 {
+		token, err := bundle.ParseToken(string(text))
+		if err != nil {
+			return b, fmt.Errorf("Secret %s/%s: token: %w", v1beta2.RuntimeNamespace, bootstrapSecret, err)
+		}
+		b.token = &token
+	}
+	return b, nil
+}
+
+// ownKey gives the runtime's key, made on the first start.
+func ownKey(ctx context.Context, uncached client.Client) (bundle.Signer, error) {
+	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
+	var secret corev1.Secret
+	err := uncached.Get(ctx, name, &secret)
+	if apierrors.IsNotFound(err) {
+		key, err := bundle.GenerateKey()
+		if err != nil {
+			return nil, err
+		}
+		secret = corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+			Immutable:  new(true), Data: map[string][]byte{fieldKey: key},
+		}
+		if err := uncached.Create(ctx, &secret); err != nil {
+			return nil, fmt.Errorf("create Secret %s: %w", name, err)
+		}
+	} else if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	signer, err := bundle.LoadSigner(secret.Data[fieldKey])
+	if err != nil {
+		return nil, fmt.Errorf("Secret %s: %s: %w", name, fieldKey, err)
+	}
+	return signer, nil
+}
+
+// clusterUID is the UID of the kube-system namespace, which no two clusters share.
+func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
+	var namespace corev1.Namespace
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {
+		return "", fmt.Errorf("read Namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return string(namespace.UID), nil
+}

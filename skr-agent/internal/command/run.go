@@ -1,0 +1,161 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/probes"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+)
+
+// runFlags are what `run` takes.
+type runFlags struct {
+	kubeconfig, trust, runtime, location string
+	metricsAddress, probeAddress         string
+	leaderElect                          bool
+	poll, report                         time.Duration
+	concurrency                          int
+	registry                             registryFlags
+}
+
+func newRun(g *global) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use: "run", Short: "keeps the runtime as its bundle says",
+		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enrol` prints; flags win.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{errors.New("want no arguments")}
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error { return f.run(g) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the runtime; in a cluster its own is used")
+	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
+	flags.StringVar(&f.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
+	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
+	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
+	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
+	flags.BoolVar(&f.leaderElect, "leader-elect", false, "work only while holding the lease")
+	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
+	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
+	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	f.registry.add(flags)
+	return cmd
+}
+
+func (f *runFlags) run(g *global) error {
+	ctrl.SetLogger(g.logger())
+	ctx := ctrl.SetupSignalHandler()
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.QPS = -1 // the API server decides what is too much
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	uncached, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("connect to the runtime: %w", err)
+	}
+	if err := sync.Foundation(ctx, uncached); err != nil {
+		return fmt.Errorf("prepare the runtime: %w", err)
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Logger: ctrl.Log,
+		// Only Kyma's own objects are cached, and only those of its namespace: memory does not grow with the cluster.
+		Cache:                  cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
+		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
+		HealthProbeBindAddress: f.probeAddress,
+		LeaderElection:         f.leaderElect, LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	probes.SetupChecks(mgr, ctrl.Log)
+	store := content.New(uncached, uncached, v1beta2.RuntimeNamespace)
+	options, err := f.agent(ctx, g, config, uncached, store)
+	if err != nil {
+		return err
+	}
+	if err := agent.Setup(mgr, agent.New(options)); err != nil {
+		return fmt.Errorf("set up the agent: %w", err)
+	}
+	if err := install.Setup(mgr, install.Options{Content: store, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency}); err != nil {
+		return fmt.Errorf("set up the installer: %w", err)
+	}
+	ctrl.Log.Info("starting", "version", g.version, "runtime", options.Runtime, "location", options.Place.String())
+	return mgr.Start(ctx)
+}
+
+func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, uncached client.Client, store *content.Store) (agent.Options, error) {
+	known, err := readBootstrap(ctx, uncached, f)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	registries, err := f.registry.registries(true)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	place, err := bundle.NewPlace(known.location, registries)
+	if err != nil {
+		return agent.Options{}, usageError{err}
+	}
+	signer, err := ownKey(ctx, uncached)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	public, err := signer.PublicKey()
+	if err != nil {
+		return agent.Options{}, err
+	}
+	thumbprint, err := bundle.Thumbprint(public)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	uid, err := clusterUID(ctx, uncached)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	version, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerVersion()
+	if err != nil {
+		return agent.Options{}, fmt.Errorf("read the version of Kubernetes: %w", err)
+	}
+	puller := pull.New(pull.Options{
+		Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: store, Now: time.Now,
+		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint},
+	})
+	if err := puller.Restore(ctx); err != nil {
+		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
+		ctrl.Log.Error(err, "the last bundle could not be restored")
+	}
+	return agent.Options{
+		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
+		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{}, Signer: signer, Token: known.token,
+		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
+	}, nil
+}

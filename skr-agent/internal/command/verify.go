@@ -1,0 +1,168 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
+	"oras.land/oras-go/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func newVerify() *cobra.Command {
+	var trustFile, runtime, clusterUID, format string
+	var registry registryFlags
+	cmd := &cobra.Command{
+		Use: "verify REF", Short: "says whether a runtime would accept a bundle",
+		Long: "verify makes every check that the agent makes of a bundle it sees for the first time.\n\n" +
+			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an OCI layout\n" +
+			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the bundle.\n\n" +
+			"Exit code 0 says accepted, 3 refused.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New("want one reference")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if trustFile == "" || runtime == "" {
+				return usageError{errors.New("--trust and --runtime are required")}
+			}
+			if err := bundle.CheckRuntimeID(runtime); err != nil {
+				return usageError{err}
+			}
+			registries, err := registry.registries(false)
+			if err != nil {
+				return err
+			}
+			data, err := os.ReadFile(trustFile)
+			if err != nil {
+				return usageError{fmt.Errorf("--trust: %w", err)}
+			}
+			root, err := bundle.ParseRoot(data)
+			if err != nil {
+				return fmt.Errorf("--trust %s: %w", trustFile, err)
+			}
+			trust := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID}
+			accepted, err := verify(cmd.Context(), registries, args[0], trust)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return printVerdict(cmd.OutOrStdout(), format, accepted)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&trustFile, "trust", "", "root of trust, as `kcp-publisher keys init` wrote it")
+	flags.StringVar(&runtime, "runtime", "", "runtime id that the bundle must be for")
+	flags.StringVar(&clusterUID, "cluster-uid", "", "UID of the runtime's kube-system namespace; empty does not compare it")
+	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
+	registry.add(flags)
+	return cmd
+}
+
+func verify(ctx context.Context, registries *bundle.Registries, ref string, trust bundle.Trust) (bundle.Bundle, error) {
+	repository, reference, err := locate(ctx, registries, ref, trust.Runtime)
+	if err != nil {
+		return bundle.Bundle{}, err
+	}
+	fetched, err := bundle.Fetch(ctx, repository, reference)
+	if err != nil {
+		return bundle.Bundle{}, err
+	}
+	verified, err := bundle.Verify(fetched, trust, time.Now())
+	if err != nil {
+		return bundle.Bundle{}, err
+	}
+	return bundle.FetchBundle(ctx, repository, verified)
+}
+
+// locate opens what a reference names.
+func locate(ctx context.Context, registries *bundle.Registries, ref, runtime string) (oras.ReadOnlyTarget, string, error) {
+	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
+	location := ref
+	if rest, ok := strings.CutPrefix(ref, bundle.LayoutScheme); ok {
+		dir, inside, named := strings.Cut(rest, ":")
+		location = bundle.LayoutScheme + dir
+		if named {
+			repository, reference = split(inside)
+		}
+	} else if name, tag := split(ref); tag != "" {
+		full, err := registries.Repository(name)
+		return full, tag, err
+	}
+	place, err := bundle.NewPlace(location, registries)
+	if err != nil {
+		return nil, "", usageError{err}
+	}
+	target, err := place.Reading(ctx, repository)
+	return target, reference, err
+}
+
+// split takes a reference apart into repository and tag or digest; a port is not a tag.
+func split(ref string) (string, string) {
+	if name, d, ok := strings.Cut(ref, "@"); ok && digest.Digest(d).Validate() == nil {
+		if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
+			name = name[:i]
+		}
+		return name, d
+	}
+	if i := strings.LastIndex(ref, ":"); i > strings.LastIndex(ref, "/") {
+		return ref[:i], ref[i+1:]
+	}
+	return ref, ""
+}
+
+func printVerdict(out io.Writer, format string, b bundle.Bundle) error {
+	type module struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+	p := b.Statement.Predicate
+	verdict := struct {
+		Verdict   string    `json:"verdict"`
+		Runtime   string    `json:"runtime"`
+		Digest    string    `json:"digest"`
+		Epoch     int64     `json:"epoch"`
+		Sequence  int64     `json:"sequence"`
+		IssuedAt  time.Time `json:"issuedAt"`
+		ExpiresAt time.Time `json:"expiresAt"`
+		SignedBy  string    `json:"signedBy"`
+		Modules   []module  `json:"modules"`
+		Removals  []string  `json:"removals,omitempty"`
+	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, []module{}, p.Removals}
+	for _, m := range b.State.Manifests {
+		verdict.Modules = append(verdict.Modules, module{m.Module, m.Version})
+	}
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(verdict)
+	case "yaml":
+		text, err := yaml.Marshal(verdict)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	case "table":
+		fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s\n",
+			verdict.Digest, verdict.Runtime, verdict.Sequence, verdict.Epoch, p.IssuedAt.Format(time.RFC3339), p.ExpiresAt.Format(time.RFC3339), verdict.SignedBy)
+		for _, m := range verdict.Modules {
+			fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
+		}
+		for _, m := range p.Removals {
+			fmt.Fprintf(out, "removes    %s\n", m)
+		}
+		return nil
+	}
+	return usageError{fmt.Errorf("-o %q: want table, json or yaml", format)}
+}

@@ -1,0 +1,215 @@
+// Package report says what is: the bundle in force, the runtime's Kyma and its Manifests go in; the report for the control plane
+// and the status of the runtime's own Kyma come out. It is pure.
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+)
+
+// Facts are what is known of the runtime now.
+type Facts struct {
+	// Bundle is the one in force, nil before the first; Expired says that its time is over.
+	Bundle  *bundle.Bundle
+	Expired bool
+	// Refused are the bundles refused since.
+	Refused []bundle.RefusedBundle
+	// Unstaged are the modules whose content is not at hand, with the reason.
+	Unstaged  map[string]error
+	Kyma      *v1beta2.Kyma
+	Manifests []v1beta2.Manifest
+}
+
+// Modules gives the state of every installed module, sorted by name.
+func Modules(facts Facts) []bundle.ReportedModule {
+	modules := make([]bundle.ReportedModule, 0, len(facts.Manifests))
+	for i := range facts.Manifests {
+		m := &facts.Manifests[i]
+		module := bundle.ReportedModule{
+			Name: sync.ModuleOf(m), Channel: m.Labels[v1beta2.LabelChannel], Version: m.Spec.Version,
+			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Message: message(m),
+			Manifest: &v1beta2.TrackingObject{
+				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
+				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
+			},
+		}
+		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
+			module.State = v1beta2.StateDeleting
+		}
+		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil && ready.ObservedGeneration != m.Generation && module.State == v1beta2.StateReady {
+			// What the status says is about an older spec.
+			module.State = v1beta2.StateProcessing
+		}
+		if r := m.Spec.Resource; r != nil {
+			module.Resource = &v1beta2.TrackingObject{
+				TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
+				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: cmp.Or(r.GetNamespace(), v1beta2.RuntimeNamespace)},
+			}
+		}
+		if why := facts.Unstaged[module.Name]; why != nil {
+			module.State, module.Message = v1beta2.StateError, bounded(fmt.Sprintf("module %s: the next version waits: %v", module.Name, why))
+		}
+		modules = append(modules, module)
+	}
+	for name, why := range facts.Unstaged {
+		if !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
+			modules = append(modules, bundle.ReportedModule{Name: name, State: v1beta2.StateError, Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why))})
+		}
+	}
+	slices.SortFunc(modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
+	return modules
+}
+
+// message is why a Manifest is not ready.
+func message(m *v1beta2.Manifest) string {
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
+	if m.Status.State == v1beta2.StateReady || ready == nil {
+		return ""
+	}
+	return bounded(ready.Message)
+}
+
+func bounded(text string) string {
+	if len(text) > bundle.MaxMessageBytes {
+		return strings.ToValidUTF8(text[:bundle.MaxMessageBytes], "")
+	}
+	return text
+}
+
+// New gives the report without its sequence and time.
+func New(runtime string, facts Facts) bundle.Report {
+	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused}
+	if b := facts.Bundle; b != nil {
+		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
+	}
+	if k := facts.Kyma; k != nil {
+		r.Kyma = &bundle.ReportedKyma{Spec: k.Spec, Generation: k.Generation, Deleting: !k.DeletionTimestamp.IsZero(), State: k.Status.State}
+	}
+	return r
+}
+
+// KymaStatus gives the status that the runtime's own Kyma has by these facts.
+func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
+	after := *before.DeepCopy()
+	after.Modules = moduleStatuses(facts)
+	after.ActiveChannel = facts.Kyma.Spec.Channel
+	set := func(kind, reason, message string, ok bool) {
+		status := metav1.ConditionFalse
+		if ok {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: facts.Kyma.Generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	acceptance(facts, set)
+	set(v1beta2.ConditionModuleCatalog, "Ready", "the catalog is that of the bundle in force", facts.Bundle != nil)
+	after.State = v1beta2.StateReady
+	why := "all modules are ready"
+	for _, m := range after.Modules {
+		if m.State == v1beta2.StateUnmanaged || m.State == v1beta2.StateReady {
+			continue
+		}
+		state := m.State
+		if state == v1beta2.StateDeleting {
+			state = v1beta2.StateProcessing
+		}
+		if worse(state, after.State) {
+			after.State, why = state, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
+		}
+	}
+	if facts.Bundle == nil {
+		after.State, why = v1beta2.StateProcessing, "no bundle was accepted yet"
+	}
+	ready := after.State == v1beta2.StateReady
+	reason := map[bool]string{true: "Ready", false: "NotReady"}[ready]
+	set(v1beta2.ConditionModules, reason, why, ready)
+	set(v1beta2.ConditionReady, reason, why, ready)
+	if before.State != after.State {
+		after.LastOperation = &v1beta2.LastOperation{Operation: why, LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
+	}
+	return after
+}
+
+func worse(a, b v1beta2.State) bool {
+	order := []v1beta2.State{v1beta2.StateReady, v1beta2.StateProcessing, v1beta2.StateWarning, v1beta2.StateError}
+	return slices.Index(order, a) > slices.Index(order, b)
+}
+
+func acceptance(facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case len(facts.Refused) > 0:
+		last := facts.Refused[len(facts.Refused)-1]
+		set(v1beta2.ConditionAccepted, string(last.Reason), fmt.Sprintf("bundle %s was refused: %s; the one before stays in force", shortened(last.Digest), last.Detail), false)
+	case facts.Bundle == nil:
+		set(v1beta2.ConditionAccepted, "NoBundle", "no bundle was accepted yet", false)
+	case facts.Expired:
+		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), fmt.Sprintf("the bundle in force expired at %s and no newer one came; it stays in force", facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
+	default:
+		set(v1beta2.ConditionAccepted, "Accepted", fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence), true)
+	}
+}
+
+func shortened(d digest.Digest) string {
+	if text := d.String(); len(text) > 19 {
+		return text[:19]
+	}
+	return d.String()
+}
+
+// moduleStatuses joins what is installed, what could not be resolved, and what was asked for here and is not answered yet.
+func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
+	found := map[string]v1beta2.ModuleStatus{}
+	hidden := map[string]bool{}
+	for _, m := range Modules(facts) {
+		found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Manifest: m.Manifest, Resource: m.Resource}
+	}
+	for i := range facts.Manifests {
+		if facts.Manifests[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			hidden[sync.ModuleOf(&facts.Manifests[i])] = true
+		}
+	}
+	if b := facts.Bundle; b != nil {
+		for _, m := range b.State.Manifests {
+			status := found[m.Module]
+			status.Name, status.FQDN, status.OcmComponentName = m.Module, m.Component, m.Component
+			if m.Unmanaged {
+				status.State, status.Version, status.Channel = v1beta2.StateUnmanaged, m.Version, m.Channel
+			}
+			status.State = cmp.Or(status.State, v1beta2.StateProcessing)
+			found[m.Module] = status
+		}
+		for _, p := range b.State.Problems {
+			status := found[p.Module]
+			status.Name, status.State, status.Message = p.Module, p.State, p.Message
+			status.Channel = cmp.Or(status.Channel, p.Channel)
+			found[p.Module] = status
+		}
+	}
+	if facts.Bundle == nil || facts.Bundle.Statement.Predicate.KymaGeneration != facts.Kyma.Generation {
+		for _, m := range facts.Kyma.Spec.Modules {
+			if _, known := found[m.Name]; !known {
+				found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, State: v1beta2.StateProcessing, Message: "waiting for the control plane to answer this request with a new bundle"}
+			}
+		}
+	}
+	all := make([]v1beta2.ModuleStatus, 0, len(found))
+	for name, m := range found {
+		if !hidden[name] {
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(a, b v1beta2.ModuleStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
