@@ -1,5 +1,8 @@
 // Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks: kube-apiserver and etcd per
 // cluster, and kwok in those whose workloads shall become ready. Nothing of a cluster is left behind once it is stopped.
+//
+// No controller manager and no scheduler run. So there are no Pods, a deleted Namespace stays Terminating, and nothing is deleted
+// because its owner was.
 package cluster
 
 import (
@@ -7,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -23,6 +27,9 @@ type Options struct {
 	Workloads bool
 	// Progress gets a line for what takes long; nil for none.
 	Progress io.Writer
+	// CRDs are installed and served before Start returns: every YAML file anywhere in them, such as charts.AgentCRDs or an
+	// os.DirFS.
+	CRDs []fs.FS
 	// Durable makes etcd sync its writes to disk, as benchmarks want it and tests do not need it.
 	Durable bool
 }
@@ -34,6 +41,7 @@ type Cluster struct {
 	dir        string
 	kubeconfig string
 	env        *envtest.Environment
+	log        *os.File // what the API server says
 	kwok       *kwok
 }
 
@@ -52,9 +60,11 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	c.env = environment(found, dir, options.Durable)
+	if c.env, c.log, err = environment(found, dir, options.Durable); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	if c.Config, err = c.env.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start kube-apiserver and etcd: %w", err), c.Stop())
+		return nil, errors.Join(fmt.Errorf("start kube-apiserver and etcd: %w\n%s", err, tail(c.log.Name())), c.Stop())
 	}
 	c.Config.QPS, c.Config.Burst = -1, 0
 	admin, err := c.env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
@@ -68,6 +78,9 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := os.WriteFile(c.kubeconfig, kubeconfig, 0o600); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
+	if err := installCRDs(c.Config, options.CRDs); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
 	if options.Workloads {
 		if c.kwok, err = startKwok(found.Kwok, dir, c.kubeconfig); err != nil {
 			return nil, errors.Join(fmt.Errorf("start kwok: %w", err), c.Stop())
@@ -76,28 +89,69 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-func environment(found assets.Assets, dir string, durable bool) *envtest.Environment {
+func environment(found assets.Assets, dir string, durable bool) (*envtest.Environment, *os.File, error) {
 	env := &envtest.Environment{
+		// Whatever the environment variable of envtest says: scenarios never touch somebody's own cluster.
+		UseExistingCluster:       new(false),
 		ControlPlaneStartTimeout: time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
+	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
+	if err != nil {
+		return nil, nil, err
+	}
 	api := env.ControlPlane.GetAPIServer()
-	api.Path = found.KubeAPIServer
-	// No controller manager makes ServiceAccounts' tokens here, so that nothing may wait for them.
+	api.Path, api.Out, api.Err = found.KubeAPIServer, log, log
+	// With a folder of its own choice envtest would make a new CA at each start, and Resume would lock every client out.
+	api.CertDir = filepath.Join(dir, "certificates")
+	etcd := &envtest.Etcd{Path: found.Etcd, DataDir: filepath.Join(dir, "etcd")}
+	for _, folder := range []string{api.CertDir, etcd.DataDir} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return nil, nil, errors.Join(err, log.Close())
+		}
+	}
+	// No controller manager makes ServiceAccounts and their tokens here, so that nothing may wait for them.
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000")
-	etcd := &envtest.Etcd{Path: found.Etcd, DataDir: filepath.Join(dir, "etcd")}
 	if !durable {
 		etcd.Configure().Set("unsafe-no-fsync", "true")
 	}
 	env.ControlPlane.Etcd = etcd
-	return env
+	return env, log, nil
+}
+
+// tail gives the end of a log, where the reason for a failed start stands.
+func tail(path string) []byte {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return content[max(0, len(content)-4096):]
 }
 
 // Kubeconfig is the path of a kubeconfig with all rights, good for as long as the cluster runs.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Pause stops the API server; etcd keeps the data.
+// WriteKubeconfig writes the same to a file of the caller's, readable by nobody else.
+func (c *Cluster) WriteKubeconfig(path string) error {
+	content, err := os.ReadFile(c.kubeconfig)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
+// User is the configuration of somebody known by name and groups, with no rights but those that RBAC objects give. Kubernetes'
+// aggregated roles (view, edit, admin) are empty here, as only a controller manager fills them.
+func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("add user %s: %w", name, err)
+	}
+	return user.Config(), nil
+}
+
+// Pause stops the API server; etcd keeps the data, and Config and the users' configurations stay good for Resume.
 func (c *Cluster) Pause() error {
 	if err := c.env.ControlPlane.APIServer.Stop(); err != nil {
 		return fmt.Errorf("stop kube-apiserver: %w", err)
@@ -119,6 +173,6 @@ func (c *Cluster) Stop() error {
 	if c.kwok != nil {
 		problems = append(problems, c.kwok.stop())
 	}
-	problems = append(problems, c.env.Stop(), os.RemoveAll(c.dir))
+	problems = append(problems, c.env.Stop(), c.log.Close(), os.RemoveAll(c.dir))
 	return errors.Join(problems...)
 }

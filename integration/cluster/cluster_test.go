@@ -2,21 +2,34 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
-	ctx := t.Context()
+func start(t *testing.T, options Options) *Cluster {
+	t.Helper()
+	options.Progress = os.Stderr
 	started := time.Now()
-	c, err := Start(ctx, Options{Workloads: true, Progress: os.Stderr})
+	c, err := Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,41 +37,177 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}
+		if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left behind: %v", c.dir, err)
+		}
 	})
 	t.Logf("cluster up after %s", time.Since(started).Round(time.Millisecond))
+	return c
+}
+
+func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
+	c := start(t, Options{Workloads: true})
 	client := kubernetes.NewForConfigOrDie(c.Config)
-	deployments := client.AppsV1().Deployments("default")
-	good, broken := deployment("good"), deployment("broken")
+	dyn := dynamic.NewForConfigOrDie(c.Config)
+	apps := client.AppsV1()
+	broken := deployment("broken")
 	broken.Annotations = map[string]string{"kyma-pull.dev/simulate": "broken"}
-	for _, d := range []*appsv1.Deployment{good, broken} {
-		if _, err := deployments.Create(ctx, d, metav1.CreateOptions{}); err != nil {
+	for _, d := range []*appsv1.Deployment{deployment("good"), deployment("turns-bad"), broken} {
+		create(t, d.Name, func(ctx context.Context) error {
+			_, err := apps.Deployments("default").Create(ctx, d, metav1.CreateOptions{})
+			return err
+		})
+	}
+	good := deployment("good")
+	create(t, "statefulset", func(ctx context.Context) error {
+		_, err := apps.StatefulSets("default").Create(ctx, &appsv1.StatefulSet{ObjectMeta: good.ObjectMeta,
+			Spec: appsv1.StatefulSetSpec{Selector: good.Spec.Selector, Template: good.Spec.Template}}, metav1.CreateOptions{})
+		return err
+	})
+	create(t, "daemonset", func(ctx context.Context) error {
+		_, err := apps.DaemonSets("default").Create(ctx, &appsv1.DaemonSet{ObjectMeta: good.ObjectMeta,
+			Spec: appsv1.DaemonSetSpec{Selector: good.Spec.Selector, Template: good.Spec.Template}}, metav1.CreateOptions{})
+		return err
+	})
+	for _, resource := range []string{"deployments", "statefulsets", "daemonsets"} {
+		awaitCurrent(t, c, dyn, resource, "good")
+	}
+
+	patch := func(name, body string) {
+		t.Helper()
+		if _, err := apps.Deployments("default").Patch(t.Context(), name, "application/merge-patch+json", []byte(body), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ready := func(name string) func(context.Context) (bool, error) {
-		return func(ctx context.Context) (bool, error) {
-			d, err := deployments.Get(ctx, name, metav1.GetOptions{})
-			return err == nil && d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == *d.Spec.Replicas, err
+	patch("good", `{"spec":{"replicas":3}}`)
+	awaitCurrent(t, c, dyn, "deployments", "good")
+	scaled, err := apps.Deployments("default").Get(t.Context(), "good", metav1.GetOptions{})
+	if err != nil || scaled.Status.AvailableReplicas != 3 || scaled.Status.ObservedGeneration != 2 {
+		t.Errorf("scaled to 3: %v %+v", err, scaled.Status)
+	}
+
+	awaitCurrent(t, c, dyn, "deployments", "turns-bad")
+	patch("turns-bad", `{"metadata":{"annotations":{"kyma-pull.dev/simulate":"broken"}},"spec":{"replicas":2}}`)
+	// One that is created later and ready shows that kwok has seen what came before it.
+	create(t, "later", func(ctx context.Context) error {
+		_, err := apps.Deployments("default").Create(ctx, deployment("later"), metav1.CreateOptions{})
+		return err
+	})
+	awaitCurrent(t, c, dyn, "deployments", "later")
+	for _, name := range []string{"broken", "turns-bad"} {
+		if current, seen := isCurrent(t.Context(), dyn, "deployments", name); current {
+			t.Errorf("%s is current: %s", name, seen)
 		}
 	}
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, ready("good")); err != nil {
-		log, _ := os.ReadFile(c.kwok.log.Name())
-		t.Fatalf("good: %v\n%s", err, log)
+	patch("broken", `{"metadata":{"annotations":{"kyma-pull.dev/simulate":null}}}`)
+	awaitCurrent(t, c, dyn, "deployments", "broken")
+}
+
+func TestAnAPIServerThatWasAwayIsTheSameToItsClients(t *testing.T) {
+	c := start(t, Options{Workloads: true, CRDs: []fs.FS{charts.AgentCRDs}})
+	ctx := t.Context()
+	client := kubernetes.NewForConfigOrDie(c.Config)
+	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	scaled, err := deployments.Get(ctx, "good", metav1.GetOptions{})
+	started := time.Now()
+	if err := c.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("paused after %s", time.Since(started).Round(time.Millisecond))
+	if _, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{}); err == nil {
+		t.Error("a stopped API server answers")
+	}
+	started = time.Now()
+	if err := c.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("resumed after %s", time.Since(started).Round(time.Millisecond))
+	if _, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("after Resume: %v", err)
+	}
+	kymas := schema.GroupVersionResource{Group: "operator.kyma-project.io", Version: "v1beta2", Resource: "kymas"}
+	dyn := dynamic.NewForConfigOrDie(c.Config)
+	if _, err := dyn.Resource(kymas).List(ctx, metav1.ListOptions{}); err != nil {
+		t.Errorf("list Kymas: %v", err)
+	}
+	create(t, "deployment", func(ctx context.Context) error {
+		_, err := client.AppsV1().Deployments("default").Create(ctx, deployment("after"), metav1.CreateOptions{})
+		return err
+	})
+	awaitCurrent(t, c, dyn, "deployments", "after")
+}
+
+func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
+	c := start(t, Options{})
+	ctx := t.Context()
+	config, err := c.User("reader", "auditors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	scaled.Spec.Replicas = new(int32(3))
-	if _, err := deployments.Update(ctx, scaled, metav1.UpdateOptions{}); err != nil {
+	reader := kubernetes.NewForConfigOrDie(config)
+	if _, err := reader.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("without a role: %v", err)
+	}
+	admin := kubernetes.NewForConfigOrDie(c.Config)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "auditor"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}}}}
+	if _, err := admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, ready("good")); err != nil {
-		t.Fatalf("good after a change: %v", err)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "auditors"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "auditor"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "auditors"}}}
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	if ok, err := ready("broken")(ctx); ok || err != nil {
-		t.Errorf("broken is ready: %v %v", ok, err)
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+		_, err := reader.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Errorf("with a role: %v", err)
 	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := c.WriteKubeconfig(path); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("kubeconfig: %v %v", info, err)
+	}
+}
+
+func create(t *testing.T, what string, make func(context.Context) error) {
+	t.Helper()
+	if err := make(t.Context()); err != nil {
+		t.Fatalf("create %s: %v", what, err)
+	}
+}
+
+// awaitCurrent waits until kstatus, by which the agent judges, calls the object current.
+func awaitCurrent(t *testing.T, c *Cluster, client dynamic.Interface, resource, name string) {
+	t.Helper()
+	seen := ""
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (current bool, _ error) {
+		current, seen = isCurrent(ctx, client, resource, name)
+		return current, nil
+	})
+	if err != nil {
+		t.Fatalf("%s %s is not current: %v\nseen: %s\nkwok: %s", resource, name, err, seen, tail(c.kwok.log.Name()))
+	}
+}
+
+func isCurrent(ctx context.Context, client dynamic.Interface, resource, name string) (bool, string) {
+	object, err := client.Resource(appsv1.SchemeGroupVersion.WithResource(resource)).Namespace("default").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return false, err.Error()
+	}
+	result, err := status.Compute(object)
+	if err != nil {
+		return false, err.Error()
+	}
+	state, _, _ := unstructured.NestedMap(object.Object, "status")
+	return result.Status == status.CurrentStatus, fmt.Sprintf("%s: %s: %v", result.Status, result.Message, state)
 }
 
 func deployment(name string) *appsv1.Deployment {

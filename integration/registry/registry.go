@@ -4,23 +4,17 @@ package registry
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/distribution/distribution/v3/configuration"
@@ -28,13 +22,14 @@ import (
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // storage
 	"github.com/sirupsen/logrus"
-	"golang.org/x/crypto/bcrypt"
 )
 
 // Options describe a registry.
 type Options struct {
 	// Dir keeps the data; empty makes a folder that Close removes.
 	Dir string
+	// Port on the loopback address; 0 takes a free one.
+	Port int
 	// TLS serves HTTPS with a certificate of a CA made at the start (CA).
 	TLS bool
 	// Users are names with passwords; nil lets everybody in.
@@ -49,17 +44,16 @@ type Registry struct {
 	handler     http.Handler
 	certificate *tls.Certificate
 	ca          []byte
-	requests    atomic.Int64
-	writes      atomic.Int64
 
 	mu        sync.Mutex // guards what follows
 	server    *http.Server
 	intercept func(http.ResponseWriter, *http.Request) bool
+	traffic   Traffic
 }
 
-// Start brings a registry up on a free port of the loopback address.
-func Start(options Options) (*Registry, error) {
-	r := &Registry{dir: options.Dir}
+// Start brings a registry up. It runs until Close; ctx ends only what it does in the background.
+func Start(ctx context.Context, options Options) (*Registry, error) {
+	r := &Registry{dir: options.Dir, traffic: Traffic{}}
 	if r.dir == "" {
 		dir, err := os.MkdirTemp("", "kyma-pull-registry-")
 		if err != nil {
@@ -67,23 +61,25 @@ func Start(options Options) (*Registry, error) {
 		}
 		r.dir, r.ownDir = dir, true
 	}
-	if err := r.configure(options); err != nil {
+	if err := r.configure(ctx, options); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(options.Port)))
 	if err != nil {
-		return nil, errors.Join(err, r.Close())
+		return nil, errors.Join(fmt.Errorf("listen for the registry: %w", err), r.Close())
 	}
 	r.address = listener.Addr().String()
 	r.serve(listener)
 	return r, nil
 }
 
-func (r *Registry) configure(options Options) error {
+func (r *Registry) configure(ctx context.Context, options Options) error {
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"filesystem": configuration.Parameters{"rootdirectory": filepath.Join(r.dir, "data")},
 		"delete":     configuration.Parameters{"enabled": true},
+		// The purger would outlive the registry, looking through a folder that is gone.
+		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
 	config.Log.Level = "panic"
 	config.Log.AccessLog.Disabled = true
@@ -100,40 +96,7 @@ func (r *Registry) configure(options Options) error {
 			return err
 		}
 	}
-	r.handler = handlers.NewApp(context.Background(), config)
-	return nil
-}
-
-func writeUsers(path string, users map[string]string) error {
-	var lines []byte
-	for name, password := range users {
-		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-		if err != nil {
-			return err
-		}
-		lines = fmt.Appendf(lines, "%s:%s\n", name, hash)
-	}
-	return os.WriteFile(path, lines, 0o600)
-}
-
-func (r *Registry) makeCertificate() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "registry"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return err
-	}
-	r.certificate = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	r.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	r.handler = handlers.NewApp(ctx, config)
 	return nil
 }
 
@@ -149,11 +112,8 @@ func (r *Registry) serve(listener net.Listener) {
 }
 
 func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
-	r.requests.Add(1)
-	if request.Method != http.MethodGet && request.Method != http.MethodHead {
-		r.writes.Add(1)
-	}
 	r.mu.Lock()
+	r.traffic.count(request)
 	intercept := r.intercept
 	r.mu.Unlock()
 	if intercept != nil && intercept(w, request) {
@@ -168,11 +128,12 @@ func (r *Registry) Host() string { return r.address }
 // CA is the PEM certificate that the registry's descends from, nil without TLS.
 func (r *Registry) CA() []byte { return r.ca }
 
-// Requests counts all requests so far, Writes those that could change something.
-func (r *Registry) Requests() int64 { return r.requests.Load() }
-
-// Writes counts the requests so far that could change something.
-func (r *Registry) Writes() int64 { return r.writes.Load() }
+// Traffic is a copy of what was asked so far, whoever answered.
+func (r *Registry) Traffic() Traffic {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.traffic)
+}
 
 // Intercept lets f answer requests in the registry's place, for as long as it returns true; nil ends that.
 func (r *Registry) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
@@ -193,7 +154,7 @@ func (r *Registry) Stop() error {
 	return err
 }
 
-// Resume brings it back at the same address.
+// Resume brings it back at the same address with the same data.
 func (r *Registry) Resume() error {
 	listener, err := net.Listen("tcp", r.address)
 	if err != nil {

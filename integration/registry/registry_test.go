@@ -10,7 +10,7 @@ import (
 )
 
 func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
-	r, err := Start(Options{TLS: true, Users: map[string]string{"agent": "secret"}})
+	r, err := Start(t.Context(), Options{TLS: true, Users: map[string]string{"agent": "secret"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
 }
 
 func TestAStoppedRegistryComesBackWithItsData(t *testing.T) {
-	r, err := Start(Options{})
+	r, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

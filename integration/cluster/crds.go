@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// installCRDs creates the CRDs in the file systems and waits until they are served.
+func installCRDs(config *rest.Config, systems []fs.FS) error {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, system := range systems {
+		found, err := readCRDs(system)
+		if err != nil {
+			return err
+		}
+		crds = append(crds, found...)
+	}
+	if len(crds) == 0 {
+		return nil
+	}
+	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: crds}); err != nil {
+		return fmt.Errorf("install %d CRDs: %w", len(crds), err)
+	}
+	return nil
+}
+
+// readCRDs gives every CustomResourceDefinition in the YAML files of a file system, and passes over other objects.
+func readCRDs(system fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	err := fs.WalkDir(system, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml" {
+			return err
+		}
+		content, err := fs.ReadFile(system, name)
+		if err != nil {
+			return err
+		}
+		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := decoder.Decode(crd); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("read CRDs from %s: %w", name, err)
+			}
+			if crd.Kind == "CustomResourceDefinition" {
+				crds = append(crds, crd)
+			}
+		}
+	})
+	return crds, err
+}

@@ -1,0 +1,120 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is a program of the project that runs as its users run it.
+type Process struct {
+	cmd    *exec.Cmd
+	log    string
+	exited chan struct{}
+}
+
+// start runs a program with its output appended to a file.
+func start(binary, log string, args ...string) (*Process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = file, file
+	// A program must not outlive a scenario that is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	p := &Process{cmd: cmd, log: log, exited: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended stands in its log
+		file.Close()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// Stop asks the program to end and waits for it.
+func (p *Process) Stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(20 * time.Second):
+		p.Kill()
+	}
+}
+
+// Kill ends the program as a power cut would.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// Running says that the program has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Log gives what the program printed so far.
+func (p *Process) Log() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// MemoryBytes is the program's resident memory now.
+func (p *Process) MemoryBytes() (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := bytes.Cut(data, []byte("VmRSS:"))
+	var kib int64
+	if _, err := fmt.Sscanf(string(rest), "%d kB", &kib); err != nil || !found {
+		return 0, fmt.Errorf("read VmRSS: %w", err)
+	}
+	return kib << 10, nil
+}
+
+// Binaries are the project's two programs, built from this checkout.
+type Binaries struct{ Publisher, Agent string }
+
+// Build builds the two programs once per process.
+var Build = sync.OnceValues(func() (Binaries, error) {
+	root, err := checkout()
+	if err != nil {
+		return Binaries{}, err
+	}
+	dir := filepath.Join(root, "bin")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./kcp-publisher", "./skr-agent")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return Binaries{}, fmt.Errorf("build the programs: %w\n%s", err, output)
+	}
+	return Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}, nil
+})
+
+// checkout is the folder with the project's go.mod.
+func checkout() (string, error) {
+	output, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the checkout: %w", err)
+	}
+	return filepath.Dir(string(bytes.TrimSpace(output))), nil
+}

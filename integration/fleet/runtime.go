@@ -1,0 +1,219 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Runtime is one customer's cluster with its agent.
+type Runtime struct {
+	ID string
+	// API is the runtime's, as its admin.
+	API client.Client
+
+	fleet   *Fleet
+	cluster *cluster.Cluster
+	agent   *Process
+}
+
+// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
+func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
+	r := &Runtime{ID: id, fleet: f}
+	var err error
+	if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
+		return nil, err
+	}
+	f.runtimes = append(f.runtimes, r)
+	if r.API, err = connect(r.cluster); err != nil {
+		return nil, err
+	}
+	if err := copyFile(r.cluster.Kubeconfig(), r.Kubeconfig()); err != nil {
+		return nil, err
+	}
+	if err := r.enrol(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
+		return nil, fmt.Errorf("create Kyma %s: %w", id, err)
+	}
+	return r, r.StartAgent()
+}
+
+// NewKyma is a Kyma in the control plane.
+func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
+	kyma := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: id, Labels: map[string]string{v1beta2.LabelRuntimeID: id}},
+		Spec:       v1beta2.KymaSpec{Channel: channel},
+	}
+	for _, m := range modules {
+		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: m, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}
+	return kyma
+}
+
+// Kubeconfig is the path of a kubeconfig of the runtime.
+func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
+
+// enrol applies what `kcp-publisher enrol` prints.
+func (r *Runtime) enrol(ctx context.Context) error {
+	var problems bytes.Buffer
+	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, "enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location())
+	cmd.Stderr = &problems
+	output, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("enrol %s: %w\n%s", r.ID, err, problems.String())
+	}
+	secret := &corev1.Secret{}
+	if err := yaml.Unmarshal(output, secret); err != nil {
+		return err
+	}
+	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
+		return err
+	}
+	return r.API.Create(ctx, secret)
+}
+
+// StartAgent runs `skr-agent run`.
+func (r *Runtime) StartAgent() error {
+	var err error
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), "run", "--kubeconfig", r.Kubeconfig(),
+		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport)
+	return err
+}
+
+// Agent is the running agent.
+func (r *Runtime) Agent() *Process { return r.agent }
+
+// Kyma gives the runtime's own Kyma.
+func (r *Runtime) Kyma(ctx context.Context) (*v1beta2.Kyma, error) {
+	kyma := &v1beta2.Kyma{}
+	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
+	return kyma, err
+}
+
+// Record gives the runtime's Kyma in the control plane.
+func (r *Runtime) Record(ctx context.Context) (*v1beta2.Kyma, error) {
+	kyma := &v1beta2.Kyma{}
+	err := r.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: r.ID}, kyma)
+	return kyma, err
+}
+
+// EditKyma changes the runtime's own Kyma as its admin would.
+func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) error {
+	kyma, err := r.Kyma(ctx)
+	if err != nil {
+		return err
+	}
+	before := kyma.DeepCopy()
+	edit(&kyma.Spec)
+	return r.API.Patch(ctx, kyma, client.MergeFrom(before))
+}
+
+// Desired gives the bundle in the runtime's repository as it lies there.
+func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
+	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
+	if err != nil {
+		return bundle.Fetched{}, err
+	}
+	return bundle.Fetch(ctx, repository, bundle.TagDesired)
+}
+
+// Put puts a manifest where the runtime's bundle is, as whoever owns the registry could.
+func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
+	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
+	if err != nil {
+		return err
+	}
+	return bundle.PushManifest(ctx, repository, manifest, bundle.TagDesired)
+}
+
+// UntilState waits until the control plane shows a module of the runtime in a version and state.
+func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
+	return Until(ctx, 60*time.Second, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, m := range kyma.Status.Modules {
+			if m.Name == module && m.Version == version && m.State == state {
+				return true, ""
+			}
+		}
+		return false, describe(kyma.Status.Modules) + r.installed(ctx)
+	})
+}
+
+// UntilGone waits until neither side knows the module any more.
+func (r *Runtime) UntilGone(ctx context.Context, module string) error {
+	return Until(ctx, 60*time.Second, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
+		err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, &v1beta2.Manifest{})
+		if client.IgnoreNotFound(err) != nil || err == nil {
+			return false, fmt.Sprintf("Manifest: %v%s", err, r.installed(ctx))
+		}
+		kyma, err := r.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, m := range kyma.Status.Modules {
+			if m.Name == module {
+				return false, describe(m)
+			}
+		}
+		return true, ""
+	})
+}
+
+// UntilAccepted waits until the runtime's own Kyma says so of its condition Accepted.
+func (r *Runtime) UntilAccepted(ctx context.Context, status metav1.ConditionStatus, reason string) error {
+	return Until(ctx, 30*time.Second, fmt.Sprintf("%s says Accepted=%s because %s", r.ID, status, reason), func() (bool, string) {
+		kyma, err := r.Kyma(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, c := range kyma.Status.Conditions {
+			if c.Type == v1beta2.ConditionAccepted && c.Status == status && c.Reason == reason {
+				return true, ""
+			}
+		}
+		return false, describe(kyma.Status.Conditions)
+	})
+}
+
+func (r *Runtime) installed(ctx context.Context) string {
+	var manifests v1beta2.ManifestList
+	if err := r.API.List(ctx, &manifests); err != nil {
+		return err.Error()
+	}
+	text := "; in the runtime:"
+	for _, m := range manifests.Items {
+		text += fmt.Sprintf(" %s %s %s", m.Name, m.Spec.Version, describe(m.Status.Conditions))
+	}
+	return text
+}
+
+func (r *Runtime) close() error {
+	if r.agent != nil {
+		r.agent.Stop()
+	}
+	err := os.RemoveAll(r.Kubeconfig())
+	if r.cluster != nil {
+		err = errors.Join(err, r.cluster.Stop())
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Class is what a request is about.
+type Class string
+
+// Classes of requests, by the end of their path.
+const (
+	Manifests Class = "manifests"
+	Blobs     Class = "blobs"
+	Uploads   Class = "uploads" // the mount of a blob is one too
+	Tags      Class = "tags"
+	Other     Class = "other" // the API's root, the catalog, referrers
+)
+
+// Request is a kind of request.
+type Request struct {
+	Method string
+	Class  Class
+}
+
+// Traffic counts requests by kind.
+type Traffic map[Request]int
+
+// Total counts the requests of the given methods, without any of all methods.
+func (t Traffic) Total(methods ...string) int {
+	total := 0
+	for request, n := range t {
+		if len(methods) == 0 || slices.Contains(methods, request.Method) {
+			total += n
+		}
+	}
+	return total
+}
+
+// Writes counts the requests that could change something.
+func (t Traffic) Writes() int { return t.Total() - t.Total(http.MethodGet, http.MethodHead) }
+
+func (t Traffic) count(request *http.Request) {
+	t[Request{Method: request.Method, Class: classify(request.URL.Path)}]++
+}
+
+// classify looks from the end, since a repository may itself have a part named like a class.
+func classify(path string) Class {
+	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	last := func(n int) string {
+		if len(parts) < n {
+			return ""
+		}
+		return parts[len(parts)-n]
+	}
+	switch {
+	case last(2) == "tags" && last(1) == "list":
+		return Tags
+	case last(2) == "blobs" && last(1) == "uploads", last(3) == "blobs" && last(2) == "uploads":
+		return Uploads
+	case last(2) == "manifests":
+		return Manifests
+	case last(2) == "blobs":
+		return Blobs
+	}
+	return Other
+}

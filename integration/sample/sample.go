@@ -1,0 +1,143 @@
+// Package sample makes modules of the project's own, for the demo and for scenarios: OCM components with plain manifests, and
+// the catalog entries that offer them.
+package sample
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Namespace is where the control plane keeps its catalog.
+const Namespace = "kcp-system"
+
+// Version is one version of a module.
+type Version struct {
+	Module  string
+	Version string
+	// Manifest is what is installed, as YAML documents.
+	Manifest string
+	// DefaultCR is the module's default CR, empty for none.
+	DefaultCR string
+	// Manager is the Deployment in kyma-system whose readiness is the module's, empty for none.
+	Manager string
+}
+
+// Component is the name of the module's OCM component.
+func (v Version) Component() string { return "kyma-pull.dev/module/" + v.Module }
+
+// Template is the ModuleTemplate that describes the version.
+func (v Version) Template() *v1beta2.ModuleTemplate {
+	template := &v1beta2.ModuleTemplate{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: v.Module + "-" + v.Version, Labels: map[string]string{v1beta2.LabelModuleName: v.Module}},
+		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: v.Module, Version: v.Version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)}},
+	}
+	if v.Manager != "" {
+		template.Spec.Manager = &v1beta2.Manager{
+			GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Namespace: v1beta2.RuntimeNamespace, Name: v.Manager,
+		}
+	}
+	if v.DefaultCR != "" {
+		template.Spec.Data = &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(v.DefaultCR), &template.Spec.Data.Object); err != nil {
+			panic(fmt.Sprintf("sample %s: default CR: %v", v.Module, err)) // written in this repository
+		}
+	}
+	return template
+}
+
+// Release is the ModuleReleaseMeta that offers versions of a module, by channel.
+func Release(module, component string, channels ...v1beta2.ChannelVersion) *v1beta2.ModuleReleaseMeta {
+	return &v1beta2.ModuleReleaseMeta{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleReleaseMeta"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: module},
+		Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: module, OcmComponentName: component, Channels: channels},
+	}
+}
+
+// Channel is a version in a channel.
+func Channel(channel, version string) v1beta2.ChannelVersion {
+	return v1beta2.ChannelVersion{Channel: channel, Version: version}
+}
+
+const (
+	mediaTypeConfig     = "application/vnd.ocm.software.component.config.v1+json"
+	mediaTypeDescriptor = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
+	mediaTypeTar        = "application/x-tar"
+)
+
+// Push writes the version as an OCM component below the place, in the shape that Kyma's modulectl gives it.
+func (v Version) Push(ctx context.Context, place *bundle.Place) error {
+	repository, err := place.Repository(ctx, "component-descriptors/"+v.Component())
+	if err != nil {
+		return err
+	}
+	manifest := bundle.NewBlob(mediaTypeTar, tarOf(v.Module+".yaml", []byte(v.Manifest)))
+	descriptor, err := v.descriptor(manifest)
+	if err != nil {
+		return err
+	}
+	layer := bundle.NewBlob(mediaTypeDescriptor, tarOf("component-descriptor.yaml", descriptor))
+	pointer, err := json.Marshal(map[string]any{"componentDescriptorLayer": layer.Descriptor})
+	if err != nil {
+		return err
+	}
+	config := bundle.NewBlob(mediaTypeConfig, pointer)
+	image, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor, manifest.Descriptor},
+	})
+	if err != nil {
+		return err
+	}
+	for _, blob := range []bundle.Blob{config, layer, manifest} {
+		if err := bundle.PushBlob(ctx, repository, blob); err != nil {
+			return fmt.Errorf("push component %s:%s: %w", v.Component(), v.Version, err)
+		}
+	}
+	return bundle.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, image), v.Version)
+}
+
+func (v Version) descriptor(manifest bundle.Blob) ([]byte, error) {
+	return yaml.Marshal(map[string]any{
+		"meta": map[string]any{"schemaVersion": "v2"},
+		"component": map[string]any{
+			"name": v.Component(), "version": v.Version, "provider": "kyma-pull.dev",
+			"repositoryContexts": []any{}, "sources": []any{}, "componentReferences": []any{},
+			"resources": []any{map[string]any{
+				"name": "raw-manifest", "version": v.Version, "type": "directoryTree", "relation": "local",
+				"access": map[string]any{"type": "localBlob", "localReference": manifest.Descriptor.Digest.String(), "mediaType": manifest.Descriptor.MediaType},
+			}},
+		},
+	})
+}
+
+func tarOf(name string, data []byte) []byte {
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+	if err := w.WriteHeader(header); err != nil {
+		panic(err) // a bytes.Buffer takes everything
+	}
+	if _, err := w.Write(data); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return buffer.Bytes()
+}
