@@ -1,0 +1,236 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/ssa"
+	"github.com/opencontainers/go-digest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// moment is how long to wait for the API server itself: a first list, a CRD that it takes up.
+const moment = 200 * time.Millisecond
+
+// bring applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
+// problem, or with something to wait for.
+func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
+	started := i.now()
+	wanted, p, problem, err := i.plan(ctx, m)
+	if err != nil {
+		return outcome{}, err
+	}
+	if problem != nil {
+		return i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem}), nil
+	}
+	out := outcome{inventory: m.Status.Synced, resources: &finding{true, "Rendered", fmt.Sprintf("content holds %d objects", wanted)}}
+	wasInstalled := installed(m)
+	if todo == stepApply {
+		// What may come into being is written down first, so that it is found again whatever happens meanwhile.
+		if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
+			return outcome{}, err
+		}
+	} else {
+		p.keepOnly(changed)
+	}
+	applied, wait, err := i.applyPlan(ctx, m, p)
+	if err == nil && wait == "" {
+		var created bool
+		if created, wait, err = i.createDefaultCR(ctx, m, p); created && wasInstalled {
+			applied = append(applied, keyOfObject(p.defaultCR))
+		}
+	}
+	if err != nil {
+		if passing(err) {
+			return outcome{}, err
+		}
+		out.installation = &finding{reason: "ApplyFailed", message: err.Error()}
+		return i.failed(m, known, out), nil
+	}
+	if wait != "" {
+		return waiting(out, wait, moment), nil
+	}
+	objectsApplied.WithLabelValues(moduleOf(m)).Add(float64(len(applied)))
+	if wasInstalled && len(applied) > 0 {
+		i.tellDrift(ctx, m, applied)
+		known.countCorrection(i.now())
+	}
+	if todo == stepCorrect {
+		return out, nil
+	}
+	if out, err = i.prune(ctx, m, p, out); err != nil {
+		return outcome{}, err
+	}
+	applyDuration.WithLabelValues(moduleOf(m)).Observe(i.now().Sub(started).Seconds())
+	known.checked, known.checkedAt = m.Generation, i.now()
+	out.installation = &finding{true, "Applied", fmt.Sprintf("%d objects are applied", len(p.inventory))}
+	return out, nil
+}
+
+// failed ends a pass with an Error that only a change outside can mend.
+func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcome {
+	cause := out.resources
+	if out.installation != nil {
+		cause = out.installation
+	}
+	out.state = v1beta2.StateError
+	out.ready = finding{reason: cause.reason, message: cause.message}
+	out.again = known.lookAgain(m.Generation, i.now(), 4*i.LookInterval)
+	return out
+}
+
+// passing tells errors that say something of the moment and nothing of the module.
+func passing(err error) bool {
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// plan reads the content and decides what to do with it. A problem is one of the module; an error is one of the moment.
+func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (count int, p plan, problem *finding, err error) {
+	var source v1beta2.ImageSpec
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
+		return 0, p, &finding{reason: "SourceBroken", message: "spec.install.source: " + err.Error()}, nil
+	}
+	at := digest.Digest(source.Ref)
+	if err := at.Validate(); err != nil {
+		return 0, p, &finding{reason: "SourceBroken", message: fmt.Sprintf("spec.install.source.ref: %q is not a digest: %v", source.Ref, err)}, nil
+	}
+	data, err := i.Content.Load(ctx, at)
+	switch {
+	case errors.Is(err, content.ErrMissing):
+		return 0, p, &finding{reason: "ContentMissing", message: err.Error()}, nil
+	case errors.Is(err, content.ErrBroken):
+		return 0, p, &finding{reason: "ContentBroken", message: err.Error()}, nil
+	case err != nil:
+		return 0, p, nil, err
+	}
+	objects, err := render.Render(data, source.Type)
+	if err != nil {
+		return 0, p, &finding{reason: "ContentBroken", message: err.Error()}, nil
+	}
+	p, err = makePlan(objects, m.Spec.Resource, m.Status.Synced, i.owner(m), i.scope)
+	if err == nil && m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
+		p.defaultCR = nil
+	}
+	if err != nil {
+		if passing(err) {
+			return 0, p, nil, err
+		}
+		reason := "ContentBroken"
+		if errors.Is(err, errUnknownKind) {
+			reason = "UnknownKind"
+		}
+		return 0, p, &finding{reason: reason, message: err.Error()}, nil
+	}
+	var all v1beta2.ManifestList
+	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
+		return 0, p, nil, fmt.Errorf("list manifests: %w", err)
+	}
+	if err := claimedByOther(m, p.inventory, all.Items); err != nil {
+		return 0, p, &finding{reason: "Conflict", message: err.Error()}, nil
+	}
+	return len(objects), p, nil, nil
+}
+
+func (i *Installer) owner(m *v1beta2.Manifest) owner {
+	return owner{mark: m.Namespace + "/" + m.Name, module: moduleOf(m), namespace: i.Namespace}
+}
+
+// scope asks the API server's discovery.
+func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
+	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return false, errUnknownKind
+	}
+	if err != nil {
+		return false, err
+	}
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// applyPlan applies stage by stage and gives the objects that were not as they should be. It gives a text instead when a stage has
+// to wait for the one before it; doing all again then costs a comparison of what is applied already.
+func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) (applied []key, wait string, err error) {
+	// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
+	shared := ssa.NewResourceManager(i.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + moduleOf(m)})
+	if _, err := shared.ApplyAll(ctx, p.shared, ssa.DefaultApplyOptions()); err != nil {
+		return nil, "", err
+	}
+	for _, stage := range p.stages {
+		if len(stage) == 0 {
+			continue
+		}
+		inPlace, err := i.watches.ensure(resourcesOf(stage))
+		switch {
+		case meta.IsNoMatchError(err):
+			return applied, "waiting for the API server to serve " + err.Error(), nil
+		case err != nil:
+			return applied, "", err
+		case !inPlace:
+			return applied, "waiting for watches to start", nil
+		}
+		changes, err := i.apply.ApplyAll(ctx, stage, ssa.DefaultApplyOptions())
+		if err != nil {
+			return applied, "", err
+		}
+		applied = append(applied, notAsWanted(changes)...)
+		if wait, err := i.unestablished(ctx, stage); err != nil || wait != "" {
+			return applied, wait, err
+		}
+	}
+	return applied, "", nil
+}
+
+func notAsWanted(changes *ssa.ChangeSet) []key {
+	var found []key
+	for _, e := range changes.Entries {
+		if e.Action == ssa.CreatedAction || e.Action == ssa.ConfiguredAction {
+			found = append(found, key{e.ObjMetadata.GroupKind.Group, e.ObjMetadata.GroupKind.Kind, e.ObjMetadata.Namespace, e.ObjMetadata.Name})
+		}
+	}
+	return found
+}
+
+// unestablished names a definition whose kind the API server does not serve yet.
+func (i *Installer) unestablished(ctx context.Context, stage []*unstructured.Unstructured) (string, error) {
+	for _, o := range stage {
+		if !isCRD(o.GroupVersionKind().GroupKind()) {
+			continue
+		}
+		live, err := i.get(ctx, resourceOf(o))
+		if err != nil {
+			return "", err
+		}
+		if state, message := judgeOne(sight{keyOfObject(o), live}); state != v1beta2.StateReady {
+			return fmt.Sprintf("waiting for %s: %s", keyOfObject(o), message), nil
+		}
+	}
+	return "", nil
+}
+
+// tellDrift tells once what was corrected.
+func (i *Installer) tellDrift(ctx context.Context, m *v1beta2.Manifest, corrected []key) {
+	names := make([]string, len(corrected))
+	for n, k := range corrected {
+		names[n] = k.String()
+		driftCorrected.WithLabelValues(moduleOf(m), k.kind).Inc()
+	}
+	text := firstFew(names)
+	log.FromContext(ctx).Info("corrected drift", "module", moduleOf(m), "objects", text)
+	i.events.Eventf(m, nil, "Normal", "DriftCorrected", "Correct", "put back as the module has it: %s", text)
+}

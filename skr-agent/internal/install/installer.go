@@ -1,0 +1,168 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Reconcile does what one Manifest needs next, and says what became of it.
+func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	m, err := i.read(ctx, req)
+	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
+		return ctrl.Result{}, err
+	}
+	var out outcome
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		out, err = i.remove(ctx, m)
+	case m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True:
+		out = unmanaged(m)
+	default:
+		out, err = i.install(ctx, m)
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("manifest %s: %w", req.Name, err)
+	}
+	return i.record(ctx, m, out)
+}
+
+func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
+	var m v1beta2.Manifest
+	if err := i.cluster.Get(ctx, req.NamespacedName, &m); err != nil {
+		i.forget(req.NamespacedName)
+		return nil, client.IgnoreNotFound(err)
+	}
+	return &m, nil
+}
+
+// step is what a Manifest needs.
+type step int
+
+const (
+	stepLook    step = iota // only whether it is ready
+	stepCorrect             // put the objects right that changed
+	stepApply               // compare everything
+)
+
+// next decides what a Manifest needs. Everything is compared when it changed, when this process never did, and when the
+// last time is long ago.
+func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
+	switch {
+	case !installed(m), known.checked != m.Generation, now.Sub(known.checkedAt) >= resync:
+		return stepApply
+	case len(changed) > 0:
+		return stepCorrect
+	}
+	return stepLook
+}
+
+// installed tells whether this very generation was applied whole before.
+func installed(m *v1beta2.Manifest) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
+}
+
+// holdBack gives how long a correction has to wait, so that somebody who insists on another value costs an API request now and
+// then and not all of them.
+func (k memo) holdBack(now time.Time) time.Duration {
+	const patience = 3
+	if k.streak < patience {
+		return 0
+	}
+	wait := min(time.Second<<min(k.streak-patience, 10), 5*time.Minute)
+	return max(0, wait-now.Sub(k.corrected))
+}
+
+func (k *memo) countCorrection(now time.Time) {
+	if now.Sub(k.corrected) > max(time.Minute, 2*time.Second<<min(k.streak, 10)) {
+		k.streak = 0
+	}
+	k.streak++
+	k.corrected = now
+}
+
+func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
+	if controllerutil.AddFinalizer(m, v1beta2.FinalizerManifest) {
+		before := m.DeepCopy()
+		controllerutil.RemoveFinalizer(before, v1beta2.FinalizerManifest)
+		if err := i.cluster.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return outcome{}, fmt.Errorf("add finalizer: %w", err)
+		}
+	}
+	known, name := i.remembered(m), client.ObjectKeyFromObject(m)
+	changed := i.watches.take(name)
+	todo := next(m, *known, changed, i.now(), i.Resync)
+	var heldBack time.Duration
+	if todo == stepCorrect {
+		if heldBack = known.holdBack(i.now()); heldBack > 0 {
+			i.watches.giveBack(name, changed)
+			todo = stepLook
+		}
+	}
+	out := outcome{inventory: m.Status.Synced}
+	if todo != stepLook {
+		var err error
+		if out, err = i.bring(ctx, m, known, todo, changed); err != nil || out.state != "" {
+			i.watches.giveBack(name, changed)
+			return out, err
+		}
+	}
+	return i.look(ctx, m, known, out, heldBack)
+}
+
+// look adds to the outcome of an install whether its objects are ready.
+func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration) (outcome, error) {
+	seen, watched, err := i.observe(ctx, m, out.inventory)
+	if err != nil {
+		return outcome{}, err
+	}
+	result := judge(seen)
+	if out.held != "" && result.state == v1beta2.StateReady {
+		result = verdict{v1beta2.StateWarning, out.held}
+	}
+	out.state = result.state
+	out.ready = finding{reason: string(result.state), message: result.message, ok: result.state == v1beta2.StateReady}
+	if out.ready.ok {
+		known.pending, known.looks = 0, 0
+		if !watched {
+			out.again = 2 * i.LookInterval
+		}
+		out.again = soonest(out.again, heldBack, i.Resync-i.now().Sub(known.checkedAt))
+		return out, nil
+	}
+	out.again = soonest(known.lookAgain(m.Generation, i.now(), i.LookInterval), heldBack)
+	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
+		out.state = v1beta2.StateError
+		out.ready = finding{reason: "Timeout", message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, result.message)}
+	}
+	return out, nil
+}
+
+// lookAgain gives the time until the next look at something unfinished: soon at first, then slower.
+func (k *memo) lookAgain(generation int64, now time.Time, slowest time.Duration) time.Duration {
+	if k.pending != generation {
+		k.pending, k.pendingSince, k.looks = generation, now, 0
+	}
+	k.looks++
+	return min(500*time.Millisecond<<min(k.looks-1, 10), slowest)
+}
+
+// soonest gives the shortest of the durations that are set.
+func soonest(durations ...time.Duration) time.Duration {
+	var shortest time.Duration
+	for _, d := range durations {
+		if d > 0 && (shortest == 0 || d < shortest) {
+			shortest = d
+		}
+	}
+	return shortest
+}

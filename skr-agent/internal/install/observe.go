@@ -1,0 +1,115 @@
+package install
+
+import (
+	"cmp"
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// get gives an object as it is now, or nil when there is none, or no such kind.
+func (i *Installer) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
+	o := reference(r)
+	err := i.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// observe reads every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
+// and the default CR. It tells whether watches will report all of them from now on.
+func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) (seen []sight, watched bool, err error) {
+	known := keysOf(inventory)
+	watched = true
+	var wanted []v1beta2.Resource
+	for _, r := range inventory {
+		if hasStatus(r) {
+			wanted = append(wanted, r)
+		}
+	}
+	if manager := m.Spec.Manager; manager != nil {
+		r := v1beta2.Resource{
+			GroupVersionKind: manager.GroupVersionKind,
+			Name:             manager.Name, Namespace: cmp.Or(manager.Namespace, m.Namespace),
+		}
+		if namespaced, err := i.scope(gvkOf(r)); err == nil && !namespaced {
+			r.Namespace = ""
+		}
+		if !known.has(keyOf(r)) {
+			wanted, watched = append(wanted, r), false
+		}
+	}
+	r, ok := i.defaultCR(m)
+	known = keysOf(wanted)
+	if ok && !known.has(keyOf(r)) {
+		wanted = append(wanted, r)
+	}
+	for _, w := range wanted {
+		live, err := i.get(ctx, w)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok && keyOf(w) == keyOf(r) && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] == "" {
+			watched = false // somebody made it before us, without our label
+		}
+		seen = append(seen, sight{keyOf(w), live})
+	}
+	return seen, watched, nil
+}
+
+// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete.
+func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
+	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
+		return v1beta2.Resource{}, false
+	}
+	o := m.Spec.Resource.DeepCopy()
+	namespaced, err := i.scope(o.GroupVersionKind())
+	place(o, namespaced || err != nil, i.Namespace)
+	return resourceOf(o), true
+}
+
+// createDefaultCR makes the default CR when there is none. One that is there belongs to its user, whatever is in it.
+func (i *Installer) createDefaultCR(ctx context.Context, m *v1beta2.Manifest, p plan) (created bool, wait string, err error) {
+	if p.defaultCR == nil {
+		return false, "", nil
+	}
+	r := resourceOf(p.defaultCR)
+	switch inPlace, err := i.watches.ensure([]v1beta2.Resource{r}); {
+	case meta.IsNoMatchError(err):
+		return false, "waiting for the API server to serve the default CR: " + err.Error(), nil
+	case err != nil:
+		return false, "", err
+	case !inPlace:
+		return false, "waiting for watches to start", nil
+	}
+	live, err := i.get(ctx, r)
+	if err != nil || live != nil {
+		return false, "", err
+	}
+	err = i.cluster.Create(ctx, p.defaultCR.DeepCopy())
+	if apierrors.IsAlreadyExists(err) {
+		return false, "", nil
+	}
+	if apierrors.IsNotFound(err) && m.Status.State != v1beta2.StateReady {
+		return false, "waiting for the API server to serve " + keyOf(r).String(), nil
+	}
+	return err == nil, "", err
+}
+
+// owned reads of an object what deleting it has to know: nil when it is gone.
+func (i *Installer) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(gvkOf(r))
+	err := i.cluster.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return o, err
+}

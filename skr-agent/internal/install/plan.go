@@ -1,0 +1,235 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/fluxcd/pkg/ssa"
+	"github.com/fluxcd/pkg/ssa/normalize"
+	"github.com/fluxcd/pkg/ssa/utils"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// errUnknownKind is what a scopes function gives for a kind that the API server does not serve.
+var errUnknownKind = errors.New("the cluster does not know this kind")
+
+// scopes tells whether objects of a kind live in namespaces.
+type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
+
+// plan is what applying a Manifest comes to.
+type plan struct {
+	// shared are namespaces that the cluster needs whatever becomes of the module. They get the module's labels and are
+	// never in its inventory.
+	shared []*unstructured.Unstructured
+	// stages are applied one after the other: definitions of kinds, namespaces and roles first; then classes; then the rest.
+	stages [3][]*unstructured.Unstructured
+	// inventory is that of the applied plan; prune is what the old inventory has above it, in the order of deletion.
+	inventory []v1beta2.Resource
+	prune     []v1beta2.Resource
+	// defaultCR is created when it is not there, and otherwise its user's. nil when there is none.
+	defaultCR *unstructured.Unstructured
+}
+
+// keepOnly narrows the plan to objects that changed. The default CR stays: it is only ever created.
+func (p *plan) keepOnly(changed keys) {
+	p.shared, p.prune = nil, nil
+	for i, stage := range p.stages {
+		p.stages[i] = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool { return !changed.has(keyOfObject(o)) })
+	}
+}
+
+func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
+	resources := make([]v1beta2.Resource, len(objects))
+	for i, o := range objects {
+		resources[i] = resourceOf(o)
+	}
+	return resources
+}
+
+// owner is the Manifest as objects bear its mark.
+type owner struct {
+	mark      string // namespace/name
+	module    string
+	namespace string // for objects that name none
+}
+
+// makePlan decides what is applied, in which order, and what is pruned. It changes the objects given: they get their
+// namespace and the marks of their owner, and lose what server-side apply cannot take.
+func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource, by owner, served scopes) (plan, error) {
+	scope := withDefinitions(served, rendered)
+	if err := normalize.UnstructuredList(rendered); err != nil {
+		return plan{}, err
+	}
+	var p plan
+	seen := keys{}
+	for _, o := range rendered {
+		namespaced, err := scope(o.GroupVersionKind())
+		if err != nil {
+			return plan{}, fmt.Errorf("%s (%s): %w", keyOfObject(o), o.GetAPIVersion(), err)
+		}
+		place(o, namespaced, by.namespace)
+		k := keyOfObject(o)
+		if seen.has(k) {
+			return plan{}, fmt.Errorf("%s: is in the content twice, with its namespace and without: remove one", k)
+		}
+		seen[k] = struct{}{}
+		if isShared(k, by.namespace) {
+			p.shared = append(p.shared, o)
+			continue
+		}
+		mark(o, by)
+		stage := stageOf(o)
+		p.stages[stage] = append(p.stages[stage], o)
+		p.inventory = append(p.inventory, resourceOf(o))
+	}
+	if defaultCR != nil {
+		p.defaultCR = defaultCR.DeepCopy()
+		namespaced, err := scope(p.defaultCR.GroupVersionKind())
+		if err != nil {
+			return plan{}, fmt.Errorf("default CR %s (%s): %w", keyOfObject(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
+		}
+		place(p.defaultCR, namespaced, by.namespace)
+		if seen.has(keyOfObject(p.defaultCR)) {
+			p.defaultCR = nil // the content has it too, and then it is an object like any other
+		} else {
+			mark(p.defaultCR, by)
+		}
+	}
+	for _, stage := range p.stages {
+		sort.Sort(ssa.SortableUnstructureds(stage))
+	}
+	p.inventory = union(p.inventory, nil)
+	p.prune = slices.Concat(removalStages(without(before, keysOf(p.inventory)))...)
+	return p, nil
+}
+
+// withDefinitions lets kinds be known that the same content defines. What it defines counts more than what is served, for it
+// may bring a new version.
+func withDefinitions(served scopes, rendered []*unstructured.Unstructured) scopes {
+	defined := map[schema.GroupVersionKind]bool{}
+	for _, o := range rendered {
+		if !utils.IsCRD(o) {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope")
+		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+		for _, v := range versions {
+			version, _ := v.(map[string]any)
+			if name, ok := version["name"].(string); ok && version["served"] == true {
+				defined[schema.GroupVersionKind{Group: group, Version: name, Kind: kind}] = scope == "Namespaced"
+			}
+		}
+	}
+	return func(gvk schema.GroupVersionKind) (bool, error) {
+		if namespaced, ok := defined[gvk]; ok {
+			return namespaced, nil
+		}
+		return served(gvk)
+	}
+}
+
+func place(o *unstructured.Unstructured, namespaced bool, fallback string) {
+	switch {
+	case !namespaced:
+		o.SetNamespace("")
+	case o.GetNamespace() == "":
+		o.SetNamespace(fallback)
+	}
+}
+
+// mark writes who owns the object beside whatever else it carries.
+func mark(o *unstructured.Unstructured, by owner) {
+	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, map[string]string{
+		v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
+		v1beta2.LabelModuleName: by.module,
+	}, map[string]string{
+		v1beta2.AnnotationOwnedBy: by.mark,
+	})
+}
+
+// isShared tells whether the object is a namespace that must outlive every module, such as the one this agent lives in.
+func isShared(k key, home string) bool {
+	if !isNamespace(schema.GroupKind{Group: k.group, Kind: k.kind}) {
+		return false
+	}
+	return slices.Contains([]string{home, "default", "kube-system", "kube-public", "kube-node-lease"}, k.name)
+}
+
+func stageOf(o *unstructured.Unstructured) int {
+	switch {
+	case utils.IsClusterDefinition(o):
+		return 0
+	case utils.IsClassDefinition(o):
+		return 1
+	}
+	return 2
+}
+
+// claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other for ever,
+// so that the one who came later stands back: the one that does not have the object yet, else the younger one.
+func claimedByOther(m *v1beta2.Manifest, wanted []v1beta2.Resource, all []v1beta2.Manifest) error {
+	mine, want := keysOf(m.Status.Synced), keysOf(wanted)
+	for i := range all {
+		other := &all[i]
+		if other.Name == m.Name || other.UID == m.UID {
+			continue
+		}
+		for _, r := range other.Status.Synced {
+			k := keyOf(r)
+			if want.has(k) && (!mine.has(k) || older(other, m)) {
+				return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, moduleOf(other))
+			}
+		}
+	}
+	return nil
+}
+
+func older(a, b *v1beta2.Manifest) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+func moduleOf(m *v1beta2.Manifest) string {
+	if module := m.Labels[v1beta2.LabelModuleName]; module != "" {
+		return module
+	}
+	return m.Name
+}
+
+// removalStages says in which order objects go. Each stage has to be gone before the next begins: webhooks first, for they answer
+// for objects that are about to lose their server; then custom resources, while what handles their finalizers still runs; then
+// the workloads and all else; the definitions; the rights that all of them used; and namespaces.
+func removalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {
+	stages := make([][]v1beta2.Resource, 6)
+	for _, r := range inventory {
+		i := removalStage(r)
+		stages[i] = append(stages[i], r)
+	}
+	return slices.DeleteFunc(stages, func(s []v1beta2.Resource) bool { return len(s) == 0 })
+}
+
+func removalStage(r v1beta2.Resource) int {
+	gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
+	switch {
+	case isCRD(gk):
+		return 3
+	case isNamespace(gk):
+		return 5
+	case r.Group == "admissionregistration.k8s.io":
+		return 0
+	case r.Group == "rbac.authorization.k8s.io", gk == schema.GroupKind{Kind: "ServiceAccount"}:
+		return 4
+	case isCustom(r.Group):
+		return 1
+	}
+	return 2
+}

@@ -1,0 +1,132 @@
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// sight is one object whose status counts, as it was seen.
+type sight struct {
+	key
+	object *unstructured.Unstructured // nil when it is not there
+}
+
+// verdict is what all that was seen comes to.
+type verdict struct {
+	state   v1beta2.State
+	message string
+}
+
+// judge summarizes what was seen: one failed object makes a failed module, else one that is on its way makes it Processing,
+// else one that warns makes it Warning. The message names the objects that decided.
+func judge(seen []sight) verdict {
+	byState := map[v1beta2.State][]string{}
+	for _, s := range seen {
+		state, message := judgeOne(s)
+		byState[state] = append(byState[state], s.key.String()+": "+message)
+	}
+	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateProcessing, v1beta2.StateWarning} {
+		if messages := byState[state]; len(messages) > 0 {
+			return verdict{state, firstFew(messages)}
+		}
+	}
+	return verdict{v1beta2.StateReady, "all objects are ready"}
+}
+
+func judgeOne(s sight) (v1beta2.State, string) {
+	if s.object == nil {
+		return v1beta2.StateProcessing, "does not exist yet"
+	}
+	if state, message, ok := kymaState(s.object); ok {
+		return state, message
+	}
+	result, err := status.Compute(s.object)
+	if err != nil {
+		return v1beta2.StateProcessing, err.Error()
+	}
+	switch result.Status {
+	case status.CurrentStatus:
+		return v1beta2.StateReady, result.Message
+	case status.FailedStatus:
+		return v1beta2.StateError, result.Message
+	case status.TerminatingStatus:
+		return v1beta2.StateProcessing, "is being deleted"
+	default:
+		return v1beta2.StateProcessing, result.Message
+	}
+}
+
+// kymaState reads status.state as Kyma's module CRs have it. An object without it has no say of this kind.
+func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
+	if !isCustom(o.GroupVersionKind().Group) {
+		return "", "", false
+	}
+	text, _, _ := unstructured.NestedString(o.Object, "status", "state")
+	state = v1beta2.State(text)
+	switch state {
+	case v1beta2.StateReady, v1beta2.StateProcessing, v1beta2.StateWarning, v1beta2.StateError:
+	case v1beta2.StateDeleting:
+		return v1beta2.StateProcessing, "is being deleted", true
+	default:
+		return "", "", false
+	}
+	observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	if found && observed < o.GetGeneration() {
+		return v1beta2.StateProcessing, "its controller has not seen the newest spec yet", true
+	}
+	return state, cmp.Or(explanation(o), "state is "+text), true
+}
+
+// explanation is the first condition that is not true, which is how module CRs say what ails them.
+func explanation(o *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		message, _ := condition["message"].(string)
+		if condition["status"] == "False" && message != "" {
+			state, _, _ := unstructured.NestedString(o.Object, "status", "state")
+			return fmt.Sprintf("state is %s: %s", state, message)
+		}
+	}
+	return ""
+}
+
+// hasStatus tells whether the status of objects of a kind says anything about a module's health. For all others it is
+// enough that they exist, and watches tell when that ends.
+func hasStatus(r v1beta2.Resource) bool {
+	switch (schema.GroupKind{Group: r.Group, Kind: r.Kind}) {
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"},
+		schema.GroupKind{Group: "apps", Kind: "StatefulSet"},
+		schema.GroupKind{Group: "apps", Kind: "DaemonSet"},
+		schema.GroupKind{Group: "apps", Kind: "ReplicaSet"},
+		schema.GroupKind{Group: "batch", Kind: "Job"},
+		schema.GroupKind{Kind: "Pod"},
+		schema.GroupKind{Kind: "PersistentVolumeClaim"},
+		schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		return true
+	}
+	return isCustom(r.Group)
+}
+
+// isCustom tells kinds that CRDs define from those of Kubernetes: only the latter have no dot in their group, or end in k8s.io.
+func isCustom(group string) bool {
+	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+}
+
+const few = 3
+
+func firstFew(messages []string) string {
+	slices.Sort(messages)
+	if more := len(messages) - few; more > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(messages[:few], "; "), more)
+	}
+	return strings.Join(messages, "; ")
+}

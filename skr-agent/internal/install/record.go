@@ -1,0 +1,137 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// outcome is what one pass over a Manifest came to.
+type outcome struct {
+	state     v1beta2.State
+	inventory []v1beta2.Resource
+	// resources, installation and ready become conditions; the first two stay as they were when nil.
+	resources, installation *finding
+	ready                   finding
+	// held is why something that should be gone is still there, in a module that is otherwise fine.
+	held string
+	// again is when to look again without being asked; 0 is never.
+	again time.Duration
+	// gone says that nothing keeps the Manifest from disappearing.
+	gone bool
+}
+
+// finding is a condition to be.
+type finding struct {
+	ok      bool
+	reason  string
+	message string
+}
+
+func waiting(out outcome, forWhat string, again time.Duration) outcome {
+	out.state = v1beta2.StateProcessing
+	out.ready = finding{reason: "Installing", message: forWhat}
+	out.again = again
+	return out
+}
+
+// statusOf gives the status that an outcome makes of the one before. Times change only where something else does.
+func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
+	next := *m.Status.DeepCopy()
+	next.State, next.Synced = out.state, out.inventory
+	for _, c := range []struct {
+		kind string
+		*finding
+	}{
+		{v1beta2.ConditionResources, out.resources},
+		{v1beta2.ConditionInstallation, out.installation},
+		{v1beta2.ConditionReady, &out.ready},
+	} {
+		if c.finding == nil {
+			continue
+		}
+		status := metav1.ConditionFalse
+		if c.ok {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
+			Type: c.kind, Status: status, Reason: c.reason, Message: c.message, ObservedGeneration: m.Generation,
+			LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	if last := next.LastOperation; last == nil || last.Operation != out.ready.message {
+		next.LastOperation = &v1beta2.LastOperation{Operation: out.ready.message, LastUpdateTime: metav1.NewTime(now)}
+	}
+	return next
+}
+
+// record writes down what a pass came to, if that is news.
+func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome) (ctrl.Result, error) {
+	if out.gone {
+		return ctrl.Result{}, i.finish(ctx, m)
+	}
+	before := m.Status
+	if err := i.writeStatus(ctx, m, out); err != nil {
+		return ctrl.Result{}, err
+	}
+	if before.State != out.state {
+		log.FromContext(ctx).Info("module changed its state", "module", moduleOf(m), "version", m.Spec.Version,
+			"state", out.state, "was", before.State, "message", out.ready.message)
+		kind := "Normal"
+		if out.state == v1beta2.StateError || out.state == v1beta2.StateWarning {
+			kind = "Warning"
+		}
+		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
+	}
+	return ctrl.Result{RequeueAfter: out.again}, nil
+}
+
+func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out outcome) error {
+	before := m.DeepCopy()
+	m.Status = statusOf(m, out, i.now())
+	if equality.Semantic.DeepEqual(before.Status, m.Status) {
+		return nil
+	}
+	if err := i.cluster.Status().Patch(ctx, m, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+// announce writes down, before anything is applied, what may come into being.
+func (i *Installer) announce(ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource) (outcome, error) {
+	out.inventory = inventory
+	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
+	if told != nil && told.ObservedGeneration == m.Generation && equality.Semantic.DeepEqual(m.Status.Synced, inventory) {
+		return out, nil
+	}
+	first := waiting(out, "applying version "+m.Spec.Version, 0)
+	first.installation = &finding{reason: "Applying", message: fmt.Sprintf("applying %d objects", len(inventory))}
+	return out, i.writeStatus(ctx, m, first)
+}
+
+// finish lets a Manifest disappear.
+func (i *Installer) finish(ctx context.Context, m *v1beta2.Manifest) error {
+	before := m.DeepCopy()
+	if !controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest) {
+		return nil
+	}
+	err := i.cluster.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove finalizer: %w", err)
+	}
+	i.forget(client.ObjectKeyFromObject(m))
+	i.retain(ctx, m, nil)
+	log.FromContext(ctx).Info("module is removed", "module", moduleOf(m))
+	return nil
+}

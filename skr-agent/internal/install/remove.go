@@ -1,0 +1,247 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// remove takes a module out of the cluster, or lets go of it. Every pass begins anew and finds done what earlier ones did.
+func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
+	out := outcome{inventory: m.Status.Synced}
+	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
+		return outcome{gone: true}, nil
+	}
+	if m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+		return outcome{gone: true}, i.letGo(ctx, m)
+	}
+	known := i.remembered(m)
+	byUsers, err := i.userObjects(ctx, m)
+	if err != nil {
+		return outcome{}, err
+	}
+	if len(byUsers) > 0 {
+		out.state = v1beta2.StateWarning
+		out.ready = finding{reason: "CustomResourcesExist", message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers)}
+		out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
+		return out, nil
+	}
+	stages := removalStages(m.Status.Synced)
+	if r, ok := i.defaultCR(m); ok {
+		remaining, stuck, err := i.vanish(ctx, m, []v1beta2.Resource{r}, true)
+		if err != nil || len(remaining) > 0 {
+			return i.removing(m, known, out, stuck), err
+		}
+	}
+	for _, stage := range stages {
+		remaining, stuck, err := i.vanish(ctx, m, stage, false)
+		if err != nil {
+			return outcome{}, err
+		}
+		out.inventory = without(out.inventory, keysOf(without(stage, keysOf(remaining))))
+		if len(remaining) > 0 {
+			return i.removing(m, known, out, stuck), nil
+		}
+	}
+	return outcome{gone: true}, nil
+}
+
+func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuck []string) outcome {
+	out.state = v1beta2.StateDeleting
+	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
+	out.ready = finding{reason: "Removing", message: "waiting until it is gone: " + firstFew(stuck)}
+	return out
+}
+
+// prune deletes what the module does not have any more. Definitions stay for as long as users have objects of them: deleting one
+// deletes those too, and an upgrade was not meant to.
+func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, p plan, out outcome) (outcome, error) {
+	for _, r := range p.prune {
+		var inUse []string
+		var err error
+		if isCRD(gvkOf(r).GroupKind()) {
+			if inUse, err = i.instances(ctx, r, func(key) bool { return false }); err != nil {
+				return out, err
+			}
+		}
+		if len(inUse) > 0 {
+			out.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
+			out.again = i.LookInterval
+			continue
+		}
+		remaining, stuck, err := i.vanish(ctx, m, []v1beta2.Resource{r}, false)
+		if err != nil {
+			return out, err
+		}
+		if len(remaining) > 0 {
+			out.held = "waiting until it is gone: " + firstFew(stuck)
+			out.again = i.LookInterval
+			continue
+		}
+		out.inventory = without(out.inventory, keysOf([]v1beta2.Resource{r}))
+	}
+	if len(p.prune) > 0 {
+		i.retain(ctx, m, out.inventory)
+	}
+	return out, nil
+}
+
+// retain ends watches that no Manifest needs.
+func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) {
+	var all v1beta2.ManifestList
+	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
+		return // a watch too many does no harm
+	}
+	needed := inventory
+	for n := range all.Items {
+		if r, ok := i.defaultCR(&all.Items[n]); ok {
+			needed = append(needed, r)
+		}
+		if all.Items[n].UID != m.UID {
+			needed = append(needed, all.Items[n].Status.Synced...)
+		}
+	}
+	i.watches.retain(needed)
+}
+
+// vanish deletes objects that bear the Manifest's mark and gives those that are still there. An object with another mark is left
+// alone and counts as gone, unless anybodys is set.
+func (i *Installer) vanish(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, anybodys bool) (remaining []v1beta2.Resource, stuck []string, err error) {
+	by := i.owner(m)
+	for _, r := range resources {
+		o, err := i.owned(ctx, r)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
+		}
+		if o == nil || isShared(keyOf(r), i.Namespace) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
+			continue
+		}
+		if o.DeletionTimestamp.IsZero() {
+			err := i.cluster.Delete(ctx, o, client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			if client.IgnoreNotFound(err) != nil {
+				return nil, nil, fmt.Errorf("delete %s: %w", keyOf(r), err)
+			}
+			if o, err = i.owned(ctx, r); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
+			}
+		}
+		// A namespace that is being deleted takes no new objects; emptying it is Kubernetes' own affair and can take long.
+		if o == nil || isNamespace(gvkOf(r).GroupKind()) {
+			continue
+		}
+		remaining = append(remaining, r)
+		stuck = append(stuck, keyOf(r).String()+leftover(o))
+	}
+	return remaining, stuck, nil
+}
+
+func leftover(o *metav1.PartialObjectMetadata) string {
+	if len(o.Finalizers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (its finalizers are not done: %s)", strings.Join(o.Finalizers, ", "))
+}
+
+// userObjects names custom resources of the module's definitions that neither the module nor its default CR brought.
+func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
+	ours := keysOf(m.Status.Synced)
+	if r, ok := i.defaultCR(m); ok {
+		ours[keyOf(r)] = struct{}{}
+	}
+	var found []string
+	for _, r := range m.Status.Synced {
+		if !isCRD(gvkOf(r).GroupKind()) {
+			continue
+		}
+		names, err := i.instances(ctx, r, ours.has)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, names...)
+	}
+	return found, nil
+}
+
+// instances names objects of a definition, a few of them, leaving out those to ignore.
+func (i *Installer) instances(ctx context.Context, crd v1beta2.Resource, ignore func(key) bool) ([]string, error) {
+	definition, err := i.get(ctx, crd)
+	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
+		return nil, err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	gvk := servedKind(definition)
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	var found []string
+	for {
+		err := i.cluster.List(ctx, list, client.Limit(100), client.Continue(list.Continue))
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+		}
+		for _, o := range list.Items {
+			k := key{gvk.Group, gvk.Kind, o.Namespace, o.Name}
+			if !ignore(k) {
+				found = append(found, k.String())
+			}
+		}
+		if list.Continue == "" || len(found) > few {
+			return found, nil
+		}
+	}
+}
+
+func servedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
+	var gvk schema.GroupVersionKind
+	gvk.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")
+	gvk.Kind, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range versions {
+		if version, ok := v.(map[string]any); ok && version["served"] == true {
+			gvk.Version, _ = version["name"].(string)
+		}
+	}
+	return gvk
+}
+
+// letGo takes our marks off the module's objects and leaves them as they are. The label says which module they came from and stays.
+func (i *Installer) letGo(ctx context.Context, m *v1beta2.Manifest) error {
+	objects := m.Status.Synced
+	if r, ok := i.defaultCR(m); ok {
+		objects = union(objects, []v1beta2.Resource{r})
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy, v1beta2.AnnotationOwnedBy)
+	for _, r := range objects {
+		o, err := i.owned(ctx, r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", keyOf(r), err)
+		}
+		if o == nil || o.Annotations[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
+			continue
+		}
+		if err := i.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("let go of %s: %w", keyOf(r), err)
+		}
+	}
+	return nil
+}
+
+// unmanaged is what a Manifest says that nobody looks after: nothing but that.
+func unmanaged(m *v1beta2.Manifest) outcome {
+	return outcome{
+		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,
+		ready: finding{reason: "Unmanaged", message: "the module is not looked after; its objects stay as they are"},
+	}
+}

@@ -1,0 +1,135 @@
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fluxcd/pkg/ssa"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+)
+
+// Options say how Manifests are installed. Zero fields but Content mean the default.
+type Options struct {
+	// Content holds what Manifests name by digest.
+	Content *content.Store
+	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
+	Namespace string
+	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it applied.
+	FieldManager string
+	// Concurrency is how many Manifests are worked on at the same time: 2.
+	Concurrency int
+	// LookInterval is the longest time between two looks at a module that is not ready or that nothing watches: 15s.
+	LookInterval time.Duration
+	// ReadyTimeout is how long a module may take to become ready before that is an Error: 10m. It goes on being looked at.
+	ReadyTimeout time.Duration
+	// Resync is how often everything is compared although no watch saw a change: 1h.
+	Resync time.Duration
+}
+
+func (o Options) orDefaults() Options {
+	o.Namespace = cmp.Or(o.Namespace, v1beta2.RuntimeNamespace)
+	o.FieldManager = cmp.Or(o.FieldManager, "kyma-pull")
+	o.Concurrency = cmp.Or(o.Concurrency, 2)
+	o.LookInterval = cmp.Or(o.LookInterval, 15*time.Second)
+	o.ReadyTimeout = cmp.Or(o.ReadyTimeout, 10*time.Minute)
+	o.Resync = cmp.Or(o.Resync, time.Hour)
+	return o
+}
+
+// Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between workers.
+type Installer struct {
+	Options
+	cluster client.Client // reads past all caches: an inventory that is not the newest forgets objects
+	cached  client.Reader // for the other Manifests only
+	apply   *ssa.ResourceManager
+	watches *watches
+	events  events.EventRecorder
+	now     func() time.Time
+
+	mu    sync.Mutex
+	memos map[types.NamespacedName]*memo // a memo belongs to the worker that has its Manifest
+}
+
+// Setup adds the controller to the manager. The manager's scheme must know v1beta2; its cache needs nothing but Manifests. The
+// controller makes clients and informers of its own for the rest, so that the manager may keep its cache as small as it likes.
+func Setup(mgr ctrl.Manager, options Options) error {
+	options = options.orDefaults()
+	cluster, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		FieldOwner: options.FieldManager,
+	})
+	if err != nil {
+		return fmt.Errorf("set up the installer: %w", err)
+	}
+	lister, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("set up the installer: %w", err)
+	}
+	i := &Installer{
+		Options: options,
+		cluster: cluster,
+		cached:  mgr.GetCache(),
+		apply:   ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: options.FieldManager}),
+		watches: newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
+		events:  mgr.GetEventRecorder(options.FieldManager),
+		now:     time.Now,
+		memos:   map[types.NamespacedName]*memo{},
+	}
+	i.apply.SetConcurrency(4)
+	// Status is left out: it is this controller that writes it.
+	worthwhile := predicate.And(
+		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
+		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}),
+	)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("install").
+		For(&v1beta2.Manifest{}, builder.WithPredicates(worthwhile)).
+		WatchesRawSource(i.watches).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency}).
+		Complete(i)
+}
+
+// memo is what is remembered of a Manifest while the agent runs. Losing it costs one comparison of everything.
+type memo struct {
+	uid types.UID
+	// checked is the generation whose objects were all compared at checkedAt. 0 is none.
+	checked   int64
+	checkedAt time.Time
+	// pending is the generation that is not ready since pendingSince, looked at so many times in a row.
+	pending      int64
+	pendingSince time.Time
+	looks        int
+	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
+	corrected time.Time
+	streak    int
+}
+
+func (i *Installer) remembered(m *v1beta2.Manifest) *memo {
+	name := client.ObjectKeyFromObject(m)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if found, ok := i.memos[name]; ok && found.uid == m.UID {
+		return found
+	}
+	i.memos[name] = &memo{uid: m.UID}
+	return i.memos[name]
+}
+
+func (i *Installer) forget(name types.NamespacedName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.memos, name)
+	i.watches.take(name)
+}

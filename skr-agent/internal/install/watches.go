@@ -1,0 +1,247 @@
+package install
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+const (
+	// annotationFields stands, in the informers only, for the fields that are ours in an object.
+	annotationFields = "kyma-pull.dev/fields"
+	// settle gathers the status changes of a starting workload into one look.
+	settle = 250 * time.Millisecond
+)
+
+// watches notices what happens to applied objects: one metadata informer per kind, for objects with our label only, that keeps
+// name, owner and a fingerprint of each.
+//
+// The fingerprint is of our entry in managedFields. The API server takes a field away from us when somebody else changes or
+// removes it, so that the entry changes exactly when a field of ours does: also in kinds without a generation, and never
+// for fields of others.
+type watches struct {
+	client  metadata.Interface
+	mapper  meta.RESTMapper
+	manager string // the field manager we apply as
+
+	mu    sync.Mutex // guards all below
+	ctx   context.Context
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	kinds map[schema.GroupKind]*kindWatch
+	dirty map[types.NamespacedName]keys // what changed and was not put right yet, by Manifest
+}
+
+type kindWatch struct {
+	version string
+	stop    context.CancelFunc
+	synced  cache.InformerSynced
+}
+
+func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
+	return &watches{
+		client: client, mapper: mapper, manager: manager,
+		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]keys{},
+	}
+}
+
+// Start takes the queue that events go to. It is called once, before the first reconcile.
+func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx, w.queue = ctx, queue
+	return nil
+}
+
+// ensure watches the kinds of the resources. It tells whether all watches are in place; one that is not stands back until its
+// first list arrived, which takes some milliseconds, and is worth no waiting worker.
+func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
+	inPlace = true
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range resources {
+		gvk := gvkOf(r)
+		watch, ok := w.kinds[gvk.GroupKind()]
+		if ok && watch.version != gvk.Version {
+			watch.stop()
+			ok = false
+		}
+		if !ok {
+			if watch, err = w.start(gvk); err != nil {
+				return false, err
+			}
+			w.kinds[gvk.GroupKind()] = watch
+		}
+		inPlace = inPlace && watch.synced()
+	}
+	return inPlace, nil
+}
+
+// retain ends the watches of all kinds that nothing needs any more.
+func (w *watches) retain(needed []v1beta2.Resource) {
+	used := map[schema.GroupKind]bool{}
+	for _, r := range needed {
+		used[gvkOf(r).GroupKind()] = true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for gk, watch := range w.kinds {
+		if !used[gk] {
+			watch.stop()
+			delete(w.kinds, gk)
+		}
+	}
+}
+
+// take gives the objects of a Manifest that changed since the last take.
+func (w *watches) take(manifest types.NamespacedName) keys {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.dirty[manifest]
+	delete(w.dirty, manifest)
+	return taken
+}
+
+// giveBack keeps what was taken and could not be put right.
+func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
+	for k := range changed {
+		w.markDirty(manifest, k)
+	}
+}
+
+func (w *watches) markDirty(manifest types.NamespacedName, k key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dirty[manifest] == nil {
+		w.dirty[manifest] = keys{}
+	}
+	w.dirty[manifest][k] = struct{}{}
+}
+
+func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
+	mapping, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).Informer()
+	ctx, stop := context.WithCancel(w.ctx)
+	err = informer.SetTransform(w.shrink)
+	if err == nil {
+		err = informer.SetWatchErrorHandlerWithContext(quietWhenGone)
+	}
+	if err == nil {
+		_, err = informer.AddEventHandler(w.handler(gvk.GroupKind()))
+	}
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	go informer.RunWithContext(ctx)
+	return &kindWatch{version: gvk.Version, stop: stop, synced: informer.HasSynced}, nil
+}
+
+// quietWhenGone keeps the log clean while a kind's definition is being deleted or put back.
+func quietWhenGone(ctx context.Context, r *cache.Reflector, err error) {
+	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		log.FromContext(ctx).V(1).Info("kind is not served any more", "error", err.Error())
+		return
+	}
+	cache.DefaultWatchErrorHandler(ctx, r, err)
+}
+
+// shrink keeps of an object what drift is told by; all else would only fill memory.
+func (w *watches) shrink(in any) (any, error) {
+	o, ok := in.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return in, nil
+	}
+	if _, done := o.Annotations[annotationFields]; done {
+		return o, nil
+	}
+	o.Annotations = map[string]string{
+		v1beta2.AnnotationOwnedBy: o.Annotations[v1beta2.AnnotationOwnedBy],
+		annotationFields:          fingerprint(o.ManagedFields, w.manager),
+	}
+	o.ManagedFields, o.OwnerReferences, o.Finalizers, o.Labels = nil, nil, nil, nil
+	return o, nil
+}
+
+func fingerprint(entries []metav1.ManagedFieldsEntry, manager string) string {
+	sum := fnv.New128a()
+	for _, e := range entries {
+		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.FieldsV1 != nil {
+			_, _ = sum.Write(e.FieldsV1.GetRawBytes())
+		}
+	}
+	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil))
+}
+
+func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if !initial {
+				w.look(obj)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			was, _ := before.(*metav1.PartialObjectMetadata)
+			is, _ := after.(*metav1.PartialObjectMetadata)
+			switch {
+			case was == nil || is == nil || was.ResourceVersion == is.ResourceVersion:
+			case was.Annotations[annotationFields] != is.Annotations[annotationFields]:
+				w.changed(gk, was)
+			default:
+				w.look(is)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			if was, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				w.changed(gk, was)
+			}
+		},
+	}
+}
+
+// changed asks for an object to be put right, by the owner it had before.
+func (w *watches) changed(gk schema.GroupKind, was *metav1.PartialObjectMetadata) {
+	if manifest, ok := ownerOf(was); ok {
+		w.markDirty(manifest, key{gk.Group, gk.Kind, was.Namespace, was.Name})
+		w.queue.Add(ctrl.Request{NamespacedName: manifest})
+	}
+}
+
+// look asks for a look at readiness.
+func (w *watches) look(obj any) {
+	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		if manifest, ok := ownerOf(o); ok {
+			w.queue.AddAfter(ctrl.Request{NamespacedName: manifest}, settle)
+		}
+	}
+}
+
+func ownerOf(o *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
+	namespace, name, ok := strings.Cut(o.Annotations[v1beta2.AnnotationOwnedBy], "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok && name != ""
+}
