@@ -31,6 +31,8 @@ type Assets struct {
 	KubeAPIServer string
 	Etcd          string
 	Kwok          string
+	// Kubectl is for people at a demo's clusters; empty when none is at hand, as no test needs it.
+	Kubectl string
 }
 
 // program is one that can be built from a Go module.
@@ -57,17 +59,21 @@ func versionFlags() string {
 	return flags
 }
 
-// Ensure gives the programs, obtaining first what is missing. It writes a line per step that takes time to progress.
+// Ensure gives the programs, obtaining first what is missing. What takes time is told on progress: a spinner on a terminal,
+// lines elsewhere.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return Assets{}, err
 	}
-	unlock, err := lock(filepath.Join(cache, "lock"))
+	unlock, err := lock(ctx, filepath.Join(cache, "lock"), progress)
 	if err != nil {
 		return Assets{}, err
 	}
 	defer unlock()
+	if err := sweep(cache); err != nil {
+		return Assets{}, err
+	}
 
 	paths := map[string]string{}
 	tried := false
@@ -91,7 +97,18 @@ func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 		}
 		paths[p.name] = filepath.Join(cache, p.name)
 	}
-	return Assets{KubeAPIServer: paths["kube-apiserver"], Etcd: paths["etcd"], Kwok: paths["kwok"]}, nil
+	return Assets{KubeAPIServer: paths["kube-apiserver"], Etcd: paths["etcd"], Kwok: paths["kwok"], Kubectl: kubectl(cache)}, nil
+}
+
+func kubectl(cache string) string {
+	if path := find("kubectl", os.Getenv(EnvDir), cache); path != "" {
+		return path
+	}
+	path, err := exec.LookPath("kubectl")
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 func cacheDir() (string, error) {
@@ -120,79 +137,41 @@ func find(name string, dirs ...string) string {
 }
 
 // lock keeps two processes, such as the tests of two packages, from building the same thing twice.
-func lock(path string) (func(), error) {
+func lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
-	}
-	return func() { file.Close() }, nil
-}
-
-// build compiles one program; the rename at the end makes it appear whole.
-func build(ctx context.Context, p program, cache string, progress io.Writer) error {
-	source, err := hackDir()
-	if err != nil {
-		return err
-	}
-	temporary, err := os.MkdirTemp(cache, ".build-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary)
-	target := filepath.Join(temporary, p.name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w"+p.ldflags, "-o", target, p.pkg)
-	cmd.Dir = filepath.Join(source, p.module)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
-	if err := runWithProgress(cmd, "assets: building "+p.name+" from its Go module, once", progress); err != nil {
-		return err
-	}
-	return os.Rename(target, filepath.Join(cache, p.name))
-}
-
-// hackDir finds this checkout's hack folder, wherever in it the process runs.
-func hackDir() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "hack", "controlplane", "go.mod")); err == nil {
-			return filepath.Join(dir, "hack"), nil
+	for started := time.Now(); ; {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
 		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("hack/controlplane/go.mod is in no folder above the working directory: run this inside the checkout")
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 		}
-		dir = parent
-	}
-}
-
-// runWithProgress says what runs, and every 15 seconds for how long already, so that nobody takes minutes for a hang.
-func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) error {
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
-	started := time.Now()
-	fmt.Fprintf(progress, "%s …\n", title)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	tick := time.NewTicker(15 * time.Second)
-	defer tick.Stop()
-	for {
 		select {
-		case err := <-done:
-			if err != nil {
-				return fmt.Errorf("%w\n%s", err, output.String())
-			}
-			fmt.Fprintf(progress, "%s: done after %s\n", title, time.Since(started).Round(time.Second))
-			return nil
-		case <-tick.C:
-			fmt.Fprintf(progress, "%s: %s\n", title, time.Since(started).Round(time.Second))
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for %s, held by another process: %w", path, ctx.Err()), file.Close())
+		case <-time.After(250 * time.Millisecond):
+		}
+		if time.Since(started) > reportEvery {
+			fmt.Fprintln(progress, "assets: another process obtains the programs, waiting for it")
+			started = time.Now()
 		}
 	}
+}
+
+// sweep removes what a killed build left. The caller holds the lock, so no build is at work.
+func sweep(cache string) error {
+	left, err := filepath.Glob(filepath.Join(cache, temporaryPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove what an interrupted build left: %w", err)
+		}
+	}
+	return nil
 }

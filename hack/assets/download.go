@@ -15,7 +15,8 @@ import (
 
 const releaseIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 
-// download lets setup-envtest fetch and check the release archive and links its programs into the cache.
+// download lets setup-envtest fetch the release archive, check it against the index's SHA-512 and link its programs into the
+// cache. The archives don't exist for every patch version: it takes the newest of the minor version.
 func download(ctx context.Context, cache string, progress io.Writer) error {
 	if err := reachable(ctx); err != nil {
 		return err
@@ -28,17 +29,25 @@ func download(ctx context.Context, cache string, progress io.Writer) error {
 	minor := version[:strings.LastIndex(version, ".")]
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	var path strings.Builder
+	var path, problem strings.Builder
 	cmd := exec.CommandContext(ctx, "go", "tool", "setup-envtest", "use", minor, "--bin-dir", filepath.Join(cache, "envtest"), "-p", "path")
 	cmd.Dir = filepath.Join(source, "tools")
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
-	cmd.Stdout = &path
+	cmd.Stdout, cmd.Stderr = &path, &problem
 	fmt.Fprintf(progress, "assets: downloading kube-apiserver and etcd %s …\n", minor)
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("setup-envtest: %w", err)
+		return fmt.Errorf("setup-envtest: %w: %s", err, strings.TrimSpace(problem.String()))
 	}
-	for _, name := range []string{"kube-apiserver", "etcd"} {
-		if err := os.Symlink(filepath.Join(strings.TrimSpace(path.String()), name), filepath.Join(cache, name)); err != nil && !errors.Is(err, os.ErrExist) {
+	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		link := filepath.Join(cache, name)
+		if find(name, cache) != "" {
+			continue
+		}
+		// What is there and not found is a link to an archive that somebody removed.
+		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(filepath.Join(strings.TrimSpace(path.String()), name), link); err != nil {
 			return err
 		}
 	}

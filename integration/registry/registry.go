@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -51,7 +52,7 @@ type Registry struct {
 	traffic   Traffic
 }
 
-// Start brings a registry up. It runs until Close; ctx ends only what it does in the background.
+// Start brings a registry up. It runs until Close, also when ctx ends before.
 func Start(ctx context.Context, options Options) (*Registry, error) {
 	r := &Registry{dir: options.Dir, traffic: Traffic{}}
 	if r.dir == "" {
@@ -64,7 +65,7 @@ func Start(ctx context.Context, options Options) (*Registry, error) {
 	if err := r.configure(ctx, options); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(options.Port)))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(options.Port)))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the registry: %w", err), r.Close())
 	}
@@ -96,12 +97,14 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 			return err
 		}
 	}
-	r.handler = handlers.NewApp(ctx, config)
+	r.handler = handlers.NewApp(context.WithoutCancel(ctx), config)
 	return nil
 }
 
 func (r *Registry) serve(listener net.Listener) {
-	server := &http.Server{Handler: http.HandlerFunc(r.answer), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: http.HandlerFunc(r.answer), ReadHeaderTimeout: time.Minute,
+		// Clients that distrust the certificate are part of scenarios, and no news on a demo's terminal.
+		ErrorLog: log.New(io.Discard, "", 0)}
 	if r.certificate != nil {
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*r.certificate}, MinVersion: tls.VersionTLS12})
 	}
@@ -127,6 +130,12 @@ func (r *Registry) Host() string { return r.address }
 
 // CA is the PEM certificate that the registry's descends from, nil without TLS.
 func (r *Registry) CA() []byte { return r.ca }
+
+// Requests counts all requests so far.
+func (r *Registry) Requests() int64 { return int64(r.Traffic().Total()) }
+
+// Writes counts the requests so far that could change something.
+func (r *Registry) Writes() int64 { return int64(r.Traffic().Writes()) }
 
 // Traffic is a copy of what was asked so far, whoever answered.
 func (r *Registry) Traffic() Traffic {

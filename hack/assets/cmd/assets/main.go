@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/kyma-pull/kyma-pull/hack/assets"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	found, err := assets.Ensure(ctx, os.Stderr)
 	if err != nil {
@@ -19,4 +20,7 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Printf("kube-apiserver  %s\netcd            %s\nkwok            %s\n", found.KubeAPIServer, found.Etcd, found.Kwok)
+	if found.Kubectl != "" {
+		fmt.Printf("kubectl         %s\n", found.Kubectl)
+	}
 }

@@ -1,0 +1,53 @@
+package assets
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// temporaryPrefix starts the names of the folders that builds work in. They lie in the cache, because a rename is atomic
+// only within one file system.
+const temporaryPrefix = ".build-"
+
+// build compiles one program; the rename at the end makes it appear whole.
+func build(ctx context.Context, p program, cache string, progress io.Writer) error {
+	source, err := hackDir()
+	if err != nil {
+		return err
+	}
+	temporary, err := os.MkdirTemp(cache, temporaryPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	target := filepath.Join(temporary, p.name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w"+p.ldflags, "-o", target, p.pkg)
+	cmd.Dir = filepath.Join(source, p.module)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	if err := runWithProgress(cmd, "assets: building "+p.name+" from its Go module, once", progress); err != nil {
+		return err
+	}
+	return os.Rename(target, filepath.Join(cache, p.name))
+}
+
+// hackDir finds this checkout's hack folder, wherever in it the process runs.
+func hackDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "hack", "controlplane", "go.mod")); err == nil {
+			return filepath.Join(dir, "hack"), nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("hack/controlplane/go.mod is in no folder above the working directory: run this inside the checkout")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,71 @@
+package assets
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// reportEvery is how often a log gets a line about something that still runs.
+const reportEvery = 15 * time.Second
+
+// runWithProgress shows what runs and for how long already, so that nobody takes minutes for a hang.
+func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) error {
+	// A buffer of its own: what the command says matters only if it fails, and would tear the spinner.
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	started := time.Now()
+	show, every := lines(title, progress)
+	if file, ok := progress.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		show, every = spinner(title, progress)
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			show(time.Since(started), true)
+			if err != nil {
+				return fmt.Errorf("%w\n%s", err, output.String())
+			}
+			return nil
+		case <-tick.C:
+			show(time.Since(started), false)
+		}
+	}
+}
+
+func lines(title string, progress io.Writer) (show func(elapsed time.Duration, ended bool), every time.Duration) {
+	fmt.Fprintf(progress, "%s …\n", title)
+	return func(elapsed time.Duration, ended bool) {
+		state := "still at it"
+		if ended {
+			state = "ended"
+		}
+		fmt.Fprintf(progress, "%s: %s after %s\n", title, state, elapsed.Round(time.Second))
+	}, reportEvery
+}
+
+func spinner(title string, progress io.Writer) (show func(elapsed time.Duration, ended bool), every time.Duration) {
+	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(progress), progressbar.OptionSetDescription(title),
+		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
+	return func(elapsed time.Duration, ended bool) {
+		if !ended {
+			_ = bar.Add(1) // a spinner that cannot be drawn is no reason to fail
+			return
+		}
+		_ = bar.Finish()
+		fmt.Fprintf(progress, "%s: ended after %s\n", title, elapsed.Round(time.Second))
+	}, 200 * time.Millisecond
+}

@@ -1,0 +1,231 @@
+// Package layout holds the tests that keep the house as docs/design.md, section 1, draws it: the rooms, the direction of
+// imports, the names, and what the agent must never link.
+package layout
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kyma-pull/kyma-pull"
+
+// topLevel is what may lie in the root beside files that start with a dot.
+var topLevel = []string{
+	"apis", "bundle", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
+	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md",
+}
+
+// floors are the rooms' heights; a room imports only from lower ones, so never from its neighbour on the same floor.
+var floors = map[string]int{
+	"hack": 0, "apis": 1, "charts": 1, "bundle": 2, "kcp-publisher": 3, "skr-agent": 3, "integration": 4,
+}
+
+var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types", "model", "models", "misc"}
+
+// maxLines is where a file of Go has long been doing more than one thing.
+const maxLines = 500
+
+// forbiddenInAgent are import path prefixes that would make the agent heavy or give it the publisher's powers.
+var forbiddenInAgent = []string{
+	module + "/kcp-publisher", "github.com/go-git/go-git", "github.com/sigstore/sigstore-go", "github.com/sigstore/cosign",
+	"helm.sh/helm/v3/pkg/action", "helm.sh/helm/v3/pkg/cli", "helm.sh/helm/v3/pkg/kube", "github.com/distribution/distribution",
+}
+
+type goPackage struct {
+	ImportPath, Dir, Name              string
+	Imports, TestImports, XTestImports []string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+	EmbedPatterns                      []string
+}
+
+func TestTheTopLevelHoldsOnlyTheDesignsRooms(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
+	command.Dir = root(t)
+	list, err := command.Output()
+	if err != nil {
+		t.Skipf("this is no git checkout, so what is ours and what is built cannot be told apart: %v", err)
+	}
+	for line := range strings.Lines(string(list)) {
+		entry, _, _ := strings.Cut(strings.TrimSpace(line), "/")
+		if !strings.HasPrefix(entry, ".") && !slices.Contains(topLevel, entry) {
+			t.Errorf("%s: the top level is fixed, see docs/design.md section 1", strings.TrimSpace(line))
+		}
+	}
+}
+
+func TestImportsRunDownwards(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if problem := judge(p.ImportPath, imported); problem != "" {
+				t.Error(problem)
+			}
+		}
+	}
+}
+
+func TestTheJudgeKnowsUpFromDown(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		allowed  bool
+	}{
+		{"skr-agent", "bundle", true},
+		{"bundle/ocm", "bundle/strict", true},
+		{"integration/fleet", "kcp-publisher", true},
+		{"integration/cluster", "hack/assets", true},
+		{"hack/assets/cmd/assets", "hack/assets", true},
+		{"bundle", "skr-agent", false},
+		{"skr-agent/internal/pull", "kcp-publisher/internal/publish", false},
+		{"kcp-publisher", "skr-agent", false},
+		{"kcp-publisher", "integration/registry", false},
+		{"apis/operator/v1beta2", "charts", false},
+		{"skr-agent", "hack/assets", false},
+		{"hack/assets", "bundle", false},
+		{"attic", "bundle", false},
+	} {
+		problem := judge(module+"/"+c.from, module+"/"+c.to)
+		if (problem == "") != c.allowed {
+			t.Errorf("%s imports %s: allowed must be %t, the judge says %q", c.from, c.to, c.allowed, problem)
+		}
+	}
+	if problem := judge(module+"/bundle", "oras.land/oras-go/v2"); problem != "" {
+		t.Errorf("a foreign import: %s", problem)
+	}
+}
+
+// judge says what is wrong with an import, nothing if it runs downwards or leaves the house.
+func judge(from, to string) string {
+	target, ours := strings.CutPrefix(to, module+"/")
+	if !ours {
+		return ""
+	}
+	source, here := room(strings.TrimPrefix(from, module+"/")), room(target)
+	low, known := floors[here]
+	high, sourceKnown := floors[source]
+	switch {
+	case !known || !sourceKnown:
+		return fmt.Sprintf("%s imports %s: one of them is in no room of the design", from, to)
+	case source == here:
+		return ""
+	case here == "hack" && source != "integration":
+		return fmt.Sprintf("%s imports %s: hack is for integration only", from, to)
+	case low >= high:
+		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports run downwards", from, high, to, low)
+	}
+	return ""
+}
+
+func room(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	return first
+}
+
+func TestChartsOnlyEmbeds(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.ImportPath == module+"/charts" && (!slices.Equal(p.Imports, []string{"embed"}) || len(p.EmbedPatterns) == 0) {
+			t.Errorf("charts imports %v and embeds %v: it may hold embeds and nothing else", p.Imports, p.EmbedPatterns)
+		}
+	}
+}
+
+func TestPackagesAreNamedForWhatTheyDo(t *testing.T) {
+	for _, p := range packages(t) {
+		if slices.Contains(emptyNames, p.Name) || slices.Contains(emptyNames, filepath.Base(p.ImportPath)) {
+			t.Errorf("%s: %s is no noun or verb of the field", p.ImportPath, p.Name)
+		}
+	}
+}
+
+func TestFilesStayShort(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			path := filepath.Join(p.Dir, name)
+			lines, generated, err := measure(path)
+			if err != nil {
+				t.Errorf("read %s: %v", path, err)
+			} else if lines > maxLines && !generated {
+				t.Errorf("%s has %d lines, over %d: it does more than one thing", path, lines, maxLines)
+			}
+		}
+	}
+}
+
+func TestTheAgentLinksNothingForbidden(t *testing.T) {
+	output := goList(t, "-deps", "./skr-agent")
+	var dependencies []string
+	for line := range strings.Lines(string(output)) {
+		dependencies = append(dependencies, strings.TrimSpace(line))
+	}
+	if len(dependencies) < 100 {
+		t.Fatalf("the agent has %d dependencies, which is too few to be true", len(dependencies))
+	}
+	for _, dependency := range dependencies {
+		for _, forbidden := range forbiddenInAgent {
+			if strings.HasPrefix(dependency, forbidden) {
+				t.Errorf("the agent links %s", dependency)
+			}
+		}
+	}
+}
+
+func measure(path string) (lines int, generated bool, err error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false, err
+	}
+	scanner := bufio.NewScanner(bytes.NewReader(content))
+	scanner.Buffer(nil, len(content)+1)
+	for scanner.Scan() {
+		lines++
+		line := scanner.Text()
+		generated = generated || strings.HasPrefix(line, "// Code generated ") && strings.HasSuffix(line, " DO NOT EDIT.")
+	}
+	return lines, generated, scanner.Err()
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(goList(t, "-json", "./...")))
+	var found []goPackage
+	for {
+		var p goPackage
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return found
+		} else if err != nil {
+			t.Fatalf("read what go list says: %v", err)
+		}
+		found = append(found, p)
+	}
+}
+
+func goList(t *testing.T, args ...string) []byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	command.Dir = root(t)
+	var problem bytes.Buffer
+	command.Stderr = &problem
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v\n%s", args, err, &problem)
+	}
+	return output
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
