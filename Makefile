@@ -4,6 +4,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
 TIMEOUT ?= 25m
+ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
+GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test build lint generate verify-generated bench fuzz assets
@@ -21,10 +23,11 @@ build: ## both programs into bin/
 	@mkdir -p bin
 	$(GO_BUILD) -o bin/ ./kcp-publisher ./skr-agent
 
+# ST1005 is off because our messages start with the object they are about, and Kubernetes writes kinds with a capital.
 lint: ## gofmt, go vet, staticcheck
-	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "run gofmt -w on:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@unformatted=$$(gofmt -l $(ROOMS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
-	$(TOOL) staticcheck ./...
+	$(TOOL) staticcheck -checks inherit,-ST1005 ./...
 
 generate: ## deepcopy functions and CRDs
 	$(TOOL) controller-gen object paths=./apis/...
@@ -32,16 +35,19 @@ generate: ## deepcopy functions and CRDs
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/crds/*_$$kind.yaml skr-agent/crds/; done
 
 verify-generated: generate ## fail when generated files are not current
-	@git diff --exit-code -- apis charts || { echo "generated files are not current: run make generate and commit"; exit 1; }
+	@changed=$$(git status --porcelain -- $(GENERATED)); [ -z "$$changed" ] || { \
+	  git --no-pager diff -- $(GENERATED); echo "$$changed"; \
+	  echo "generated files are not current: run make generate and commit them"; exit 1; }
 
 bench: build assets ## benchmarks as a table, also in bench/
 	@go run ./integration/bench
 
-fuzz: ## every fuzz target for FUZZTIME (10s)
-	@for pkg in $$(go list ./bundle/... ./skr-agent/internal/render ./kcp-publisher/internal/component); do \
-	  for target in $$(go test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
-	    echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+fuzz: ## every fuzz target for FUZZTIME (10s) each
+	@set -e; for package in $$(grep -rl --include='*_test.go' '^func Fuzz' $(ROOMS) | xargs -n1 dirname | sort -u); do \
+	  for target in $$(grep -h '^func Fuzz' $$package/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+	    echo "== $$package $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$package; \
 	  done; done
 
-assets:
+# Before the tests, so that the minutes of a first build are seen and count against no test's time.
+assets: ## kube-apiserver, etcd and kwok, from a cache or built once
 	@go run ./hack/assets/cmd/assets >/dev/null
