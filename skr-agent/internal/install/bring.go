@@ -61,7 +61,9 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		return i.failed(m, known, out), nil
 	}
 	if wait != "" {
-		return waiting(out, wait, moment), nil
+		out = waiting(out, wait, moment)
+		out.asBefore = wasInstalled // an agent that starts is no news about a module that runs
+		return out, nil
 	}
 	objectsApplied.WithLabelValues(moduleOf(m)).Add(float64(len(applied)))
 	if wasInstalled && len(applied) > 0 {
@@ -71,7 +73,7 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	if todo == stepCorrect {
 		return out, nil
 	}
-	if out, err = i.prune(ctx, m, p, out); err != nil {
+	if out, err = i.prune(ctx, m, known, p, out); err != nil {
 		return outcome{}, err
 	}
 	applyDuration.WithLabelValues(moduleOf(m)).Observe(i.now().Sub(started).Seconds())
@@ -171,6 +173,7 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 	if _, err := shared.ApplyAll(ctx, p.shared, ssa.DefaultApplyOptions()); err != nil {
 		return nil, "", err
 	}
+	i.watches.begin(p.inventory)
 	for _, stage := range p.stages {
 		if len(stage) == 0 {
 			continue

@@ -53,11 +53,16 @@ const (
 	stepApply               // compare everything
 )
 
+// heldInterval is how often it is tried again to delete what could not go yet.
+const heldInterval = 5 * time.Second
+
 // next decides what a Manifest needs. Everything is compared when it changed, when this process never did, and when the
-// last time is long ago.
+// last time is long ago, or left something to delete.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, now.Sub(known.checkedAt) >= resync:
+		return stepApply
+	case known.held != "" && now.Sub(known.checkedAt) >= heldInterval:
 		return stepApply
 	case len(changed) > 0:
 		return stepCorrect
@@ -126,8 +131,8 @@ func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, 
 		return outcome{}, err
 	}
 	result := judge(seen)
-	if out.held != "" && result.state == v1beta2.StateReady {
-		result = verdict{v1beta2.StateWarning, out.held}
+	if known.held != "" && result.state == v1beta2.StateReady {
+		result = verdict{v1beta2.StateWarning, known.held}
 	}
 	out.state = result.state
 	out.ready = finding{reason: string(result.state), message: result.message, ok: result.state == v1beta2.StateReady}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -113,14 +114,17 @@ func (w *world) wantsDigest(name string, d digest.Digest, change ...func(*v1beta
 	source, err := json.Marshal(v1beta2.ImageSpec{Name: name, Ref: d.String(), Type: v1beta2.OCIRef})
 	require.NoError(w, err)
 	m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
-	_, err = ctrl.CreateOrUpdate(w.Context(), w.client, m, func() error {
-		m.Labels = map[string]string{v1beta2.LabelModuleName: name}
-		m.Spec.Remote = true
-		m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: source}}
-		for _, f := range change {
-			f(m)
-		}
-		return nil
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		_, err := ctrl.CreateOrUpdate(w.Context(), w.client, m, func() error {
+			m.Labels = map[string]string{v1beta2.LabelModuleName: name}
+			m.Spec.Remote = true
+			m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: source}}
+			for _, f := range change {
+				f(m)
+			}
+			return nil
+		})
+		return err
 	})
 	require.NoError(w, err)
 }

@@ -23,10 +23,10 @@ type outcome struct {
 	// resources, installation and ready become conditions; the first two stay as they were when nil.
 	resources, installation *finding
 	ready                   finding
-	// held is why something that should be gone is still there, in a module that is otherwise fine.
-	held string
 	// again is when to look again without being asked; 0 is never.
 	again time.Duration
+	// asBefore says that the status keeps what it says.
+	asBefore bool
 	// gone says that nothing keeps the Manifest from disappearing.
 	gone bool
 }
@@ -79,6 +79,9 @@ func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestS
 func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome) (ctrl.Result, error) {
 	if out.gone {
 		return ctrl.Result{}, i.finish(ctx, m)
+	}
+	if out.asBefore {
+		return ctrl.Result{RequeueAfter: out.again}, nil
 	}
 	before := m.Status
 	if err := i.writeStatus(ctx, m, out); err != nil {

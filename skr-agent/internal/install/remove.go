@@ -66,7 +66,8 @@ func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuc
 
 // prune deletes what the module does not have any more. Definitions stay for as long as users have objects of them: deleting one
 // deletes those too, and an upgrade was not meant to.
-func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, p plan, out outcome) (outcome, error) {
+func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome) (outcome, error) {
+	known.held = ""
 	for _, r := range p.prune {
 		var inUse []string
 		var err error
@@ -76,8 +77,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, p plan, out 
 			}
 		}
 		if len(inUse) > 0 {
-			out.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
-			out.again = i.LookInterval
+			known.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
 			continue
 		}
 		remaining, stuck, err := i.vanish(ctx, m, []v1beta2.Resource{r}, false)
@@ -85,8 +85,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, p plan, out 
 			return out, err
 		}
 		if len(remaining) > 0 {
-			out.held = "waiting until it is gone: " + firstFew(stuck)
-			out.again = i.LookInterval
+			known.held = "waiting until it is gone: " + firstFew(stuck)
 			continue
 		}
 		out.inventory = without(out.inventory, keysOf([]v1beta2.Resource{r}))

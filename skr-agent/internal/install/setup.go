@@ -111,6 +111,8 @@ type memo struct {
 	pending      int64
 	pendingSince time.Time
 	looks        int
+	// held is why something that should be gone is still there, in a module that is otherwise fine.
+	held string
 	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
 	corrected time.Time
 	streak    int

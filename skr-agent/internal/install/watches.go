@@ -95,6 +95,13 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	return inPlace, nil
 }
 
+// begin starts the watches of all kinds that are served already, so that they fill at the same time.
+func (w *watches) begin(resources []v1beta2.Resource) {
+	for _, r := range resources {
+		_, _ = w.ensure([]v1beta2.Resource{r}) // what cannot be watched yet is found out where it matters
+	}
+}
+
 // retain ends the watches of all kinds that nothing needs any more.
 func (w *watches) retain(needed []v1beta2.Resource) {
 	used := map[schema.GroupKind]bool{}
