@@ -1,0 +1,193 @@
+package install
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// builtIn serves what every cluster does, as far as these tests go.
+func builtIn(gvk schema.GroupVersionKind) (bool, error) {
+	switch gvk.Kind {
+	case "Namespace", "ClusterRole", "CustomResourceDefinition", "PriorityClass":
+		return false, nil
+	case "ConfigMap", "Deployment":
+		return true, nil
+	}
+	return false, errUnknownKind
+}
+
+func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
+	t.Helper()
+	found, err := render.Render([]byte(yaml), v1beta2.OCIRef)
+	require.NoError(t, err)
+	return found
+}
+
+func named(resources []v1beta2.Resource) string {
+	names := make([]string, len(resources))
+	for i, r := range resources {
+		names[i] = keyOf(r).String()
+	}
+	return strings.Join(names, ", ")
+}
+
+func resource(kind, group, name string) v1beta2.Resource {
+	return v1beta2.Resource{Name: name, GroupVersionKind: metav1.GroupVersionKind{Group: group, Version: "v1", Kind: kind}}
+}
+
+var sampleOwner = owner{mark: "kyma-system/sample", module: "sample", namespace: "kyma-system"}
+
+func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
+	before := []v1beta2.Resource{
+		resource("ClusterRole", "rbac.authorization.k8s.io", "old-role"),
+		resource("CustomResourceDefinition", "apiextensions.k8s.io", "old-crd"),
+		{Name: "sample-config", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+		{Name: "old-config", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+	}
+	p, err := makePlan(objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD), sample("default", ""), before, sampleOwner, builtIn)
+	require.NoError(t, err)
+	require.Equal(t, "CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role", named(resourcesOf(p.stages[0])))
+	require.Equal(t, "ConfigMap kyma-system/sample-config, ConfigMap kyma-system/sample-extra, "+
+		"Deployment kyma-system/sample-manager, Sample kyma-system/bundled", named(resourcesOf(p.stages[2])))
+	require.Equal(t, "Namespace kyma-system", named(resourcesOf(p.shared)))
+	require.Equal(t, "Sample kyma-system/default", keyOfObject(p.defaultCR).String())
+	require.Len(t, p.inventory, 6)
+	require.Equal(t, "ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role", named(p.prune))
+	require.Nil(t, p.shared[0].GetAnnotations())
+	for _, o := range p.stages[2] {
+		require.Equal(t, "kyma-system/sample", o.GetAnnotations()[v1beta2.AnnotationOwnedBy])
+		require.Equal(t, "sample", o.GetLabels()[v1beta2.LabelModuleName])
+	}
+}
+
+func TestPlanRefusesWhatCannotBeMeant(t *testing.T) {
+	config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
+	for name, c := range map[string]struct{ yaml, want string }{
+		"an unknown kind":                       {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", "Nothing x (example.org/v1): the cluster does not know"},
+		"one object with and without namespace": {config + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kyma-system}", "ConfigMap kyma-system/a: is in the content twice"},
+		"a version that its definition does not serve": {
+			sampleCRD + "apiVersion: example.kyma-project.io/v2\nkind: Sample\nmetadata: {name: x}", "Sample x (example.kyma-project.io/v2)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := makePlan(objects(t, c.yaml), nil, nil, sampleOwner, builtIn)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	_, err := makePlan(objects(t, config), sample("default", ""), nil, sampleOwner, builtIn)
+	require.ErrorContains(t, err, "default CR Sample default")
+	require.ErrorIs(t, err, errUnknownKind)
+}
+
+func TestObjectsHaveOneOwner(t *testing.T) {
+	a := resource("ConfigMap", "", "a")
+	manifest := func(name string, age time.Duration, synced ...v1beta2.Resource) v1beta2.Manifest {
+		m := v1beta2.Manifest{}
+		m.Name, m.UID, m.Status.Synced = name, types.UID(name), synced
+		m.CreationTimestamp = metav1.NewTime(time.Unix(1e9, 0).Add(-age))
+		return m
+	}
+	for name, c := range map[string]struct {
+		me, other v1beta2.Manifest
+		refused   bool
+	}{
+		"nobody else has it":               {manifest("me", 0), manifest("other", 0), false},
+		"the other has it":                 {manifest("me", time.Hour), manifest("other", 0, a), true},
+		"both have it and the other older": {manifest("me", 0, a), manifest("other", time.Hour, a), true},
+		"both have it and I am older":      {manifest("me", time.Hour, a), manifest("other", 0, a), false},
+		"it is me, as the cache knows me":  {manifest("me", 0), manifest("me", 0, a), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := claimedByOther(&c.me, []v1beta2.Resource{a}, []v1beta2.Manifest{c.me, c.other})
+			require.Equal(t, c.refused, err != nil, err)
+		})
+	}
+}
+
+func TestRemovalEndsWithDefinitionsRightsAndNamespaces(t *testing.T) {
+	stages := removalStages([]v1beta2.Resource{
+		resource("Namespace", "", "n"),
+		resource("ClusterRole", "rbac.authorization.k8s.io", "r"),
+		resource("ServiceAccount", "", "s"),
+		resource("CustomResourceDefinition", "apiextensions.k8s.io", "d"),
+		resource("Deployment", "apps", "w"),
+		resource("Ingress", "networking.k8s.io", "i"),
+		resource("Gateway", "networking.istio.io", "c"),
+		resource("ValidatingWebhookConfiguration", "admissionregistration.k8s.io", "v"),
+	})
+	var order []string
+	for _, s := range stages {
+		order = append(order, named(s))
+	}
+	require.Equal(t, []string{
+		"ValidatingWebhookConfiguration v", "Gateway c", "Deployment w, Ingress i", "CustomResourceDefinition d",
+		"ClusterRole r, ServiceAccount s", "Namespace n",
+	}, order)
+}
+
+func TestNextStep(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	done := memo{checked: 2, checkedAt: now}
+	change := keys{key{kind: "ConfigMap", name: "a"}: {}}
+	for name, c := range map[string]struct {
+		applied int64
+		known   memo
+		changed keys
+		want    step
+	}{
+		"never applied":                 {0, memo{}, nil, stepApply},
+		"an older generation applied":   {1, done, nil, stepApply},
+		"applied before the agent came": {2, memo{}, nil, stepApply},
+		"checked long ago":              {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, stepApply},
+		"something left to delete":      {2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x"}, nil, stepApply},
+		"an object changed":             {2, done, change, stepCorrect},
+		"nothing happened":              {2, done, nil, stepLook},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &v1beta2.Manifest{}
+			m.Generation = 2
+			if c.applied > 0 {
+				m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied}}
+			}
+			require.Equal(t, c.want, next(m, c.known, c.changed, now, time.Hour))
+		})
+	}
+}
+
+func TestCorrectionsSlowDownAgainstSomebodyWhoInsists(t *testing.T) {
+	var known memo
+	now := time.Unix(1e9, 0)
+	corrections := 0
+	for end := now.Add(time.Hour); now.Before(end); now = now.Add(100 * time.Millisecond) {
+		if known.holdBack(now) == 0 {
+			known.countCorrection(now)
+			corrections++
+		}
+	}
+	require.Less(t, corrections, 30)
+	require.Greater(t, corrections, 10)
+	now = now.Add(time.Hour)
+	known.countCorrection(now)
+	require.Zero(t, known.holdBack(now), "an hour of peace makes up for all")
+}
+
+func TestStatusChangesOnlyWithNews(t *testing.T) {
+	m := &v1beta2.Manifest{}
+	out := outcome{state: v1beta2.StateReady, ready: finding{true, "Ready", "all objects are ready"}}
+	m.Status = statusOf(m, out, time.Unix(1e9, 0))
+	require.Equal(t, m.Status, statusOf(m, out, time.Unix(2e9, 0)))
+	out.ready.message = "else"
+	later := statusOf(m, out, time.Unix(2e9, 0))
+	require.Equal(t, int64(2e9), later.LastOperation.LastUpdateTime.Unix())
+	require.Equal(t, int64(1e9), later.Conditions[0].LastTransitionTime.Unix())
+}
