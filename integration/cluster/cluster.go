@@ -1,5 +1,6 @@
 // Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks: kube-apiserver and etcd per
-// cluster, and kwok in those whose workloads shall become ready. Nothing of a cluster is left behind once it is stopped.
+// cluster, and kwok in those whose workloads shall become ready. Nothing of a cluster is left behind once it is
+// stopped or the process that started it is gone, however it went.
 //
 // No controller manager and no scheduler run. So there are no Pods, a deleted Namespace stays Terminating, and nothing is deleted
 // because its owner was.
@@ -43,6 +44,7 @@ type Cluster struct {
 	env        *envtest.Environment
 	log        *os.File // what the API server says
 	kwok       *kwok
+	reaper     *reaper
 }
 
 // Start brings a cluster up and waits until it answers.
@@ -60,8 +62,16 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	if c.env, c.log, err = environment(found, dir, options.Durable); err != nil {
+	if c.reaper, err = startReaper(dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	for _, program := range []*string{&found.KubeAPIServer, &found.Etcd, &found.Kwok} {
+		if *program, err = c.reaper.watch(*program); err != nil {
+			return nil, errors.Join(err, c.reaper.dismiss(), os.RemoveAll(dir))
+		}
+	}
+	if c.env, c.log, err = environment(found, dir, options.Durable); err != nil {
+		return nil, errors.Join(err, c.reaper.dismiss(), os.RemoveAll(dir))
 	}
 	if c.Config, err = c.env.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start kube-apiserver and etcd: %w\n%s", err, tail(c.log.Name())), c.Stop())
@@ -156,7 +166,7 @@ func (c *Cluster) Pause() error {
 	if err := c.env.ControlPlane.APIServer.Stop(); err != nil {
 		return fmt.Errorf("stop kube-apiserver: %w", err)
 	}
-	return nil
+	return c.reaper.forget("kube-apiserver")
 }
 
 // Resume starts the API server again at the same address.
@@ -173,6 +183,6 @@ func (c *Cluster) Stop() error {
 	if c.kwok != nil {
 		problems = append(problems, c.kwok.stop())
 	}
-	problems = append(problems, c.env.Stop(), c.log.Close(), os.RemoveAll(c.dir))
+	problems = append(problems, c.env.Stop(), c.log.Close(), c.reaper.dismiss(), os.RemoveAll(c.dir))
 	return errors.Join(problems...)
 }

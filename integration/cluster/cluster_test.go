@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,6 +177,59 @@ func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("kubeconfig: %v %v", info, err)
+	}
+}
+
+// The process to kill is this test's own binary, run again.
+func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
+	const note = "KYMA_PULL_TEST_KILLED_CLUSTER"
+	if path := os.Getenv(note); path != "" {
+		c, err := Start(t.Context(), Options{Workloads: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(c.dir), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		select {}
+	}
+	path := filepath.Join(t.TempDir(), "dir")
+	victim := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	victim.Env = append(os.Environ(), note+"="+path)
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var dir string
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		content, _ := os.ReadFile(path)
+		dir = string(content)
+		return dir != "", nil
+	})
+	pids, _ := filepath.Glob(filepath.Join(dir, "*.pid"))
+	var processes []int
+	for _, file := range pids {
+		content, _ := os.ReadFile(file)
+		pid, convErr := strconv.Atoi(strings.TrimSpace(string(content)))
+		err = errors.Join(err, convErr)
+		processes = append(processes, pid)
+	}
+	err = errors.Join(err, victim.Process.Kill())
+	_ = victim.Wait() // it was killed
+	if err != nil || len(processes) != 3 {
+		t.Fatalf("start a cluster to be killed: %v, processes %v", err, processes)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		for _, pid := range processes {
+			// A zombie is gone too; in a container nobody may be there to bury it.
+			if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(state), ") Z ") {
+				return false, nil
+			}
+		}
+		_, err := os.Stat(dir)
+		return errors.Is(err, os.ErrNotExist), nil
+	})
+	if err != nil {
+		t.Errorf("processes %v or folder %s are still there: %v", processes, dir, err)
 	}
 }
 
