@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fluxcd/pkg/ssa"
 	"github.com/opencontainers/go-digest"
@@ -21,9 +20,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
-
-// moment is how long to wait for the API server itself: a first list, a CRD that it takes up.
-const moment = 200 * time.Millisecond
 
 // bring applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
 // problem, or with something to wait for.
@@ -49,9 +45,13 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	applied, wait, err := i.applyPlan(ctx, m, p)
 	if err == nil && wait == "" {
 		var created bool
-		if created, wait, err = i.createDefaultCR(ctx, m, p); created && wasInstalled {
+		if created, wait, err = i.createDefaultCR(ctx, p); created && wasInstalled {
 			applied = append(applied, keyOfObject(p.defaultCR))
 		}
+	}
+	if apierrors.IsInternalError(err) {
+		// Webhooks fail like this while what serves them starts, which may be this very module.
+		return i.waiting(m, known, out, "waiting for the API server to take "+err.Error()), nil
 	}
 	if err != nil {
 		if passing(err) {
@@ -61,8 +61,8 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		return i.failed(m, known, out), nil
 	}
 	if wait != "" {
-		out = waiting(out, wait, moment)
-		out.asBefore = wasInstalled // an agent that starts is no news about a module that runs
+		out = i.waiting(m, known, out, wait)
+		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing // an agent that starts is no news about a module that runs
 		return out, nil
 	}
 	objectsApplied.WithLabelValues(moduleOf(m)).Add(float64(len(applied)))
@@ -80,6 +80,23 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	known.checked, known.checkedAt = m.Generation, i.now()
 	out.installation = &finding{true, "Applied", fmt.Sprintf("%d objects are applied", len(p.inventory))}
 	return out, nil
+}
+
+// waiting ends a pass early with something that comes by itself, or is an Error in the end.
+func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
+	out.state = v1beta2.StateProcessing
+	out.ready = finding{reason: "Installing", message: forWhat}
+	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
+	return i.patient(known, out)
+}
+
+// patient turns an outcome that has been Processing for too long into an Error. It goes on being looked at.
+func (i *Installer) patient(known *memo, out outcome) outcome {
+	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
+		out.state = v1beta2.StateError
+		out.ready = finding{reason: "Timeout", message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
+	}
+	return out
 }
 
 // failed ends a pass with an Error that only a change outside can mend.

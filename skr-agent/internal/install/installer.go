@@ -38,8 +38,11 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if err := i.cluster.Get(ctx, req.NamespacedName, &m); err != nil {
-		i.forget(req.NamespacedName)
-		return nil, client.IgnoreNotFound(err)
+		if client.IgnoreNotFound(err) == nil {
+			i.forget(req.NamespacedName)
+			return nil, nil
+		}
+		return nil, err
 	}
 	return &m, nil
 }
@@ -145,11 +148,7 @@ func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, 
 		return out, nil
 	}
 	out.again = soonest(known.lookAgain(m.Generation, i.now(), i.LookInterval), heldBack)
-	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
-		out.state = v1beta2.StateError
-		out.ready = finding{reason: "Timeout", message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, result.message)}
-	}
-	return out, nil
+	return i.patient(known, out), nil
 }
 
 // lookAgain gives the time until the next look at something unfinished: soon at first, then slower.
@@ -158,7 +157,7 @@ func (k *memo) lookAgain(generation int64, now time.Time, slowest time.Duration)
 		k.pending, k.pendingSince, k.looks = generation, now, 0
 	}
 	k.looks++
-	return min(500*time.Millisecond<<min(k.looks-1, 10), slowest)
+	return min(200*time.Millisecond<<min(k.looks-1, 10), slowest)
 }
 
 // soonest gives the shortest of the durations that are set.

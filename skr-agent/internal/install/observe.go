@@ -3,6 +3,7 @@ package install
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -76,7 +77,7 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 }
 
 // createDefaultCR makes the default CR when there is none. One that is there belongs to its user, whatever is in it.
-func (i *Installer) createDefaultCR(ctx context.Context, m *v1beta2.Manifest, p plan) (created bool, wait string, err error) {
+func (i *Installer) createDefaultCR(ctx context.Context, p plan) (created bool, wait string, err error) {
 	if p.defaultCR == nil {
 		return false, "", nil
 	}
@@ -97,8 +98,8 @@ func (i *Installer) createDefaultCR(ctx context.Context, m *v1beta2.Manifest, p 
 	if apierrors.IsAlreadyExists(err) {
 		return false, "", nil
 	}
-	if apierrors.IsNotFound(err) && m.Status.State != v1beta2.StateReady {
-		return false, "waiting for the API server to serve " + keyOf(r).String(), nil
+	if apierrors.IsNotFound(err) {
+		return false, fmt.Sprintf("waiting for the API server to take the default CR %s: %s", keyOf(r), err), nil
 	}
 	return err == nil, "", err
 }

@@ -26,8 +26,9 @@ type plan struct {
 	// shared are namespaces that the cluster needs whatever becomes of the module. They get the module's labels and are
 	// never in its inventory.
 	shared []*unstructured.Unstructured
-	// stages are applied one after the other: definitions of kinds, namespaces and roles first; then classes; then the rest.
-	stages [3][]*unstructured.Unstructured
+	// stages are applied one after the other: definitions of kinds, namespaces and roles first; then classes; then the rest of
+	// Kubernetes' own kinds; then custom resources, whose webhooks may be served by what came before.
+	stages [4][]*unstructured.Unstructured
 	// inventory is that of the applied plan; prune is what the old inventory has above it, in the order of deletion.
 	inventory []v1beta2.Resource
 	prune     []v1beta2.Resource
@@ -168,6 +169,8 @@ func stageOf(o *unstructured.Unstructured) int {
 		return 0
 	case utils.IsClassDefinition(o):
 		return 1
+	case isCustom(o.GroupVersionKind().Group):
+		return 3
 	}
 	return 2
 }

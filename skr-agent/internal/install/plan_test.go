@@ -58,7 +58,8 @@ func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role", named(resourcesOf(p.stages[0])))
 	require.Equal(t, "ConfigMap kyma-system/sample-config, ConfigMap kyma-system/sample-extra, "+
-		"Deployment kyma-system/sample-manager, Sample kyma-system/bundled", named(resourcesOf(p.stages[2])))
+		"Deployment kyma-system/sample-manager", named(resourcesOf(p.stages[2])))
+	require.Equal(t, "Sample kyma-system/bundled", named(resourcesOf(p.stages[3])))
 	require.Equal(t, "Namespace kyma-system", named(resourcesOf(p.shared)))
 	require.Equal(t, "Sample kyma-system/default", keyOfObject(p.defaultCR).String())
 	require.Len(t, p.inventory, 6)

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,11 +39,14 @@ type finding struct {
 	message string
 }
 
-func waiting(out outcome, forWhat string, again time.Duration) outcome {
-	out.state = v1beta2.StateProcessing
-	out.ready = finding{reason: "Installing", message: forWhat}
-	out.again = again
-	return out
+// maxMessage is what an Event takes.
+const maxMessage = 1000
+
+func clip(message string) string {
+	if len(message) > maxMessage {
+		return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	return message
 }
 
 // statusOf gives the status that an outcome makes of the one before. Times change only where something else does.
@@ -65,7 +69,7 @@ func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestS
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
-			Type: c.kind, Status: status, Reason: c.reason, Message: c.message, ObservedGeneration: m.Generation,
+			Type: c.kind, Status: status, Reason: c.reason, Message: clip(c.message), ObservedGeneration: m.Generation,
 			LastTransitionTime: metav1.NewTime(now),
 		})
 	}
@@ -83,6 +87,7 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 	if out.asBefore {
 		return ctrl.Result{RequeueAfter: out.again}, nil
 	}
+	out.ready.message = clip(out.ready.message)
 	before := m.Status
 	if err := i.writeStatus(ctx, m, out); err != nil {
 		return ctrl.Result{}, err
@@ -118,7 +123,9 @@ func (i *Installer) announce(ctx context.Context, m *v1beta2.Manifest, out outco
 	if told != nil && told.ObservedGeneration == m.Generation && equality.Semantic.DeepEqual(m.Status.Synced, inventory) {
 		return out, nil
 	}
-	first := waiting(out, "applying version "+m.Spec.Version, 0)
+	first := out
+	first.state = v1beta2.StateProcessing
+	first.ready = finding{reason: "Installing", message: strings.TrimSpace("applying version " + m.Spec.Version)}
 	first.installation = &finding{reason: "Applying", message: fmt.Sprintf("applying %d objects", len(inventory))}
 	return out, i.writeStatus(ctx, m, first)
 }

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,24 +92,30 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		out.inventory = without(out.inventory, keysOf([]v1beta2.Resource{r}))
 	}
 	if len(p.prune) > 0 {
-		i.retain(ctx, m, out.inventory)
+		needed := out.inventory
+		if p.defaultCR != nil {
+			needed = union(needed, []v1beta2.Resource{resourceOf(p.defaultCR)})
+		}
+		i.retain(ctx, m, needed)
 	}
 	return out, nil
 }
 
-// retain ends watches that no Manifest needs.
-func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) {
+// retain ends watches that neither this Manifest needs nor any other.
+func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1beta2.Resource) {
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
 		return // a watch too many does no harm
 	}
-	needed := inventory
+	needed = slices.Clone(needed)
 	for n := range all.Items {
-		if r, ok := i.defaultCR(&all.Items[n]); ok {
-			needed = append(needed, r)
+		other := &all.Items[n]
+		if other.UID == m.UID {
+			continue
 		}
-		if all.Items[n].UID != m.UID {
-			needed = append(needed, all.Items[n].Status.Synced...)
+		needed = append(needed, other.Status.Synced...)
+		if r, ok := i.defaultCR(other); ok {
+			needed = append(needed, r)
 		}
 	}
 	i.watches.retain(needed)
