@@ -29,6 +29,9 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	default:
 		out, err = i.install(ctx, m)
 	}
+	if ctx.Err() != nil {
+		return ctrl.Result{}, nil // the agent is ending, which is no error
+	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("manifest %s: %w", req.Name, err)
 	}

@@ -1,14 +1,11 @@
 package install
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	dto "github.com/prometheus/client_model/go"
@@ -16,250 +13,19 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/retry"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 )
-
-const home = v1beta2.RuntimeNamespace
-
-// world is one API server with an agent's installer in it.
-type world struct {
-	*testing.T
-	client  client.Client
-	content *content.Store
-	config  *rest.Config
-	scheme  *runtime.Scheme
-	stop    context.CancelFunc
-	stopped chan struct{}
-}
-
-func newWorld(t *testing.T) *world {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
-	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(testLog{t}), zap.UseDevMode(true)))
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true}
-	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
-	cfg, err := env.Start()
-	require.NoError(t, err)
-	cfg.QPS = -1
-	t.Cleanup(func() { _ = env.Stop() })
-	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, v1beta2.AddToScheme(scheme))
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}))
-	w := &world{T: t, client: c, content: content.New(c, c, home), config: cfg, scheme: scheme}
-	w.start()
-	t.Cleanup(func() { w.halt() })
-	return w
-}
-
-type testLog struct{ t *testing.T }
-
-func (l testLog) Write(p []byte) (int, error) {
-	if l.t.Context().Err() == nil {
-		l.t.Log(strings.TrimSpace(string(p)))
-	}
-	return len(p), nil
-}
-
-func (w *world) start() {
-	again := true
-	mgr, err := ctrl.NewManager(w.config, ctrl.Options{
-		Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &again},
-	})
-	require.NoError(w, err)
-	require.NoError(w, Setup(mgr, Options{Content: w.content, LookInterval: time.Second}))
-	ctx, stop := context.WithCancel(context.Background())
-	w.stop, w.stopped = stop, make(chan struct{})
-	go func() {
-		defer close(w.stopped)
-		if err := mgr.Start(ctx); err != nil {
-			w.Error(err)
-		}
-	}()
-}
-
-func (w *world) halt() {
-	w.stop()
-	<-w.stopped
-}
-
-// wants writes a Manifest with this content, as the sync step does.
-func (w *world) wants(name string, yaml string, change ...func(*v1beta2.Manifest)) {
-	w.Helper()
-	d := digest.FromString(yaml)
-	require.NoError(w, w.content.Put(w.Context(), d, []byte(yaml)))
-	w.wantsDigest(name, d, change...)
-}
-
-func (w *world) wantsDigest(name string, d digest.Digest, change ...func(*v1beta2.Manifest)) {
-	w.Helper()
-	source, err := json.Marshal(v1beta2.ImageSpec{Name: name, Ref: d.String(), Type: v1beta2.OCIRef})
-	require.NoError(w, err)
-	m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		_, err := ctrl.CreateOrUpdate(w.Context(), w.client, m, func() error {
-			m.Labels = map[string]string{v1beta2.LabelModuleName: name}
-			m.Spec.Remote = true
-			m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: source}}
-			for _, f := range change {
-				f(m)
-			}
-			return nil
-		})
-		return err
-	})
-	require.NoError(w, err)
-}
-
-func (w *world) manifest(name string) *v1beta2.Manifest {
-	w.Helper()
-	m := &v1beta2.Manifest{}
-	require.NoError(w, w.client.Get(w.Context(), client.ObjectKey{Namespace: home, Name: name}, m))
-	return m
-}
-
-// eventually waits for a condition and shows the Manifests if it never holds.
-func (w *world) eventually(what string, holds func() bool) {
-	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
-		if time.Now().After(deadline) {
-			var all v1beta2.ManifestList
-			_ = w.client.List(w.Context(), &all)
-			for _, m := range all.Items {
-				text, _ := json.MarshalIndent(m.Status, "", " ")
-				w.Logf("%s: %s", m.Name, text)
-			}
-			w.Fatalf("never saw: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-func (w *world) state(name string, state v1beta2.State, message string) {
-	w.Helper()
-	w.eventually(fmt.Sprintf("%s is %s: %s", name, state, message), func() bool {
-		m := w.manifest(name)
-		return m.Status.State == state && m.Status.LastOperation != nil && strings.Contains(m.Status.LastOperation.Operation, message)
-	})
-}
-
-func (w *world) exists(o client.Object, namespace, name string) bool {
-	w.Helper()
-	err := w.client.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
-	if !apierrors.IsNotFound(err) {
-		require.NoError(w, err)
-	}
-	return err == nil
-}
-
-const sampleCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: samples.example.kyma-project.io}
-spec:
-  group: example.kyma-project.io
-  scope: Namespaced
-  names: {kind: Sample, plural: samples, singular: sample, listKind: SampleList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-`
-
-const sampleRest = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: sample-role}
-rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: kyma-system, labels: {sample: here}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: sample-config}
-data: {key: value}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: sample-manager, namespace: kyma-system}
-spec:
-  selector: {matchLabels: {app: sample}}
-  template:
-    metadata: {labels: {app: sample}}
-    spec: {containers: [{name: c, image: example.org/sample}]}
----
-`
-
-const sampleExtra = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: sample-extra, namespace: kyma-system}
----
-apiVersion: example.kyma-project.io/v1
-kind: Sample
-metadata: {name: bundled, namespace: kyma-system}
-`
-
-func withDefaultCR(m *v1beta2.Manifest) {
-	m.Spec.Resource = sample("default", "")
-	m.Spec.CustomResourcePolicy = v1beta2.PolicyCreateAndDelete
-}
-
-func sample(name, namespace string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.kyma-project.io/v1", "kind": "Sample",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"size": "small"},
-	}}
-	if namespace != "" {
-		o.SetNamespace(namespace)
-	}
-	return o
-}
-
-// runs makes the Deployment ready, as a kubelet and the controllers of Kubernetes would.
-func (w *world) runs(name string) {
-	w.Helper()
-	d := &appsv1.Deployment{}
-	w.eventually("Deployment "+name, func() bool { return w.exists(d, home, name) })
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-		Conditions: []appsv1.DeploymentCondition{
-			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
-			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
-		},
-	}
-	require.NoError(w, w.client.Status().Update(w.Context(), d))
-}
 
 func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.wants("sample", sampleCRD+sampleRest+sampleExtra, withDefaultCR)
 	w.state("sample", v1beta2.StateProcessing, "Deployment kyma-system/sample-manager")
-	w.runs("sample-manager")
+	w.runs(home, "sample-manager")
 	w.state("sample", v1beta2.StateReady, "")
 
 	m := w.manifest("sample")
@@ -408,4 +174,69 @@ func TestModulesDoNotTouchWhatIsNotTheirs(t *testing.T) {
 	require.True(t, w.exists(config, home, "one"))
 	require.Empty(t, config.Annotations[v1beta2.AnnotationOwnedBy])
 	require.Empty(t, config.Labels[v1beta2.LabelManagedBy])
+}
+
+func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
+	w := newWorld(t)
+	many := func(prefix string) string {
+		var text strings.Builder
+		for n := range 300 {
+			fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s-%03d}\n", prefix, n)
+		}
+		return text.String()
+	}
+	w.wants("sample", many("old"))
+	w.eventually("some of the objects", func() bool { return w.exists(&corev1.ConfigMap{}, home, "old-020") })
+	w.halt()
+	require.False(t, installed(w.manifest("sample")), "the agent was to die half way")
+
+	w.wants("sample", many("new"))
+	w.start()
+	w.state("sample", v1beta2.StateReady, "")
+	var found corev1.ConfigMapList
+	require.NoError(t, w.client.List(t.Context(), &found, client.InNamespace(home), client.MatchingLabels{v1beta2.LabelModuleName: "sample"}))
+	require.Len(t, found.Items, 300)
+	for _, o := range found.Items {
+		require.True(t, strings.HasPrefix(o.Name, "new-"), o.Name)
+	}
+
+	require.NoError(t, w.client.Delete(t.Context(), w.manifest("sample")))
+	w.eventually("half of the objects are gone", func() bool { return !w.exists(&corev1.ConfigMap{}, home, "new-150") })
+	w.halt()
+	w.start()
+	w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	require.NoError(t, w.client.List(t.Context(), &found, client.InNamespace(home), client.MatchingLabels{v1beta2.LabelModuleName: "sample"}))
+	require.Empty(t, found.Items)
+}
+
+func TestRealModulesAreInstalledAndRemoved(t *testing.T) {
+	for module, c := range map[string]struct{ component, file string }{
+		"keda":              {"keda-1.8.0", "keda-manager.yaml"},
+		"template-operator": {"template-operator-1.0.5", "template-operator.yaml"},
+	} {
+		t.Run(module, func(t *testing.T) {
+			blobs, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", c.component, "blobs", "*"))
+			require.NoError(t, err)
+			if len(blobs) == 0 {
+				t.Skipf("%s is not at hand", c.component)
+			}
+			w := newWorld(t)
+			for _, blob := range blobs {
+				data, err := os.ReadFile(blob)
+				require.NoError(t, err)
+				if strings.HasPrefix(string(data), c.file) {
+					w.wants(module, string(data))
+				}
+			}
+			w.state(module, v1beta2.StateProcessing, "Deployment")
+			for _, r := range w.manifest(module).Status.Synced {
+				if r.Kind == "Deployment" {
+					w.runs(r.Namespace, r.Name)
+				}
+			}
+			w.state(module, v1beta2.StateReady, "")
+			require.NoError(t, w.client.Delete(t.Context(), w.manifest(module)))
+			w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, module) })
+		})
+	}
 }
