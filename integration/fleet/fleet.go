@@ -92,7 +92,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.binaries, err = Build(); err != nil {
 		return err
 	}
-	if f.Registry, err = registry.Start(registry.Options{}); err != nil {
+	if f.Registry, err = registry.Start(ctx, registry.Options{}); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
 	}
 	if f.Registries, err = bundle.NewRegistries(bundle.Access{NoRetry: true}); err != nil {

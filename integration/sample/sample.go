@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"oras.land/oras-go/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -86,6 +87,10 @@ func (v Version) Push(ctx context.Context, place *bundle.Place) error {
 	if err != nil {
 		return err
 	}
+	return v.push(ctx, repository)
+}
+
+func (v Version) push(ctx context.Context, repository oras.Target) error {
 	manifest := bundle.NewBlob(mediaTypeTar, tarOf(v.Module+".yaml", []byte(v.Manifest)))
 	descriptor, err := v.descriptor(manifest)
 	if err != nil {

@@ -1,0 +1,90 @@
+// Command demo shows kyma-pull at work: one control plane and two runtimes, all real API servers, a registry, the publisher and
+// two agents. It tells what happens step by step, and leaves everything running to be looked at.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+func main() {
+	exit := flag.Bool("exit", false, "end when the story is told")
+	flag.Parse()
+	log.SetLogger(logr.Discard()) // the story is told by the steps
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *exit); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// dir keeps the kubeconfigs and logs of a demo.
+const dir = ".demo"
+
+func run(ctx context.Context, exit bool) (err error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	t := newTeller(os.Stdout)
+	s := &story{teller: t, dir: absolute}
+	defer func() {
+		if s.fleet != nil {
+			err = errors.Join(err, s.fleet.Close())
+		}
+	}()
+	started := time.Now()
+	for _, step := range s.steps() {
+		if err := t.step(step.title, func() error { return step.happens(ctx) }); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("%s: %w\nlogs are in %s", step.title, err, absolute)
+		}
+	}
+	if err := s.table(ctx, os.Stdout); err != nil {
+		return err
+	}
+	fmt.Printf("\nEvery step was seen to happen, in %s.\n", time.Since(started).Round(time.Second))
+	if exit {
+		return nil
+	}
+	fmt.Printf(`
+It all keeps running. Look around in another terminal:
+  kubectl --kubeconfig %[1]s/kcp.kubeconfig -n kcp-system get kymas
+  kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system get kyma,manifests,deployments
+  kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system edit kyma default
+  %[2]s why berlin --kubeconfig %[1]s/kcp.kubeconfig
+Ctrl-C ends it.
+`, dir, relative(s.fleet.Binaries()))
+	<-ctx.Done()
+	return nil
+}
+
+func relative(b fleet.Binaries) string {
+	if cwd, err := os.Getwd(); err == nil {
+		if path, err := filepath.Rel(cwd, b.Publisher); err == nil {
+			return path
+		}
+	}
+	return b.Publisher
+}

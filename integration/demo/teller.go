@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// teller prints the story: a spinner with the time on a terminal while a step goes on, plain lines elsewhere.
+type teller struct {
+	out      *os.File
+	terminal bool
+	number   int
+}
+
+func newTeller(out *os.File) *teller {
+	return &teller{out: out, terminal: term.IsTerminal(int(out.Fd()))}
+}
+
+// step tells that something begins, lets it happen, and tells how it ended.
+func (t *teller) step(title string, happens func() error) error {
+	t.number++
+	title = fmt.Sprintf("%d. %s", t.number, title)
+	started := time.Now()
+	stop := t.spin(title)
+	err := happens()
+	stop()
+	mark := "✓"
+	if err != nil {
+		mark = "✗"
+	}
+	fmt.Fprintf(t.out, "%s %s (%s)\n", mark, title, time.Since(started).Round(100*time.Millisecond))
+	return err
+}
+
+func (t *teller) spin(title string) func() {
+	if !t.terminal {
+		fmt.Fprintf(t.out, "… %s\n", title)
+		return func() {}
+	}
+	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(t.out), progressbar.OptionSetDescription(title),
+		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				_ = bar.Finish() // drawing is a courtesy
+				return
+			case <-tick.C:
+				_ = bar.Add(1)
+			}
+		}
+	}()
+	return func() { close(done); <-stopped }
+}

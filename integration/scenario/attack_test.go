@@ -1,0 +1,204 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
+	t.Helper()
+	var m ocispec.Manifest
+	must(t, json.Unmarshal(data, &m))
+	return m
+}
+
+// altered gives the manifest with one change, as whoever owns the registry could make it.
+func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
+	t.Helper()
+	m := decodeManifest(t, data)
+	change(&m)
+	encoded, err := json.Marshal(m)
+	must(t, err)
+	return bundle.NewBlob(ocispec.MediaTypeImageManifest, encoded)
+}
+
+func flip(text string, field string) string {
+	at := strings.Index(text, field) + len(field) + 20
+	flipped := byte('A')
+	if text[at] == flipped {
+		flipped = 'B'
+	}
+	return text[:at] + string(flipped) + text[at+1:]
+}
+
+// forged composes a bundle for a runtime from what lies there, with another predicate or another key.
+func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer bundle.Signer, change func(*bundle.Predicate)) bundle.Blob {
+	t.Helper()
+	fetched, err := r.Desired(t.Context())
+	must(t, err)
+	rootFile, err := os.ReadFile(filepath.Join(f.Keys(), "root.json"))
+	must(t, err)
+	root, err := bundle.ParseRoot(rootFile)
+	must(t, err)
+	verified, err := bundle.Adopt(fetched, root, r.ID)
+	must(t, err)
+	predicate := verified.Statement.Predicate
+	predicate.Sequence++
+	change(&predicate)
+	composed, err := bundle.Compose(bundle.Documents{
+		State: bundle.Blob{Descriptor: verified.Config}, Catalog: bundle.Blob{Descriptor: verified.Catalog},
+	}, predicate, signer)
+	must(t, err)
+	return composed
+}
+
+func publisherKey(t *testing.T, f *fleet.Fleet) bundle.Signer {
+	t.Helper()
+	file, err := os.ReadFile(filepath.Join(f.Keys(), "publisher.key"))
+	must(t, err)
+	signer, err := bundle.LoadSigner(file)
+	must(t, err)
+	return signer
+}
+
+func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	victim := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
+	other := runtimeWith(t, f, "other", map[string]string{"mailer": "1.0.0"})
+	settle(t, f)
+	old, err := victim.Desired(ctx)
+	must(t, err)
+	promote(t, f, "1.8.0")
+	must(t, victim.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	settle(t, f)
+	f.Publisher().Stop() // so that nobody repairs what the attacker does
+	honest, err := victim.Desired(ctx)
+	must(t, err)
+	foreign, err := other.Desired(ctx)
+	must(t, err)
+	stranger, err := bundle.GenerateKey()
+	must(t, err)
+	strangerKey, err := bundle.LoadSigner(stranger)
+	must(t, err)
+	repository, err := f.Place.Repository(ctx, bundle.DesiredRepository("victim"))
+	must(t, err)
+	alteredConfig := bundle.NewBlob(bundle.MediaTypeDesiredState, []byte(`{"apiVersion":"kyma-pull.dev/v1"}`))
+	must(t, bundle.PushBlob(ctx, repository, alteredConfig))
+	alteredCatalog := bundle.NewBlob(bundle.MediaTypeCatalog, []byte(`{"apiVersion":"kyma-pull.dev/v1"}`))
+	must(t, bundle.PushBlob(ctx, repository, alteredCatalog))
+	for _, d := range decodeManifest(t, foreign.Bytes).Layers {
+		mountFrom(t, f, repository, "other", d)
+	}
+	mountFrom(t, f, repository, "other", decodeManifest(t, foreign.Bytes).Config)
+
+	newer := forged(t, f, victim, publisherKey(t, f), func(*bundle.Predicate) {})
+
+	for _, c := range []struct {
+		name   string
+		put    bundle.Blob
+		reason bundle.Reason
+	}{
+		{"another runtime's bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes), bundle.ReasonWrongRuntime},
+		{"an older bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes), bundle.ReasonRollback},
+		{"an expired bundle", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
+			p.IssuedAt, p.ExpiresAt = time.Now().Add(-2*time.Hour).UTC(), time.Now().Add(-time.Hour).UTC()
+		}), bundle.ReasonExpired},
+		{"a bundle of another cluster", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }), bundle.ReasonWrongCluster},
+		{"a bundle of another epoch", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), bundle.ReasonWrongEpoch},
+		{"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}), bundle.ReasonUnknownKey},
+		{"a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
+			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"payload":"`)
+		}), bundle.ReasonBadSignature},
+		{"a flipped byte in the signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
+			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"sig":"`)
+		}), bundle.ReasonBadSignature},
+		{"no attestation", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), bundle.ReasonUnsigned},
+		{"another config under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), bundle.ReasonWrongDigest},
+		{"another catalog under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Layers[0] = alteredCatalog.Descriptor }), bundle.ReasonWrongDigest},
+		{"another config under the same signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), bundle.ReasonEquivocation},
+		{"another artifact type", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }), bundle.ReasonMediaType},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := witness(t, victim)
+			must(t, victim.Put(ctx, c.put))
+			must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(c.reason)))
+			if after := witness(t, victim); after != before {
+				t.Errorf("objects of the runtime changed: %s to %s", before, after)
+			}
+			must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
+			must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
+		})
+	}
+	t.Run("no bundle at all", func(t *testing.T) {
+		before := witness(t, victim)
+		asked := make(chan struct{}, 100)
+		f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.Contains(r.URL.Path, "/runtimes/victim/manifests/") {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN"}]}`, http.StatusNotFound)
+				return true
+			}
+			return false
+		})
+		for range 3 {
+			<-asked
+		}
+		f.Registry.Intercept(nil)
+		if after := witness(t, victim); after != before {
+			t.Errorf("objects of the runtime changed: %s to %s", before, after)
+		}
+	})
+	t.Run("a registry that answers garbage", func(t *testing.T) {
+		before := witness(t, victim)
+		asked := make(chan struct{}, 100)
+		f.Registry.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			_, _ = fmt.Fprint(w, "<html>hello</html>")
+			return true
+		})
+		for range 3 {
+			<-asked
+		}
+		f.Registry.Intercept(nil)
+		if after := witness(t, victim); after != before {
+			t.Errorf("objects of the runtime changed: %s to %s", before, after)
+		}
+	})
+	t.Run("the control plane learns of the attacks", func(t *testing.T) {
+		must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes)))
+		must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonWrongRuntime)))
+		must(t, f.StartPublisher())
+		until(t, 30*time.Second, "the Kyma in the control plane says that a bundle was refused", func() (bool, string) {
+			record, err := victim.Record(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			for _, c := range record.Status.Conditions {
+				if c.Type == v1beta2.ConditionAccepted && c.Reason == "BundleRefused" && strings.Contains(c.Message, string(bundle.ReasonWrongRuntime)) {
+					return true, ""
+				}
+			}
+			return false, fmt.Sprintf("%+v", record.Status.Conditions)
+		})
+	})
+}

@@ -1,0 +1,145 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+func TestAgentRestartedWithRegistryGoneStillCorrectsDrift(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	r.Agent().Kill()
+	must(t, f.Registry.Stop())
+	config, err := settings(ctx, r)
+	must(t, err)
+	must(t, r.API.Delete(ctx, config))
+	must(t, r.StartAgent())
+	until(t, 30*time.Second, "the deleted object is back", func() (bool, string) {
+		_, err := settings(ctx, r)
+		return err == nil, fmt.Sprint(err)
+	})
+	config, err = settings(ctx, r)
+	must(t, err)
+	config.Data["level"] = "debug"
+	must(t, r.API.Update(ctx, config))
+	until(t, 30*time.Second, "the drift is corrected", func() (bool, string) {
+		config, err := settings(ctx, r)
+		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
+	})
+	until(t, 20*time.Second, "the runtime's Kyma is Ready", func() (bool, string) {
+		kyma, err := r.Kyma(ctx)
+		return err == nil && kyma.Status.State == v1beta2.StateReady, fmt.Sprint(err, kyma.Status.State)
+	})
+	must(t, f.Registry.Resume())
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+}
+
+func TestPublisherKilledBetweenPushAndStatusWriteAdoptsWhatItPushed(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	settle(t, f)
+	pushed, err := r.Desired(ctx)
+	must(t, err)
+	f.Publisher().Kill()
+	record, err := r.Record(ctx)
+	must(t, err)
+	before := record.DeepCopy()
+	record.Status.Runtime.Published = nil
+	must(t, f.Control.Status().Patch(ctx, record, client.MergeFrom(before)))
+	must(t, f.StartPublisher())
+	until(t, 30*time.Second, "the status names the bundle that was pushed", func() (bool, string) {
+		record, err := r.Record(ctx)
+		if err != nil || record.Status.Runtime.Published == nil {
+			return false, fmt.Sprint(err)
+		}
+		return record.Status.Runtime.Published.Digest == pushed.Descriptor.Digest.String(), record.Status.Runtime.Published.Digest
+	})
+	now, err := r.Desired(ctx)
+	must(t, err)
+	if now.Descriptor.Digest != pushed.Descriptor.Digest {
+		t.Errorf("pushed again: %s after %s", now.Descriptor.Digest, pushed.Descriptor.Digest)
+	}
+	if log := f.Publisher().Log(); strings.Count(log, "published bundle") != strings.Count(log[:strings.LastIndex(log, "starting")], "published bundle") {
+		t.Error("the restarted publisher published again")
+	}
+}
+
+// settle waits until nothing writes to the registry but heartbeats of agents.
+func settle(t *testing.T, f *fleet.Fleet) {
+	t.Helper()
+	published := -1
+	since := time.Now()
+	until(t, 30*time.Second, "the publisher has nothing to publish for two seconds", func() (bool, string) {
+		if n := strings.Count(f.Publisher().Log(), "published bundle"); n != published {
+			published, since = n, time.Now()
+		}
+		return time.Since(since) > 2*time.Second, fmt.Sprint(published)
+	})
+}
+
+func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	for i := range 20 { // runtimes without an agent: they make noise if anything does
+		must(t, f.Control.Create(ctx, fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "mailer")))
+	}
+	settle(t, f)
+	must(t, f.Registry.Stop())
+	promote(t, f, "1.8.0")
+	until(t, 30*time.Second, "the publisher noticed", func() (bool, string) {
+		return strings.Contains(f.Publisher().Log(), "publishing waits"), "no line yet"
+	})
+	if err := fleet.Until(ctx, 4*time.Second, "more noise", func() (bool, string) {
+		return strings.Count(f.Publisher().Log(), "publishing waits") > 1, ""
+	}); err == nil {
+		t.Errorf("the outage was logged %d times", strings.Count(f.Publisher().Log(), "publishing waits"))
+	}
+	must(t, f.Registry.Resume())
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	if n := strings.Count(f.Publisher().Log(), "answers again"); n != 1 {
+		t.Errorf("the end of the outage was logged %d times", n)
+	}
+}
+
+func TestIdleFleetWritesNothing(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	settle(t, f)
+	// Heartbeats go to the registry and change the time of the last report; everything else must rest.
+	r.Agent().Stop()
+	record, err := r.Record(ctx)
+	must(t, err)
+	own, err := r.Kyma(ctx)
+	must(t, err)
+	log := len(f.Publisher().Log())
+	must(t, r.StartAgent())
+	must(t, fleet.Until(ctx, 20*time.Second, "five polls", func() (bool, string) {
+		return strings.Count(r.Agent().Log(), "starting") >= 2, ""
+	}))
+	_ = fleet.Until(ctx, 5*time.Second, "nothing", func() (bool, string) { return false, "" })
+	again, err := r.Kyma(ctx)
+	must(t, err)
+	if again.ResourceVersion != own.ResourceVersion {
+		t.Errorf("the runtime's Kyma was written while nothing changed: %s to %s", own.ResourceVersion, again.ResourceVersion)
+	}
+	recordAgain, err := r.Record(ctx)
+	must(t, err)
+	if recordAgain.Generation != record.Generation || recordAgain.Status.State != record.Status.State {
+		t.Error("the control plane's Kyma changed while nothing happened")
+	}
+	if grown := f.Publisher().Log()[log:]; grown != "" {
+		t.Errorf("the publisher is not quiet at steady state:\n%s", grown)
+	}
+}
