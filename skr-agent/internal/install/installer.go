@@ -85,7 +85,7 @@ func installed(m *v1beta2.Manifest) bool {
 // holdBack gives how long a correction has to wait, so that somebody who insists on another value costs an API request now and
 // then and not all of them.
 func (k memo) holdBack(now time.Time) time.Duration {
-	const patience = 3
+	const patience = 5
 	if k.streak < patience {
 		return 0
 	}
@@ -111,6 +111,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	}
 	known, name := i.remembered(m), client.ObjectKeyFromObject(m)
 	changed := i.watches.take(name)
+	changed.keepOnly(i.kept(m)) // what was pruned is noticed as well
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
@@ -128,6 +129,15 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		}
 	}
 	return i.look(ctx, m, known, out, heldBack)
+}
+
+// kept are the objects that a Manifest puts back when they change.
+func (i *Installer) kept(m *v1beta2.Manifest) keys {
+	kept := keysOf(m.Status.Synced)
+	if r, ok := i.defaultCR(m); ok {
+		kept[keyOf(r)] = struct{}{}
+	}
+	return kept
 }
 
 // look adds to the outcome of an install whether its objects are ready.

@@ -2,6 +2,7 @@ package install
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,11 @@ type keys map[key]struct{}
 func (s keys) has(k key) bool {
 	_, ok := s[k]
 	return ok
+}
+
+// keepOnly removes what is not in the other set.
+func (s keys) keepOnly(other keys) {
+	maps.DeleteFunc(s, func(k key, _ struct{}) bool { return !other.has(k) })
 }
 
 func keysOf(resources []v1beta2.Resource) keys {

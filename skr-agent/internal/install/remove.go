@@ -161,10 +161,7 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 
 // userObjects names custom resources of the module's definitions that neither the module nor its default CR brought.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
-	ours := keysOf(m.Status.Synced)
-	if r, ok := i.defaultCR(m); ok {
-		ours[keyOf(r)] = struct{}{}
-	}
+	ours := i.kept(m)
 	var found []string
 	for _, r := range m.Status.Synced {
 		if !isCRD(gvkOf(r).GroupKind()) {
