@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,14 @@ type Version struct {
 
 // Component is the name of the module's OCM component.
 func (v Version) Component() string { return "kyma-pull.dev/module/" + v.Module }
+
+// content is the module's raw manifest as it is stored.
+func (v Version) content() bundle.Blob {
+	return bundle.NewBlob(mediaTypeTar, tarOf(v.Module+".yaml", []byte(v.Manifest)))
+}
+
+// ContentDigest is the digest of the module's raw manifest.
+func (v Version) ContentDigest() digest.Digest { return v.content().Descriptor.Digest }
 
 // Template is the ModuleTemplate that describes the version.
 func (v Version) Template() *v1beta2.ModuleTemplate {
@@ -91,7 +100,7 @@ func (v Version) Push(ctx context.Context, place *bundle.Place) error {
 }
 
 func (v Version) push(ctx context.Context, repository oras.Target) error {
-	manifest := bundle.NewBlob(mediaTypeTar, tarOf(v.Module+".yaml", []byte(v.Manifest)))
+	manifest := v.content()
 	descriptor, err := v.descriptor(manifest)
 	if err != nil {
 		return err

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+const (
+	runtimes = 1000
+	writers  = 16 // as many as the publisher's default concurrency
+)
+
+// publishing measures a promotion to a fleet: the publisher's whole way, with a real API server and registry, against a bare
+// loop that writes the same bytes to the same registry.
+func publishing(ctx context.Context) ([]result, error) {
+	f, err := fleet.Start(ctx, fleet.Options{Durable: true, PublisherFlags: []string{"--report-poll-interval", "10m"}})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Offer(ctx, sample.Scaler("1.7.0"), sample.Scaler("1.8.0")); err != nil {
+		return nil, err
+	}
+	component := sample.Scaler("").Component()
+	if err := f.Release(ctx, "scaler", component, sample.Channel("regular", "1.7.0")); err != nil {
+		return nil, err
+	}
+	for i := range runtimes {
+		if err := f.Control.Create(ctx, fleet.NewKyma(id(i), "regular", "scaler")); err != nil {
+			return nil, err
+		}
+	}
+	published := func() int { return strings.Count(f.Publisher().Log(), `"published bundle"`) }
+	if err := untilPublished(ctx, published, runtimes); err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	if err := f.Release(ctx, "scaler", component, sample.Channel("regular", "1.8.0")); err != nil {
+		return nil, err
+	}
+	if err := untilPublished(ctx, published, 2*runtimes); err != nil {
+		return nil, err
+	}
+	whole := time.Since(started)
+	f.Publisher().Stop()
+	bare, err := bareLoop(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return []result{
+		{fmt.Sprintf("promotion to %d runtimes, whole way", runtimes), whole.Round(10 * time.Millisecond).String(), ""},
+		{"the same bytes by a bare loop", bare.Round(10 * time.Millisecond).String(), ""},
+		{"ratio", fmt.Sprintf("%.2f", whole.Seconds()/bare.Seconds()), "at most 1.25"},
+	}, nil
+}
+
+func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
+
+func untilPublished(ctx context.Context, published func() int, want int) error {
+	return fleet.Until(ctx, 5*time.Minute, fmt.Sprintf("%d bundles are published", want), func() (bool, string) {
+		n := published()
+		return n >= want, fmt.Sprint(n)
+	})
+}
+
+// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: one mount of the new
+// desired state, then the manifest.
+func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
+	type write struct {
+		state    bundle.Blob
+		catalog  bundle.Blob
+		manifest bundle.Blob
+	}
+	writes := make([]write, runtimes)
+	for i := range writes {
+		repository, err := f.Place.Repository(ctx, bundle.DesiredRepository(id(i)))
+		if err != nil {
+			return 0, err
+		}
+		fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
+		if err != nil {
+			return 0, err
+		}
+		var m ocispec.Manifest
+		if err := json.Unmarshal(fetched.Bytes, &m); err != nil {
+			return 0, err
+		}
+		state, err := content.FetchAll(ctx, repository, m.Config)
+		if err != nil {
+			return 0, err
+		}
+		catalog, err := content.FetchAll(ctx, repository, m.Layers[0])
+		if err != nil {
+			return 0, err
+		}
+		writes[i] = write{bundle.Blob{Descriptor: m.Config, Bytes: state}, bundle.Blob{Descriptor: m.Layers[0], Bytes: catalog}, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}
+	}
+	none := func(digest.Digest) bool { return false }
+	// Before the clock starts the repositories get the catalog, as they had it from the bundle before.
+	for i, w := range writes {
+		if err := bundle.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog}, bareManifest(w.catalog), none); err != nil {
+			return 0, err
+		}
+	}
+	started := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i, w := range writes {
+		group.Go(func() error {
+			present := func(d digest.Digest) bool { return d == w.catalog.Descriptor.Digest }
+			return bundle.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.state, Catalog: w.catalog}, w.manifest, present)
+		})
+	}
+	err := group.Wait()
+	return time.Since(started), err
+}
+
+// bareManifest only makes a registry keep the blob.
+func bareManifest(blob bundle.Blob) bundle.Blob {
+	data, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": blob.Descriptor, "layers": []ocispec.Descriptor{blob.Descriptor},
+	})
+	if err != nil {
+		panic(err) // plain data
+	}
+	return bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
+}

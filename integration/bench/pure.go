@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"crypto"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+func sizes(context.Context) ([]result, error) {
+	binaries, err := fleet.Build()
+	if err != nil {
+		return nil, err
+	}
+	var results []result
+	for _, path := range []string{binaries.Publisher, binaries.Agent} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result{what: "size of " + info.Name(), figure: fmt.Sprintf("%.1f MiB", float64(info.Size())/(1<<20))})
+	}
+	return results, nil
+}
+
+// signing measures what an agent does per poll that finds a new bundle, and a publisher per bundle.
+func signing(context.Context) ([]result, error) {
+	file, err := bundle.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	signer, err := bundle.LoadSigner(file)
+	if err != nil {
+		return nil, err
+	}
+	public, err := signer.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := bundle.NewRoot(signer, []crypto.PublicKey{public}, time.Now().Add(time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	root, err := bundle.ParseRoot(raw)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC()
+	predicate := bundle.Predicate{Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(time.Hour), RootVersion: 1}
+	composed, err := bundle.Compose(documents, predicate, signer)
+	if err != nil {
+		return nil, err
+	}
+	fetched := bundle.Fetched{Descriptor: composed.Descriptor, Bytes: composed.Bytes}
+	sign := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			if _, err := bundle.Compose(documents, predicate, signer); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	verify := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			verified, err := bundle.Verify(fetched, bundle.Trust{Root: root, Runtime: "one"}, now)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := verified.Open(documents.State.Bytes, documents.Catalog.Bytes); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	return []result{
+		{"publisher signs a bundle", time.Duration(sign.NsPerOp()).Round(time.Microsecond).String(), ""},
+		{"agent verifies a bundle", time.Duration(verify.NsPerOp()).Round(time.Microsecond).String(), "below 5ms"},
+	}, nil
+}
+
+// resolving runs the publisher's own benchmark: its packages are internal to it.
+func resolving(ctx context.Context) ([]result, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "Resolve10000", "-benchtime", "1x", "./kcp-publisher/internal/resolve")
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, output)
+	}
+	match := regexp.MustCompile(`Benchmark\S*Resolve10000\S*\s+\d+\s+(\d+) ns/op`).FindSubmatch(output)
+	if match == nil {
+		return nil, fmt.Errorf("no figure in:\n%s", output)
+	}
+	took, err := time.ParseDuration(string(match[1]) + "ns")
+	if err != nil {
+		return nil, err
+	}
+	return []result{{"resolve 10,000 Kymas with 20 modules each", took.Round(time.Millisecond).String(), ""}}, nil
+}

@@ -1,0 +1,200 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// broken offers a module that is wrong in one way and gives what the message about it must hold.
+type broken struct {
+	module string
+	state  v1beta2.State
+	want   []string
+	offer  func(context.Context, *fleet.Fleet) error
+}
+
+func release(ctx context.Context, f *fleet.Fleet, v sample.Version) error {
+	return f.Release(ctx, v.Module, v.Component(), sample.Channel("regular", v.Version))
+}
+
+func offerManifest(module, manifest string) func(context.Context, *fleet.Fleet) error {
+	return func(ctx context.Context, f *fleet.Fleet) error {
+		v := sample.Version{Module: module, Version: "1.0.0", Manifest: manifest}
+		if err := f.Offer(ctx, v); err != nil {
+			return err
+		}
+		return release(ctx, f, v)
+	}
+}
+
+var brokenModules = []broken{
+	{"unknown", v1beta2.StateWarning, []string{"module unknown", "is unknown"}, func(context.Context, *fleet.Fleet) error { return nil }},
+	{"channelless", v1beta2.StateWarning, []string{`channel "regular" has no version`, "spec.channels"}, func(ctx context.Context, f *fleet.Fleet) error {
+		return f.Release(ctx, "channelless", sample.Mailer("").Component(), sample.Channel("fast", "1.0.0"))
+	}},
+	{"doubled", v1beta2.StateWarning, []string{"version 1.0.0 has two ModuleTemplates", "doubled-again"}, func(ctx context.Context, f *fleet.Fleet) error {
+		v := sample.Version{Module: "doubled", Version: "1.0.0", Manifest: "{}"}
+		again := v.Template()
+		again.Name = "doubled-again"
+		if err := f.Offer(ctx, v); err != nil {
+			return err
+		}
+		if err := f.Control.Create(ctx, again); err != nil {
+			return err
+		}
+		return release(ctx, f, v)
+	}},
+	{"unreleased", v1beta2.StateError, []string{"component kyma-pull.dev/module/unreleased:1.0.0", "not found"}, func(ctx context.Context, f *fleet.Fleet) error {
+		v := sample.Version{Module: "unreleased", Version: "1.0.0"}
+		if err := f.Control.Create(ctx, v.Template()); err != nil {
+			return err
+		}
+		return release(ctx, f, v)
+	}},
+	{"unparseable", v1beta2.StateError, []string{"unparseable.yaml", "document 1"}, offerManifest("unparseable", "a: [")},
+	{"kindless", v1beta2.StateError, []string{"kindless.yaml", "kind"}, offerManifest("kindless", "a: b")},
+	{"strange", v1beta2.StateError, []string{"Spaceship", "enterprise"}, offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n")},
+}
+
+func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	var names []string
+	for _, b := range brokenModules {
+		names = append(names, b.module)
+		if err := b.offer(ctx, f); err != nil {
+			t.Fatalf("%s: %v", b.module, err)
+		}
+	}
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		for _, name := range names {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}
+	}))
+	for _, b := range brokenModules {
+		t.Run(b.module, func(t *testing.T) {
+			for side, read := range map[string]func(context.Context) (*v1beta2.Kyma, error){"control plane": r.Record, "runtime": r.Kyma} {
+				until(t, 40*time.Second, fmt.Sprintf("the %s says what is wrong with %s", side, b.module), func() (bool, string) {
+					kyma, err := read(ctx)
+					if err != nil {
+						return false, err.Error()
+					}
+					return says(kyma, b), fmt.Sprintf("%+v", kyma.Status.Modules)
+				})
+			}
+		})
+	}
+	t.Run("the good module is not affected", func(t *testing.T) {
+		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+		promote(t, f, "1.8.0")
+		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	})
+	t.Run("why names the first cause", func(t *testing.T) {
+		output, err := f.Why(ctx, "one", "unknown")
+		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "last word") {
+			t.Errorf("%v\n%s", err, output)
+		}
+	})
+}
+
+func says(kyma *v1beta2.Kyma, b broken) bool {
+	for _, m := range kyma.Status.Modules {
+		if m.Name != b.module || m.State != b.state {
+			continue
+		}
+		for _, want := range b.want {
+			if !strings.Contains(m.Message, want) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func TestBrokenUpgradeKeepsTheLastGoodVersion(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	t.Run("a version whose component is missing is not taken", func(t *testing.T) {
+		missing := sample.Scaler("1.9.0")
+		must(t, f.Control.Create(ctx, missing.Template()))
+		promote(t, f, "1.9.0")
+		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateError))
+		config, err := settings(ctx, r)
+		must(t, err)
+		if config.Data["version"] != "1.7.0" {
+			t.Errorf("installed is %s", config.Data["version"])
+		}
+	})
+	t.Run("content that the runtime cannot fetch is waited for", func(t *testing.T) {
+		f.Registry.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+			// Only agents read this blob; the publisher reads descriptors.
+			if strings.HasSuffix(req.URL.Path, "/blobs/"+sample.Scaler("1.8.0").ContentDigest().String()) {
+				http.Error(w, "gone", http.StatusNotFound)
+				return true
+			}
+			return false
+		})
+		defer f.Registry.Intercept(nil)
+		promote(t, f, "1.8.0")
+		until(t, 30*time.Second, "the runtime's Kyma says that 1.8.0 waits for its content", func() (bool, string) {
+			kyma, err := r.Kyma(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			for _, m := range kyma.Status.Modules {
+				if m.Name == "scaler" && m.State == v1beta2.StateError && strings.Contains(m.Message, "content") {
+					return true, ""
+				}
+			}
+			return false, fmt.Sprintf("%+v", kyma.Status.Modules)
+		})
+		config, err := settings(ctx, r)
+		must(t, err)
+		if config.Data["version"] != "1.7.0" {
+			t.Errorf("installed is %s", config.Data["version"])
+		}
+		f.Registry.Intercept(nil)
+		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	})
+	t.Run("a version that never becomes ready says so", func(t *testing.T) {
+		must(t, f.Offer(ctx, sample.BrokenScaler("2.0.0")))
+		promote(t, f, "2.0.0")
+		must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateProcessing))
+		until(t, 20*time.Second, "the message names the Deployment", func() (bool, string) {
+			record, err := r.Record(ctx)
+			if err != nil || len(record.Status.Modules) != 1 {
+				return false, fmt.Sprint(err)
+			}
+			return strings.Contains(record.Status.Modules[0].Message, "scaler-manager"), record.Status.Modules[0].Message
+		})
+	})
+	t.Run("a release that goes back is not followed", func(t *testing.T) {
+		promote(t, f, "1.7.0")
+		until(t, 20*time.Second, "the downgrade is said and not done", func() (bool, string) {
+			record, err := r.Record(ctx)
+			if err != nil || len(record.Status.Modules) != 1 {
+				return false, fmt.Sprint(err)
+			}
+			m := record.Status.Modules[0]
+			return m.Version == "2.0.0" && strings.Contains(m.Message, "which is older"), m.Message
+		})
+		manifest := &v1beta2.Manifest{}
+		must(t, r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler"}, manifest))
+		if manifest.Spec.Version != "2.0.0" {
+			t.Errorf("the Manifest is at %s", manifest.Spec.Version)
+		}
+	})
+}

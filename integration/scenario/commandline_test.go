@@ -1,0 +1,91 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+const checkout = "../.."
+
+func TestPublishingAFolderToARegistryTwicePushesOnce(t *testing.T) {
+	binaries, err := fleet.Build()
+	must(t, err)
+	r, err := registry.Start(t.Context(), registry.Options{TLS: true, Users: map[string]string{"kcp": "secret"}})
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	access := []string{"--registry-ca", write("ca.pem", r.CA()), "--registry-config", write("config.json", []byte(`{"auths":{"`+r.Host()+`":{"auth":"a2NwOnNlY3JldA=="}}}`))}
+	keys := filepath.Join(dir, "keys")
+	run := func(want int, binary string, args ...string) string {
+		t.Helper()
+		output, code := fleet.Run(t.Context(), binary, args...)
+		if code != want {
+			t.Fatalf("%s %v: exit code %d, want %d\n%s", filepath.Base(binary), args, code, want, output)
+		}
+		return output
+	}
+	run(0, binaries.Publisher, "keys", "init", "--keys", keys)
+	run(1, binaries.Publisher, "keys", "init", "--keys", keys)
+	publish := append([]string{"publish", "--from", filepath.Join(checkout, "docs/example"), "--to", r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
+	var rows []struct{ Runtime, Action, Digest string }
+	must(t, json.Unmarshal([]byte(run(0, binaries.Publisher, publish...)), &rows))
+	if len(rows) != 2 || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
+		t.Errorf("first run: %+v", rows)
+	}
+	writes := r.Traffic().Writes()
+	must(t, json.Unmarshal([]byte(run(0, binaries.Publisher, publish...)), &rows))
+	if rows[0].Action != "unchanged" || rows[1].Action != "unchanged" || r.Traffic().Writes() != writes {
+		t.Errorf("second run: %+v, %d writes", rows, r.Traffic().Writes()-writes)
+	}
+	verify := func(want int, ref, runtime string) string {
+		t.Helper()
+		return run(want, binaries.Agent, append([]string{"verify", ref, "--trust", filepath.Join(keys, "root.json"), "--runtime", runtime}, access...)...)
+	}
+	for _, ref := range []string{r.Host() + "/fleet", r.Host() + "/fleet/runtimes/berlin:desired", r.Host() + "/fleet/runtimes/berlin@" + rows[0].Digest} {
+		if output := verify(0, ref, "berlin"); !strings.Contains(output, "scaler 1.7.0") {
+			t.Errorf("%s:\n%s", ref, output)
+		}
+	}
+	if output := verify(3, r.Host()+"/fleet/runtimes/berlin:desired", "tokyo"); !strings.Contains(output, "WrongRuntime") {
+		t.Errorf("the wrong runtime is not named:\n%s", output)
+	}
+	verify(1, r.Host()+"/fleet", "nobody")
+	run(2, binaries.Agent, "verify")
+	run(2, binaries.Publisher, "publish", "--no-such-flag")
+}
+
+// TestReadmeCommandsWork runs what the README tells to run without any Kubernetes, as it stands there.
+func TestReadmeCommandsWork(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(checkout, "README.md"))
+	must(t, err)
+	block := regexp.MustCompile("(?s)```sh\nmake build\n(.*?)```").FindSubmatch(readme)
+	if block == nil {
+		t.Fatal("README.md: the commands for use without any Kubernetes are gone")
+	}
+	binaries, err := fleet.Build()
+	must(t, err)
+	dir := t.TempDir()
+	must(t, os.CopyFS(filepath.Join(dir, "docs/example"), os.DirFS(filepath.Join(checkout, "docs/example"))))
+	must(t, os.Symlink(filepath.Dir(binaries.Agent), filepath.Join(dir, "bin")))
+	script := strings.ReplaceAll(string(block[1]), "/tmp/fleet", filepath.Join(dir, "fleet"))
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-e", "-c", script)
+	cmd.Dir = dir
+	output, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "accepted") || !strings.Contains(string(output), "scaler 1.7.0") {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
