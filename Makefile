@@ -17,7 +17,7 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 	@go run ./integration/demo $(if $(EXIT),--exit)
 
 test: build assets ## all tests, over real API servers and a real registry
-	go test -timeout $(TIMEOUT) ./...
+	KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
 
 build: ## both programs into bin/
 	@mkdir -p bin

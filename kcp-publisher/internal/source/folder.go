@@ -110,6 +110,9 @@ func (o *Objects) add(document *yaml.Node) error {
 	}
 	switch kind.Kind {
 	case "Kyma":
+		if data, err = json.Marshal(withDefaults(tree)); err != nil {
+			return err
+		}
 		return decodeInto(data, &o.Kymas)
 	case "ModuleTemplate":
 		return decodeInto(data, &o.Templates)
@@ -117,6 +120,25 @@ func (o *Objects) add(document *yaml.Node) error {
 		return decodeInto(data, &o.Metas)
 	}
 	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate or ModuleReleaseMeta", kind.Kind)
+}
+
+// withDefaults fills in what an API server would, by the defaults of the CRD. Leaving a module's "managed" out means true.
+func withDefaults(kyma any) any {
+	object, _ := kyma.(map[string]any)
+	spec, _ := object["spec"].(map[string]any)
+	modules, _ := spec["modules"].([]any)
+	for _, m := range modules {
+		module, ok := m.(map[string]any)
+		if !ok {
+			continue
+		}
+		for field, value := range map[string]any{"managed": true, "customResourcePolicy": string(v1beta2.PolicyCreateAndDelete)} {
+			if _, set := module[field]; !set {
+				module[field] = value
+			}
+		}
+	}
+	return kyma
 }
 
 // named is what an object must have to be told apart.
