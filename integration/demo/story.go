@@ -51,7 +51,7 @@ func (s *story) steps() []step {
 
 func (s *story) start(ctx context.Context) error {
 	var err error
-	s.fleet, err = fleet.Start(ctx, fleet.Options{Dir: s.dir, Progress: os.Stderr})
+	s.fleet, err = fleet.Start(ctx, fleet.Options{Dir: s.dir, Progress: os.Stderr, LeaderElect: true})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,9 @@ type Options struct {
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes.
 	Durable bool
+	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
+	// its lease to run out, which most scenarios need not wait for.
+	LeaderElect bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
 }
@@ -167,7 +171,7 @@ func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
 func (f *Fleet) StartPublisher() error {
 	args := []string{"run", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Registry.Host() + "/modules", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-		"--report-poll-interval", reportPoll, "--agent-poll-interval", agentPoll, "--agent-report-interval", agentReport}
+		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect), "--report-poll-interval", reportPoll, "--agent-poll-interval", agentPoll, "--agent-report-interval", agentReport}
 	if f.options.Validity != 0 {
 		args = append(args, "--validity", f.options.Validity.String())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,7 +94,8 @@ func (r *Runtime) enrol(ctx context.Context) error {
 func (r *Runtime) StartAgent() error {
 	var err error
 	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), "run", "--kubeconfig", r.Kubeconfig(),
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport)
+		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
+		"--leader-elect="+strconv.FormatBool(r.fleet.options.LeaderElect))
 	return err
 }
 

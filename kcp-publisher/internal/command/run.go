@@ -49,7 +49,7 @@ func newRun(g *global) *cobra.Command {
 	flags.StringArrayVar(&f.components, "components", nil, "registry path or common transport archive with OCM components; may be repeated")
 	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
-	flags.BoolVar(&f.leaderElect, "leader-elect", false, "work only while holding the lease")
+	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.IntVar(&f.concurrency, "concurrency", 16, "runtimes to work on at once")
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
 	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is asked for")

@@ -57,7 +57,7 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
 	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
-	flags.BoolVar(&f.leaderElect, "leader-elect", false, "work only while holding the lease")
+	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
