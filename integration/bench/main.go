@@ -4,12 +4,14 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,18 +26,20 @@ type result struct {
 }
 
 func main() {
+	only := flag.String("only", "", "measure only what has this in its name")
+	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, only string) error {
 	var results []result
 	for _, measure := range []struct {
 		name string
@@ -47,6 +51,9 @@ func run(ctx context.Context) error {
 		{"publishing to a fleet", publishing},
 		{"memory of the agent", memory},
 	} {
+		if !strings.Contains(measure.name, only) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "bench: %s …\n", measure.name)
 		found, err := measure.run(ctx)
 		if err != nil {

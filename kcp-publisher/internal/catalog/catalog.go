@@ -28,6 +28,8 @@ type Snapshot struct {
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
+	// selected are the keys of labels that any selector looks at.
+	selected map[string]bool
 }
 
 // offer is a ModuleReleaseMeta with its entry for runtimes.
@@ -58,7 +60,7 @@ type Choice struct {
 
 // New indexes templates and metas. Order does not matter.
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta) (*Snapshot, error) {
-	s := &Snapshot{metas: map[string]*offer{}, byModule: map[string][]*template{}}
+	s := &Snapshot{metas: map[string]*offer{}, byModule: map[string][]*template{}, selected: map[string]bool{}}
 	for i := range metas {
 		o, err := newOffer(metas[i])
 		if err != nil {
@@ -89,6 +91,10 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta) 
 	for _, name := range s.moduleNames() {
 		if err := encoder.Encode(s.metas[name].entry); err != nil {
 			return nil, err
+		}
+		requirements, _ := s.metas[name].selector.Requirements()
+		for _, r := range requirements {
+			s.selected[r.Key()] = true
 		}
 	}
 	s.Revision = hex.EncodeToString(hash.Sum(nil))[:16]
@@ -285,6 +291,17 @@ func (s *Snapshot) Mandatory() []Choice {
 	}
 	slices.SortFunc(choices, func(a, b Choice) int { return cmp.Compare(a.Module, b.Module) })
 	return choices
+}
+
+// Relevant gives the labels of a Kyma that can make a difference: two Kymas with the same ones are shown the same modules.
+func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
+	relevant := map[string]string{}
+	for key, value := range kyma {
+		if s.selected[key] || key == v1beta2.LabelBeta || key == v1beta2.LabelInternal || key == v1beta2.LabelPurpose {
+			relevant[key] = value
+		}
+	}
+	return relevant
 }
 
 // Visible gives the catalog that a Kyma with these labels may choose from. Mandatory modules are not for choosing.

@@ -47,10 +47,19 @@ type Kymas struct {
 
 // heard is the newest report of a runtime as it was judged.
 type heard struct {
+	asked    time.Time
 	digest   digest.Digest
 	accepted *bundle.AcceptedReport
 	refused  *bundle.Refusal
 }
+
+const (
+	// statusSettles is how long the status of a Kyma is put off after its bundle was pushed, at least: other runtimes' bundles
+	// go first.
+	statusSettles = 300 * time.Millisecond
+	// routine is the priority of looks that no event asked for.
+	routine = -1
+)
 
 // RuntimeID names the runtime of a Kyma: its label, else its own name.
 func RuntimeID(kyma *v1beta2.Kyma) string {
@@ -140,28 +149,27 @@ func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	if err := bundle.CheckRuntimeID(runtime); err != nil {
 		return heard{}, nil // Publish says so, too, where it becomes visible
 	}
+	if known.asked.Add(k.PollInterval / 2).After(k.Now()) {
+		return k.again(kyma, known), nil
+	}
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
 		return known, err
 	}
 	newest, err := bundle.Head(ctx, repository, bundle.TagLatest)
-	if errors.Is(err, bundle.ErrNotFound) {
-		return known, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, bundle.ErrNotFound) {
 		return known, err
 	}
-	if newest == known.digest {
-		if known.accepted != nil && known.refused == nil {
-			k.remember(kyma, *known.accepted)
-		}
-		return known, nil
+	known.asked = k.Now()
+	if err != nil || newest == known.digest {
+		k.keep(runtime, known)
+		return k.again(kyma, known), nil
 	}
 	fetched, err := bundle.Fetch(ctx, repository, newest.String())
 	if err != nil {
 		return known, err
 	}
-	next := heard{digest: newest, accepted: known.accepted}
+	next := heard{asked: known.asked, digest: newest, accepted: known.accepted}
 	accepted, err := bundle.VerifyReport(fetched, k.reporter(kyma, runtime))
 	if next.refused = bundle.RefusalOf(err); next.refused != nil {
 		reportsRefused.WithLabelValues(string(next.refused.Reason)).Inc()
@@ -171,10 +179,22 @@ func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 		k.tell(kyma, runtime, known.accepted, accepted)
 		k.remember(kyma, accepted)
 	}
-	k.mu.Lock()
-	k.reports[runtime] = next
-	k.mu.Unlock()
+	k.keep(runtime, next)
 	return next, nil
+}
+
+func (k *Kymas) keep(runtime string, report heard) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reports[runtime] = report
+}
+
+// again takes up a report that was heard before: writing what it says may have been put off or have failed.
+func (k *Kymas) again(kyma *v1beta2.Kyma, known heard) heard {
+	if known.accepted != nil && known.refused == nil {
+		k.remember(kyma, *known.accepted)
+	}
+	return known
 }
 
 // tell makes an Event of every bundle that the runtime refused and had not told before.
@@ -225,6 +245,9 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 	if outcome.Pushed {
 		bundlesPublished.Inc()
 		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence, "digest", outcome.Published.Digest)
+		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
+		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
+		return ctrl.Result{RequeueAfter: jittered(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
 	}
 	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
 		if err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
@@ -232,7 +255,7 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 		}
 	}
 	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status.State)
-	return ctrl.Result{RequeueAfter: jittered(k.PollInterval)}, nil
+	return ctrl.Result{RequeueAfter: jittered(k.PollInterval), Priority: new(routine)}, nil
 }
 
 func jittered(d time.Duration) time.Duration {

@@ -192,6 +192,7 @@ func (p *Publisher) Last(ctx context.Context, runtime string) (*Published, error
 }
 
 func (p *Publisher) resolve(ctx context.Context, request resolve.Request, last *Published, snapshot *catalog.Snapshot) (*resolution, error) {
+	request.Labels = snapshot.Relevant(request.Labels)
 	contents, fingerprint, err := p.contents(ctx, resolve.Needs(request, snapshot))
 	if err != nil {
 		return nil, err
