@@ -62,7 +62,7 @@ func signing(context.Context) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	fetched := bundle.Fetched{Descriptor: composed.Descriptor, Bytes: composed.Bytes}
+	fetched := bundle.Fetched(composed)
 	sign := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {
 			if _, err := bundle.Compose(documents, predicate, signer); err != nil {
