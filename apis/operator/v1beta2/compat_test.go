@@ -1,0 +1,229 @@
+package v1beta2_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+const (
+	realworld = "../../../../shared/realworld"
+	crds      = "../../../charts/kcp-publisher/crds"
+)
+
+func needRealworld(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(realworld); err != nil {
+		t.Skip("shared/realworld is not beside this checkout")
+	}
+}
+
+var plurals = []string{"kymas", "manifests", "modulereleasemetas", "moduletemplates", "watchers"}
+
+func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
+	needRealworld(t)
+	for _, plural := range plurals {
+		t.Run(plural, func(t *testing.T) {
+			file := v1beta2.Group + "_" + plural + ".yaml"
+			theirs, ours := readCRD(t, filepath.Join(realworld, "crds", file)), readCRD(t, filepath.Join(crds, file))
+			for _, field := range []string{"group", "names", "scope"} {
+				for _, d := range differences(field, theirs.spec[field], ours.spec[field]) {
+					t.Error(d)
+				}
+			}
+			for _, d := range differences("v1beta2", theirs.version, ours.version) {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// What guards must itself be able to fail: each of these would break somebody who uses Kyma today.
+func TestTheComparisonNoticesEveryKindOfDifference(t *testing.T) {
+	schema := func() map[string]any {
+		return map[string]any{
+			"type": "object", "description": "theirs", "required": []any{"name"},
+			"properties": map[string]any{"name": map[string]any{"type": "string", "pattern": "^[a-z]+$"}},
+		}
+	}
+	property := func(s map[string]any) map[string]any {
+		return s["properties"].(map[string]any)["name"].(map[string]any)
+	}
+	for name, c := range map[string]struct {
+		change func(map[string]any)
+		want   string
+	}{
+		"nothing":                {func(map[string]any) {}, ""},
+		"another description":    {func(s map[string]any) { s["description"] = "ours" }, ""},
+		"an added property":      {func(s map[string]any) { s["properties"].(map[string]any)["more"] = map[string]any{} }, ""},
+		"an added requirement":   {func(s map[string]any) { s["required"] = []any{"more", "name"} }, "schema.required"},
+		"a lost property":        {func(s map[string]any) { delete(s["properties"].(map[string]any), "name") }, "schema.properties.name: is missing"},
+		"an added rule":          {func(s map[string]any) { property(s)["maxLength"] = 3.0 }, "schema.properties.name.maxLength: is ours alone"},
+		"a lost rule":            {func(s map[string]any) { delete(property(s), "pattern") }, "schema.properties.name.pattern: is missing"},
+		"another pattern":        {func(s map[string]any) { property(s)["pattern"] = "^[a-z]*$" }, "schema.properties.name.pattern"},
+		"another type":           {func(s map[string]any) { property(s)["type"] = "integer" }, "schema.properties.name.type"},
+		"unknown fields refused": {func(s map[string]any) { s["additionalProperties"] = false }, "schema.additionalProperties: is ours alone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours := schema()
+			c.change(ours)
+			got := strings.Join(differences("schema", schema(), ours), "\n")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+type crd struct{ spec, version map[string]any }
+
+func readCRD(t *testing.T, path string) crd {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object struct {
+		Spec map[string]any `json:"spec"`
+	}
+	if err := yaml.Unmarshal(data, &object); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	versions, _ := object.Spec["versions"].([]any)
+	for _, v := range versions {
+		if version, _ := v.(map[string]any); version["name"] == v1beta2.GroupVersion.Version {
+			return crd{object.Spec, version}
+		}
+	}
+	t.Fatalf("%s: spec.versions: has no %s", path, v1beta2.GroupVersion.Version)
+	return crd{}
+}
+
+// differences lists where ours is not theirs. Descriptions don't count, and ours may have properties of its own: requiring
+// one is still noticed, because lists are compared whole.
+func differences(path string, theirs, ours any) []string {
+	a, ok := theirs.(map[string]any)
+	b, same := ours.(map[string]any)
+	if !ok || !same {
+		if reflect.DeepEqual(theirs, ours) {
+			return nil
+		}
+		return []string{fmt.Sprintf("%s: is %v, Kyma has %v", path, ours, theirs)}
+	}
+	// A property may itself be called description or properties, so that names of properties are told from keywords.
+	parts := strings.Split(path, ".")
+	names := parts[len(parts)-1] == "properties" && (len(parts) < 2 || parts[len(parts)-2] != "properties")
+	var found []string
+	for key := range a {
+		value, has := b[key]
+		switch {
+		case key == "description" && !names:
+		case !has:
+			found = append(found, path+"."+key+": is missing")
+		default:
+			found = append(found, differences(path+"."+key, a[key], value)...)
+		}
+	}
+	for key := range b {
+		if _, has := a[key]; !has && !names && key != "description" {
+			found = append(found, path+"."+key+": is ours alone")
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestBothChartsHaveTheSameCRDs(t *testing.T) {
+	for _, plural := range plurals {
+		file := v1beta2.Group + "_" + plural + ".yaml"
+		runtimes, err := os.ReadFile(filepath.Join(crds, "../../skr-agent/crds", file))
+		if plural == "watchers" { // nothing in a runtime reads Watchers
+			if !os.IsNotExist(err) {
+				t.Errorf("%s: runtimes need no Watchers", file)
+			}
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if control, err := os.ReadFile(filepath.Join(crds, file)); err != nil || string(control) != string(runtimes) {
+			t.Errorf("%s differs between the charts (%v): run make generate", file, err)
+		}
+	}
+}
+
+func TestNoFieldOfKymasOwnObjectsIsLost(t *testing.T) {
+	needRealworld(t)
+	files, err := filepath.Glob(filepath.Join(realworld, "catalog", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no catalog files: %v", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var meta runtime.TypeMeta
+			var before map[string]any
+			if err := yaml.Unmarshal(data, &meta); err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal(data, &before); err != nil {
+				t.Fatal(err)
+			}
+			object, err := scheme.New(meta.GroupVersionKind())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.UnmarshalStrict(data, object); err != nil {
+				t.Fatal(err)
+			}
+			encoded, err := yaml.Marshal(object.DeepCopyObject())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var after map[string]any
+			if err := yaml.Unmarshal(encoded, &after); err != nil {
+				t.Fatal(err)
+			}
+			for _, lost := range losses("", before, after) {
+				t.Error(lost)
+			}
+		})
+	}
+}
+
+// losses lists what before says and after does not. A field that only says what its absence means may go.
+func losses(path string, before, after any) []string {
+	if value := reflect.ValueOf(before); !value.IsValid() || value.IsZero() && after == nil {
+		return nil
+	}
+	a, ok := before.(map[string]any)
+	if !ok {
+		if reflect.DeepEqual(before, after) {
+			return nil
+		}
+		return []string{fmt.Sprintf("%s: was %v, is %v", path, before, after)}
+	}
+	b, _ := after.(map[string]any)
+	var lost []string
+	for key, value := range a {
+		lost = append(lost, losses(path+"."+key, value, b[key])...)
+	}
+	return lost
+}
