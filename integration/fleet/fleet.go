@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ type Options struct {
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes.
 	Durable bool
+	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
+	Secured bool
 	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
 	// its lease to run out, which most scenarios need not wait for.
 	LeaderElect bool
@@ -96,11 +99,8 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.binaries, err = Build(); err != nil {
 		return err
 	}
-	if f.Registry, err = registry.Start(ctx, registry.Options{}); err != nil {
+	if err := f.startRegistry(ctx); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
-	}
-	if f.Registries, err = bundle.NewRegistries(bundle.Access{NoRetry: true}); err != nil {
-		return err
 	}
 	if f.Place, err = bundle.NewPlace(f.Location(), f.Registries); err != nil {
 		return err
@@ -124,6 +124,39 @@ func (f *Fleet) start(ctx context.Context) error {
 		return fmt.Errorf("make keys: %w\n%s", err, output)
 	}
 	return f.StartPublisher()
+}
+
+func (f *Fleet) startRegistry(ctx context.Context) error {
+	options := registry.Options{}
+	access := bundle.Access{NoRetry: true}
+	if f.options.Secured {
+		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
+	}
+	var err error
+	if f.Registry, err = registry.Start(ctx, options); err != nil {
+		return err
+	}
+	for user := range options.Users {
+		auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + options.Users[user]))
+		access.DockerConfig = fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, f.Registry.Host(), auth)
+		if err := os.WriteFile(filepath.Join(f.Dir, user+".json"), access.DockerConfig, 0o600); err != nil {
+			return err
+		}
+	}
+	access.CA = f.Registry.CA()
+	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), access.CA, 0o600); err != nil {
+		return err
+	}
+	f.Registries, err = bundle.NewRegistries(access)
+	return err
+}
+
+// registryFlags are what a user of a secured registry adds to a command line.
+func (f *Fleet) registryFlags(user string) []string {
+	if !f.options.Secured {
+		return nil
+	}
+	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
 }
 
 func connect(c *cluster.Cluster) (client.Client, error) {
@@ -178,6 +211,7 @@ func (f *Fleet) StartPublisher() error {
 	if f.options.Silence != 0 {
 		args = append(args, "--allowed-silence", f.options.Silence.String())
 	}
+	args = append(args, f.registryFlags("publisher")...)
 	var err error
 	f.publisher, err = start(f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), append(args, f.options.PublisherFlags...)...)
 	return err

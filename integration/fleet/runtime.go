@@ -74,7 +74,8 @@ func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+"
 // enrol applies what `kcp-publisher enrol` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
 	var problems bytes.Buffer
-	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, "enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location())
+	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
+	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.registryFlags("agent")...)...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
 	if err != nil {

@@ -87,6 +87,11 @@ func settle(t *testing.T, f *fleet.Fleet) {
 	})
 }
 
+func TestSecuredRegistryIsReachedWithWhatTheBootstrapSecretBrings(t *testing.T) {
+	f := newFleet(t, fleet.Options{Secured: true})
+	runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
+}
+
 func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

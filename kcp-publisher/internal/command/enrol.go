@@ -14,6 +14,7 @@ import (
 func newEnrol() *cobra.Command {
 	var dir, location string
 	var validity time.Duration
+	var registry registryFlags
 	cmd := &cobra.Command{
 		Use: "enrol RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,12 +36,20 @@ func newEnrol() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			access, err := registry.access()
+			if err != nil {
+				return err
+			}
+			data := map[string]string{"root.json": string(root.Raw), "location": location, "runtime": args[0], "token": token.String()}
+			for field, value := range map[string][]byte{".dockerconfigjson": access.DockerConfig, "ca.crt": access.CA} {
+				if len(value) > 0 {
+					data[field] = string(value)
+				}
+			}
 			manifest, err := yaml.Marshal(map[string]any{
 				"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-				"metadata": map[string]any{"name": "skr-agent-bootstrap", "namespace": v1beta2.RuntimeNamespace},
-				"stringData": map[string]string{
-					"root.json": string(root.Raw), "location": location, "runtime": args[0], "token": token.String(),
-				},
+				"metadata":   map[string]any{"name": "skr-agent-bootstrap", "namespace": v1beta2.RuntimeNamespace},
+				"stringData": data,
 			})
 			if err != nil {
 				return err
@@ -52,5 +61,7 @@ func newEnrol() *cobra.Command {
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
 	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "how long the agent may take to introduce itself")
+	cmd.Flags().StringVar(&registry.config, "registry-config", "", "docker config.json for the agent: its own credentials, never the publisher's")
+	cmd.Flags().StringVar(&registry.ca, "registry-ca", "", "PEM file with certificates that the registries' may descend from, for the agent")
 	return cmd
 }

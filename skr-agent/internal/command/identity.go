@@ -27,6 +27,8 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *bundle.Token
+	// access are the registry's credentials and certificates.
+	access bundle.Access
 }
 
 // readBootstrap takes flags first and the bootstrap Secret for the rest.
@@ -43,6 +45,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if b.runtime == "" {
 		b.runtime = string(secret.Data["runtime"])
 	}
+	b.access = bundle.Access{DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
 	root := secret.Data["root.json"]
 	if f.trust != "" {
 		if root, err = os.ReadFile(f.trust); err != nil {

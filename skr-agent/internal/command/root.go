@@ -120,8 +120,10 @@ func (r *registryFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.plainHTTP, "plain-http", false, "speak HTTP to registries that are not on this machine too")
 }
 
-func (r *registryFlags) registries(noRetry bool) (*bundle.Registries, error) {
-	access := bundle.Access{PlainHTTP: r.plainHTTP, NoRetry: noRetry}
+// registries prepares access to registries; what no flag gives is taken from brought, the bootstrap Secret's.
+func (r *registryFlags) registries(noRetry bool, brought bundle.Access) (*bundle.Registries, error) {
+	access := brought
+	access.PlainHTTP, access.NoRetry = r.plainHTTP, noRetry
 	for _, file := range []struct {
 		flag, path string
 		into       *[]byte

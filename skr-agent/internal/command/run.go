@@ -117,7 +117,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, err
 	}
-	registries, err := f.registry.registries(true)
+	registries, err := f.registry.registries(true, known.access)
 	if err != nil {
 		return agent.Options{}, err
 	}

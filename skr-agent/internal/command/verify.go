@@ -40,7 +40,7 @@ func newVerify() *cobra.Command {
 			if err := bundle.CheckRuntimeID(runtime); err != nil {
 				return usageError{err}
 			}
-			registries, err := registry.registries(false)
+			registries, err := registry.registries(false, bundle.Access{})
 			if err != nil {
 				return err
 			}
