@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -37,8 +38,9 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Documents checks every document of a YAML stream and gives them as trees. Refused are anchors, aliases, merge keys, custom
-// tags, duplicate keys, and more depth, values or documents than the limits allow. Empty documents are left out.
+// Documents checks every document of a YAML stream and gives them as trees. Refused are anchors, aliases, merge keys, tags
+// other than YAML's own for that kind of value, duplicate keys, and more depth, values or documents than the limits allow.
+// Empty documents are left out.
 // Errors name document and line.
 func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 	limits = limits.orDefaults()
@@ -56,14 +58,16 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %s", i, strings.TrimPrefix(err.Error(), "yaml: "))
 		}
-		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+		if len(document.Content) == 0 {
 			continue
 		}
 		w := walk{limits: limits}
 		if err := w.node(document.Content[0], 1); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
-		documents = append(documents, document.Content[0])
+		if document.Content[0].Tag != "!!null" { // judged before it is left out: a tag can claim that an object is nothing
+			documents = append(documents, document.Content[0])
+		}
 	}
 }
 
@@ -71,6 +75,14 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 func YAML(data []byte, limits Limits) error {
 	_, err := Documents(data, limits)
 	return err
+}
+
+// tags are those that YAML gives by itself. All others mean something else to every reader: !!binary is decoded by some and
+// not by others, !!set and !!null make something else of a mapping, !!merge copies what stands elsewhere.
+var tags = map[yaml.Kind][]string{
+	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
+	yaml.SequenceNode: {"!!seq"},
+	yaml.MappingNode:  {"!!map"},
 }
 
 type walk struct {
@@ -87,8 +99,8 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 		return fmt.Errorf("line %d: nested deeper than %d levels", n.Line, w.limits.Depth)
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		return fmt.Errorf("line %d: anchors and aliases are not accepted: write the value out", n.Line)
-	case !strings.HasPrefix(n.Tag, "!!") || n.Tag == "!!merge":
-		return fmt.Errorf("line %d: tag %s is not accepted", n.Line, n.Tag)
+	case !slices.Contains(tags[n.Kind], n.Tag):
+		return fmt.Errorf("line %d: tag %s is not accepted here", n.Line, n.Tag)
 	}
 	if n.Kind == yaml.MappingNode {
 		seen := make(map[string]bool, len(n.Content)/2)

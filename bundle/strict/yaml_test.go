@@ -12,6 +12,13 @@ func TestDangerousYAMLIsRefused(t *testing.T) {
 		"a merge key":             {"a:\n  <<: {b: 1}", "!!merge"},
 		"a duplicate key":         {"a: 1\nb:\n  c: 1\n  c: 2", `line 4: key "c" appears twice`},
 		"a custom tag":            {"a: !exec rm", "tag !exec"},
+		"a tag of a language":     {"a: !!python/object:os.system rm", "tag !!python/object:os.system"},
+		"a tag by a prefix":       {"%TAG ! tag:example,2000:\n---\na: !x 1", "tag tag:example,2000:x"},
+		"bytes in disguise":       {"a: !!binary aGk=", "tag !!binary"},
+		"a set":                   {"a: !!set {x}", "tag !!set"},
+		"an object called null":   {"!!null {kind: Secret}", "tag !!null"},
+		"an object called number": {"a: !!int {b: c}", "tag !!int"},
+		"an anchor on nothing":    {"&a null", "line 1: anchors"},
 		"a collection as key":     {"? [a]\n: b", "a key must be a string"},
 		"depth":                   {strings.Repeat("[", 100) + strings.Repeat("]", 100), "nested deeper"},
 		"too many documents":      {strings.Repeat("a: 1\n---\n", 2001), "more than 2000 documents"},
@@ -31,7 +38,7 @@ func TestDangerousYAMLIsRefused(t *testing.T) {
 }
 
 func TestOrdinaryYAMLIsAccepted(t *testing.T) {
-	documents, err := Documents([]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\n"), Limits{})
+	documents, err := Documents([]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\nd: 2001-01-01\ne: !!str 1\n"), Limits{})
 	if err != nil || len(documents) != 2 {
 		t.Errorf("got %d documents, %v", len(documents), err)
 	}
