@@ -11,6 +11,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -188,17 +189,18 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 		must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes)))
 		must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonWrongRuntime)))
 		must(t, f.StartPublisher())
-		until(t, 30*time.Second, "the Kyma in the control plane says that a bundle was refused", func() (bool, string) {
-			record, err := victim.Record(ctx)
-			if err != nil {
+		until(t, 30*time.Second, "an Event on the Kyma in the control plane says that a bundle was refused", func() (bool, string) {
+			var events eventsv1.EventList
+			if err := f.Control.List(ctx, &events); err != nil {
 				return false, err.Error()
 			}
-			for _, c := range record.Status.Conditions {
-				if c.Type == v1beta2.ConditionAccepted && c.Reason == "BundleRefused" && strings.Contains(c.Message, string(bundle.ReasonWrongRuntime)) {
+			for _, e := range events.Items {
+				if e.Reason == "BundleRefused" && e.Regarding.Name == "victim" && strings.Contains(e.Note, string(bundle.ReasonWrongRuntime)) {
 					return true, ""
 				}
 			}
-			return false, fmt.Sprintf("%+v", record.Status.Conditions)
+			return false, fmt.Sprint(len(events.Items), " other events")
 		})
+		must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted")) // the publisher put a good one in its place
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
@@ -32,7 +33,7 @@ type Component struct {
 	Manifest ocispec.Descriptor
 	// Repository is the OCI repository with the blobs that runtimes read from; empty when it must be copied first.
 	Repository string
-	// Blobs are the local resources' contents, by resource name.
+	// Blobs are the local resources' contents, by resource name. A name that several resources have means none of them.
 	Blobs map[string]ocispec.Descriptor
 
 	source Source
@@ -77,11 +78,15 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 	if !e.checked.IsZero() && (e.err == nil && age < r.revalidate || e.err != nil && age < r.retryAfter) {
 		return e.component, e.err
 	}
+	known := e.component.Manifest.Digest
+	if known != "" && e.err == nil && e.component.unchanged(ctx) {
+		e.checked = r.now()
+		return e.component, nil
+	}
 	component, err := r.read(ctx, name, version)
-	if errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() != nil { // says something about the caller, nothing about the version
 		return Component{}, err
 	}
-	known := e.component.Manifest.Digest
 	switch {
 	case err != nil && known != "" && !errors.Is(err, ErrMissing):
 		// What was read once is pinned by digest and stays true while the registry is away.
@@ -99,8 +104,18 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 	return e.component, nil
 }
 
+// unchanged asks for the digest alone, which costs one request instead of three.
+func (c Component) unchanged(ctx context.Context) bool {
+	repository, err := c.source.Open(c.Descriptor.Name)
+	if err != nil {
+		return false
+	}
+	there, err := bundle.Head(ctx, repository, ocm.Tag(c.Descriptor.Version))
+	return err == nil && there == c.Manifest.Digest
+}
+
 func (r *Reader) read(ctx context.Context, name, version string) (Component, error) {
-	if err := ocm.CheckName(name); err != nil {
+	if err := errors.Join(ocm.CheckName(name), ocm.CheckVersion(version)); err != nil {
 		return Component{}, err
 	}
 	for _, source := range r.sources {
@@ -138,30 +153,23 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, name, vers
 	if err != nil {
 		return Component{}, err
 	}
-	if len(fetched.Bytes) > bundle.MaxManifestBytes {
-		return Component{}, fmt.Errorf("manifest larger than %d bytes", bundle.MaxManifestBytes)
-	}
-	actual := digest.FromBytes(fetched.Bytes)
-	if fetched.Descriptor.Digest != "" && fetched.Descriptor.Digest != actual {
-		return Component{}, fmt.Errorf("manifest was asked for as %s and is %s", fetched.Descriptor.Digest, actual)
-	}
-	var manifest ocispec.Manifest
-	if err := json.Unmarshal(fetched.Bytes, &manifest); err != nil {
+	manifest, err := decodeManifest(fetched)
+	if err != nil {
 		return Component{}, fmt.Errorf("manifest: %w", err)
-	}
-	if manifest.SchemaVersion != 2 || len(manifest.Layers) == 0 {
-		return Component{}, fmt.Errorf("manifest: schemaVersion %d with %d layers is not a component version", manifest.SchemaVersion, len(manifest.Layers))
 	}
 	descriptor, err := readDescriptor(ctx, repository, manifest)
 	if err != nil {
 		return Component{}, err
 	}
-	if descriptor.Name != name || descriptor.Version != version {
-		return Component{}, fmt.Errorf("component descriptor: is that of %s:%s", descriptor.Name, descriptor.Version)
+	if descriptor.Name != name {
+		return Component{}, fmt.Errorf("component descriptor: component.name: is %q, want %q", descriptor.Name, name)
+	}
+	if descriptor.Version != version {
+		return Component{}, fmt.Errorf("component descriptor: component.version: is %q, want %q", descriptor.Version, version)
 	}
 	component := Component{
 		Descriptor: descriptor, Blobs: map[string]ocispec.Descriptor{},
-		Manifest: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: actual, Size: int64(len(fetched.Bytes))},
+		Manifest: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(fetched.Bytes), Size: int64(len(fetched.Bytes))},
 	}
 	for i, resource := range descriptor.Resources {
 		if resource.Access.Kind() != ocm.AccessLocalBlob {
@@ -173,7 +181,63 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, name, vers
 		}
 		component.Blobs[resource.Name] = layer
 	}
+	for name := range component.Blobs {
+		if _, one := descriptor.Resource(name); !one {
+			delete(component.Blobs, name)
+		}
+	}
 	return component, nil
+}
+
+// decodeManifest reads what a registry answered as an image manifest. Nobody has signed it, so that everything later code
+// relies on is checked here: a digest of an unknown form would make the digest library panic.
+func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
+	if len(fetched.Bytes) > bundle.MaxManifestBytes {
+		return ocispec.Manifest{}, fmt.Errorf("larger than %d bytes", bundle.MaxManifestBytes)
+	}
+	if actual := digest.FromBytes(fetched.Bytes); fetched.Descriptor.Digest != "" && fetched.Descriptor.Digest != actual {
+		return ocispec.Manifest{}, fmt.Errorf("was asked for as %s and is %s", fetched.Descriptor.Digest, actual)
+	}
+	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
+		return ocispec.Manifest{}, fmt.Errorf("mediaType: was sent as %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
+	}
+	var document struct {
+		ocispec.Manifest `json:",inline"`
+		// Manifests is an index's. A document that is both is read by some as the one, by some as the other.
+		Manifests json.RawMessage `json:"manifests"`
+	}
+	doubts, err := kjson.UnmarshalStrict(fetched.Bytes, &document, kjson.DisallowDuplicateFields)
+	if err = errors.Join(append(doubts, err)...); err != nil {
+		return ocispec.Manifest{}, err
+	}
+	manifest := document.Manifest
+	switch {
+	case manifest.MediaType != "" && manifest.MediaType != ocispec.MediaTypeImageManifest:
+		return manifest, fmt.Errorf("mediaType: is %q inside and %q outside", manifest.MediaType, ocispec.MediaTypeImageManifest)
+	case document.Manifests != nil:
+		return manifest, errors.New("manifests: does not belong into an image manifest")
+	case manifest.SchemaVersion != 2 || len(manifest.Layers) == 0:
+		return manifest, fmt.Errorf("schemaVersion %d with %d layers is not a component version", manifest.SchemaVersion, len(manifest.Layers))
+	}
+	if err := checkBlob(manifest.Config); err != nil {
+		return manifest, fmt.Errorf("config.%w", err)
+	}
+	for i, layer := range manifest.Layers {
+		if err := checkBlob(layer); err != nil {
+			return manifest, fmt.Errorf("layers[%d].%w", i, err)
+		}
+	}
+	return manifest, nil
+}
+
+func checkBlob(blob ocispec.Descriptor) error {
+	if err := blob.Digest.Validate(); err != nil {
+		return fmt.Errorf("digest: %q: %w", blob.Digest, err)
+	}
+	if blob.Size < 0 {
+		return fmt.Errorf("size: %d is negative", blob.Size)
+	}
+	return nil
 }
 
 func layerOf(manifest ocispec.Manifest, d digest.Digest) (ocispec.Descriptor, bool) {

@@ -64,7 +64,7 @@ const (
 
 // OpenFolder reads the index of a common transport archive.
 func OpenFolder(dir string) (Folder, error) {
-	data, err := readBounded(filepath.Join(dir, indexFile), maxIndexBytes)
+	data, err := readBounded(dir, indexFile, maxIndexBytes)
 	if err != nil {
 		return Folder{}, fmt.Errorf("common transport archive %s: %w", dir, err)
 	}
@@ -95,9 +95,14 @@ func decodeIndex(data []byte) (map[string]digest.Digest, error) {
 		if err := artifact.Digest.Validate(); err != nil {
 			return nil, fmt.Errorf("artifacts[%d].digest: %w", i, err)
 		}
-		if artifact.Tag != "" { // older versions under the same tag stay in the index without it
-			found[artifact.Repository+":"+artifact.Tag] = artifact.Digest
+		if artifact.Tag == "" { // an older version of what has the tag now
+			continue
 		}
+		name := artifact.Repository + ":" + artifact.Tag
+		if other, twice := found[name]; twice && other != artifact.Digest {
+			return nil, fmt.Errorf("artifacts[%d]: %s is both %s and %s", i, name, other, artifact.Digest)
+		}
+		found[name] = artifact.Digest
 	}
 	return found, nil
 }
@@ -123,7 +128,7 @@ func (f folderRepository) Resolve(_ context.Context, reference string) (ocispec.
 	if !ok {
 		return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", f.name, reference, f.dir, errdef.ErrNotFound)
 	}
-	data, err := readBounded(f.blobPath(d), bundle.MaxManifestBytes)
+	data, err := readBounded(f.dir, blobPath(d), bundle.MaxManifestBytes)
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
@@ -134,7 +139,7 @@ func (f folderRepository) Fetch(_ context.Context, target ocispec.Descriptor) (i
 	if err := target.Digest.Validate(); err != nil {
 		return nil, err
 	}
-	data, err := readBounded(f.blobPath(target.Digest), bundle.MaxLayerBytes)
+	data, err := readBounded(f.dir, blobPath(target.Digest), bundle.MaxLayerBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -142,22 +147,29 @@ func (f folderRepository) Fetch(_ context.Context, target ocispec.Descriptor) (i
 }
 
 func (f folderRepository) Exists(_ context.Context, target ocispec.Descriptor) (bool, error) {
-	_, err := os.Stat(f.blobPath(target.Digest))
+	if err := target.Digest.Validate(); err != nil {
+		return false, err
+	}
+	file, err := os.OpenInRoot(f.dir, blobPath(target.Digest))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	return true, file.Close()
 }
 
-// blobPath is safe because the digest was validated: its encoded part is hexadecimal.
-func (f Folder) blobPath(d digest.Digest) string {
-	return filepath.Join(f.dir, "blobs", d.Algorithm().String()+"."+d.Encoded())
+// blobPath is a path of one file for a digest that was validated: its encoded part is hexadecimal.
+func blobPath(d digest.Digest) string {
+	return filepath.Join("blobs", d.Algorithm().String()+"."+d.Encoded())
 }
 
-func readBounded(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path)
+// readBounded reads a file of the folder. Links that lead out of the folder are not followed: archives come from elsewhere.
+func readBounded(dir, name string, limit int64) ([]byte, error) {
+	file, err := os.OpenInRoot(dir, name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(path), errdef.ErrNotFound)
+		return nil, fmt.Errorf("%s: %w", filepath.Base(name), errdef.ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +177,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s: larger than %d bytes", path, limit)
+		err = fmt.Errorf("%s: larger than %d bytes", filepath.Join(dir, name), limit)
 	}
 	return data, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,9 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	kyma := &v1beta2.Kyma{}
 	if err := k.Client.Get(ctx, req.NamespacedName, kyma); err != nil {
+		if apierrors.IsNotFound(err) {
+			runtimeStates.forget(req.String())
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	snapshot := k.Catalog.Snapshot()
@@ -84,6 +88,10 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	before := kyma.DeepCopy()
 	runtime := RuntimeID(kyma)
+	if err := k.unique(ctx, kyma, runtime); err != nil {
+		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: k.Silence}, k.Now())
+		return k.record(ctx, before, kyma, publish.Outcome{})
+	}
 	report, err := k.listen(ctx, kyma, runtime)
 	if err != nil {
 		return k.registryDown(ctx, err), nil
@@ -104,6 +112,21 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, outcome)
+}
+
+// unique refuses a Kyma that names the runtime of an older one: they would overwrite each other's bundle for ever.
+func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) error {
+	var same v1beta2.KymaList
+	if err := k.Client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
+		return fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
+	}
+	for _, other := range same.Items {
+		older := other.CreationTimestamp.Before(&kyma.CreationTimestamp) || other.CreationTimestamp.Equal(&kyma.CreationTimestamp) && other.Name < kyma.Name
+		if other.Name != kyma.Name && older {
+			return fmt.Errorf("runtime id %s is that of Kyma %s/%s already: change the label %s", runtime, other.Namespace, other.Name, v1beta2.LabelRuntimeID)
+		}
+	}
+	return nil
 }
 
 func (k *Kymas) request(kyma *v1beta2.Kyma) resolve.Request {
@@ -207,6 +230,8 @@ func (k *Kymas) tell(kyma *v1beta2.Kyma, runtime string, before *bundle.Accepted
 	}
 	for _, r := range after.Refused {
 		if !told[r.Digest.String()+string(r.Reason)] {
+			// What lies in the registry is not what was put there: look at it again, and replace it.
+			k.Publisher.Forget(runtime)
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)
 		}
 	}

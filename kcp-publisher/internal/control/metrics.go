@@ -48,3 +48,12 @@ func (s *states) set(kyma string, state v1beta2.State) {
 	s.of[kyma] = state
 	runtimes.WithLabelValues(string(state)).Inc()
 }
+
+func (s *states) forget(kyma string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before, known := s.of[kyma]; known {
+		runtimes.WithLabelValues(string(before)).Dec()
+		delete(s.of, kyma)
+	}
+}

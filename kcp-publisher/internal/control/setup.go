@@ -1,8 +1,11 @@
 package control
 
 import (
+	"context"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -12,8 +15,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
+// indexRuntime finds Kymas by runtime id.
+const indexRuntime = "runtime"
+
 // Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
+		return []string{RuntimeID(object.(*v1beta2.Kyma))}
+	})
+	if err != nil {
+		return err
+	}
 	changed := make(chan event.GenericEvent)
 	kymas.Client = mgr.GetClient()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
@@ -25,7 +37,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not.
 	start := make(chan event.GenericEvent, 1)
 	start <- event.GenericEvent{Object: &v1beta2.ModuleTemplate{}}
-	err := ctrl.NewControllerManagedBy(mgr).Named("catalog").
+	err = ctrl.NewControllerManagedBy(mgr).Named("catalog").
 		WatchesRawSource(source.Channel(start, gathered())).
 		Watches(&v1beta2.ModuleTemplate{}, gathered()).
 		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).

@@ -40,7 +40,8 @@ type Runtime struct {
 // Plan decides whether a runtime needs a new bundle and what the bundle says. It is pure.
 //
 // A bundle is needed when its content differs from the last one's, when a module is to be removed that the last one did not
-// name, when it answers another wish or goes to a changed audience, or when a third of the last one's life is over.
+// name, when it answers another wish or goes to a changed audience, when the last one is not the newest that was published, or
+// when a third of its life is over.
 func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime, root bundle.Root, validity time.Duration, now time.Time) (bundle.Predicate, bool) {
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
@@ -65,6 +66,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 		slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) }) ||
 		p.Audience != next.Audience || p.KymaGeneration != next.KymaGeneration ||
 		p.Epoch != next.Epoch || p.RootVersion != next.RootVersion ||
+		p.Sequence < r.LastSequence || // an older bundle was put back: runtimes refuse it
 		!now.Before(due)
 	return next, needed
 }

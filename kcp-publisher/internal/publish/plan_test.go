@@ -79,6 +79,9 @@ func TestABundleIsPushedOnlyWhenItSaysSomethingNew(t *testing.T) {
 		"the cluster became known": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, true, nil},
+		"somebody put an older bundle back": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.LastSequence = noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), true, nil},
 		"just before renewal": {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3*time.Hour - time.Second), false, nil},
 		"renewal":             {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3 * time.Hour), true, nil},
 	} {

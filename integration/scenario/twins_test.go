@@ -1,0 +1,38 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestTwoKymasCannotNameOneRuntime(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
+	settle(t, f)
+	before, err := r.Desired(ctx)
+	must(t, err)
+	twin := fleet.NewKyma("twin", "regular", "scaler")
+	twin.Labels[v1beta2.LabelRuntimeID] = "one"
+	must(t, f.Control.Create(ctx, twin))
+	until(t, 20*time.Second, "the younger Kyma says whose runtime it names", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(twin), twin)
+		for _, c := range twin.Status.Conditions {
+			if c.Type == v1beta2.ConditionReady && strings.Contains(c.Message, "is that of Kyma kcp-system/one") {
+				return twin.Status.State == v1beta2.StateError, string(twin.Status.State)
+			}
+		}
+		return false, fmt.Sprint(err, twin.Status.Conditions)
+	})
+	after, err := r.Desired(ctx)
+	must(t, err)
+	if after.Descriptor.Digest != before.Descriptor.Digest {
+		t.Error("the younger Kyma changed the runtime's bundle")
+	}
+}
