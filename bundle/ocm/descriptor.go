@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,13 +75,21 @@ func (a Access) Kind() string {
 	return kind
 }
 
-// Resource finds a resource by name.
+// Resource finds the resource of this name. Several of one name, told apart by version or extra identity, are none: a name
+// alone does not say which is meant.
 func (d Descriptor) Resource(name string) (Resource, bool) {
-	i := slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Name == name })
-	if i < 0 {
+	var found Resource
+	count := 0
+	for _, r := range d.Resources {
+		if r.Name == name {
+			found = r
+			count++
+		}
+	}
+	if count != 1 {
 		return Resource{}, false
 	}
-	return d.Resources[i], true
+	return found, true
 }
 
 // descriptorV2 is the schema v2 as far as it is used. All scalars are strings: unquoted digits must stay what they are.
@@ -122,6 +129,19 @@ func CheckName(name string) error {
 	return nil
 }
 
+// version is semantic versioning as OCM relaxes it: a leading "v" and fewer than three numbers are allowed.
+//
+// Source: ocm-spec, doc/01-model/02-elements-toplevel.md, "Component Versions".
+var version = regexp.MustCompile(`^v?(0|[1-9]\d*)(\.(0|[1-9]\d*)){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+
+// CheckVersion tells whether v can be a component's version. What passes is also a tag, once through Tag.
+func CheckVersion(v string) error {
+	if len(Tag(v)) > 128 || !version.MatchString(v) {
+		return fmt.Errorf("component version %q: want a semantic version such as 1.2.3", v)
+	}
+	return nil
+}
+
 // Tag is a version as it stands in an OCI tag, which cannot hold a "+".
 func Tag(version string) string { return strings.Replace(version, "+", ".build-", 1) }
 
@@ -130,12 +150,12 @@ func Decode(data []byte) (Descriptor, error) {
 	if len(data) > MaxDescriptorBytes {
 		return Descriptor{}, fmt.Errorf("component descriptor: larger than %d bytes", MaxDescriptorBytes)
 	}
-	documents, err := strict.Documents(data, strict.Limits{Documents: 2})
+	documents, err := strict.Documents(data, strict.Limits{Documents: 1})
 	if err != nil {
 		return Descriptor{}, fmt.Errorf("component descriptor: %w", err)
 	}
-	if len(documents) != 1 {
-		return Descriptor{}, fmt.Errorf("component descriptor: %d documents, want one", len(documents))
+	if len(documents) == 0 {
+		return Descriptor{}, errors.New("component descriptor: is empty")
 	}
 	var v2 descriptorV2
 	if err := documents[0].Decode(&v2); err != nil {
@@ -147,8 +167,8 @@ func Decode(data []byte) (Descriptor, error) {
 	if err := CheckName(v2.Component.Name); err != nil {
 		return Descriptor{}, fmt.Errorf("component descriptor: component.name: %w", err)
 	}
-	if v2.Component.Version == "" {
-		return Descriptor{}, errors.New("component descriptor: component.version: is required")
+	if err := CheckVersion(v2.Component.Version); err != nil {
+		return Descriptor{}, fmt.Errorf("component descriptor: component.version: %w", err)
 	}
 	descriptor := Descriptor{Name: v2.Component.Name, Version: v2.Component.Version}
 	descriptor.Resources, err = resourcesOf(v2.Component.Resources)
@@ -206,8 +226,8 @@ func FromTar(data []byte) ([]byte, error) {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// Some writers put the file at "/component-descriptor.yaml".
-		if name := strings.TrimPrefix(path.Clean(header.Name), "/"); header.Typeflag != tar.TypeReg || name != descriptorFile {
+		// Some writers put a "/" or "./" before the name. Nothing else is tidied up: "x/../" is no honest writer's.
+		if header.Typeflag != tar.TypeReg || !slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
 			return nil, fmt.Errorf("descriptor layer: unexpected member %q, want %s alone", header.Name, descriptorFile)
 		}
 		if found != nil {
@@ -216,6 +236,9 @@ func FromTar(data []byte) ([]byte, error) {
 		found, err = io.ReadAll(io.LimitReader(reader, MaxDescriptorBytes+1))
 		if err != nil {
 			return nil, fmt.Errorf("descriptor layer: %w", err)
+		}
+		if len(found) > MaxDescriptorBytes {
+			return nil, fmt.Errorf("descriptor layer: %s is larger than %d bytes", descriptorFile, MaxDescriptorBytes)
 		}
 	}
 	if found == nil {

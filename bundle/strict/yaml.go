@@ -47,13 +47,13 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var documents []*yaml.Node
 	for i := 1; ; i++ {
-		if i > limits.Documents {
-			return nil, fmt.Errorf("more than %d documents", limits.Documents)
-		}
 		var document yaml.Node
 		err := decoder.Decode(&document)
 		if errors.Is(err, io.EOF) {
 			return documents, nil
+		}
+		if i > limits.Documents {
+			return nil, fmt.Errorf("more than %d documents", limits.Documents)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %s", i, strings.TrimPrefix(err.Error(), "yaml: "))

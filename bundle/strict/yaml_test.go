@@ -44,6 +44,17 @@ func TestOrdinaryYAMLIsAccepted(t *testing.T) {
 	}
 }
 
+func TestAsManyDocumentsAsAllowedAreAccepted(t *testing.T) {
+	for _, in := range []string{"a: 1\n---\nb: 1", "a: 1\n---\nb: 1\n"} {
+		if err := YAML([]byte(in), Limits{Documents: 2}); err != nil {
+			t.Errorf("%q: %v", in, err)
+		}
+		if err := YAML([]byte(in), Limits{Documents: 1}); err == nil {
+			t.Errorf("%q: is one document too many", in)
+		}
+	}
+}
+
 func FuzzYAML(f *testing.F) {
 	f.Add([]byte("a: &a [x]\nb: *a"))
 	f.Add([]byte("a: {b: [1, 2]}"))

@@ -115,7 +115,10 @@ func (c Component) unchanged(ctx context.Context) bool {
 }
 
 func (r *Reader) read(ctx context.Context, name, version string) (Component, error) {
-	if err := errors.Join(ocm.CheckName(name), ocm.CheckVersion(version)); err != nil {
+	if err := ocm.CheckName(name); err != nil {
+		return Component{}, err
+	}
+	if err := ocm.CheckVersion(version); err != nil {
 		return Component{}, err
 	}
 	for _, source := range r.sources {

@@ -1,0 +1,247 @@
+package ocm
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	realworld = "../../../shared/realworld"
+	hello     = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+	head      = "meta: {schemaVersion: v2}\ncomponent:\n  name: kyma-pull.dev/module/scaler\n"
+	good      = head + "  version: 1.2.3\n  provider: kyma-pull.dev\n  sources: null\n  resources:\n"
+)
+
+func local(name, more string) string {
+	return "  - {name: " + name + ", version: 1.2.3, type: directoryTree, relation: local, access: {type: localBlob, localReference: \"" + hello + "\"}" + more + "}\n"
+}
+
+func TestDescriptorsAreDecoded(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   string
+		want Descriptor
+	}{
+		"one without resources": {
+			head + "  version: 1.2.3\n  resources: null\n",
+			Descriptor{Version: "1.2.3"}},
+		"a version that looks like a number stays as it was written": {
+			head + "  version: 1.10\n",
+			Descriptor{Version: "1.10"}},
+		"digits in a resource's version stay as they were written": {
+			good + "  - {name: raw, version: 0123456789012345678901234567890123456789, access: {type: none, unknown: {a: [1]}}}\n",
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "raw", Version: "0123456789012345678901234567890123456789", Access: Access{Type: "none"}}}}},
+		"a build version": {
+			head + "  version: 1.0.0+ci.42\n",
+			Descriptor{Version: "1.0.0+ci.42"}},
+		"a local blob": {
+			good + local("raw-manifest", ""),
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "raw-manifest", Version: "1.2.3", Type: "directoryTree", Relation: "local",
+				Access: Access{Type: "localBlob", LocalReference: hello}}}}},
+		"a local blob as lifecycle-manager wrote it": {
+			good + "  - {name: raw-manifest, type: yaml, access: {type: localOciBlob, digest: \"" + hello + "\"}}\n",
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "raw-manifest", Type: "yaml", Access: Access{Type: "localOciBlob", LocalReference: hello}}}}},
+		"an image": {
+			good + "  - {name: operator, type: ociArtifact, access: {type: ociArtifact/v1, imageReference: registry.example/operator:1}}\n",
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "operator", Type: "ociArtifact", Access: Access{Type: "ociArtifact/v1", ImageReference: "registry.example/operator:1"}}}}},
+		"JSON": {
+			`{"meta":{"schemaVersion":"v2"},"component":{"name":"kyma-pull.dev/module/scaler","version":"v1"}}`,
+			Descriptor{Version: "v1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Decode([]byte(c.in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Name != "kyma-pull.dev/module/scaler" || got.Version != c.want.Version || !slices.Equal(got.Resources, c.want.Resources) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestBrokenDescriptorsNameTheirField(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"nothing":                         {"", "component descriptor: is empty"},
+		"two documents":                   {good + "---\na: 1\n", "more than 1 documents"},
+		"a scalar":                        {"hello", "component descriptor: "},
+		"an unknown schema":               {"meta: {schemaVersion: v9}", `meta.schemaVersion: "v9" is not supported`},
+		"the next schema":                 {"apiVersion: ocm.software/v3alpha1\nkind: ComponentVersion", "meta.schemaVersion"},
+		"a name without a domain":         {strings.Replace(good, "kyma-pull.dev/", "", 1), "component.name"},
+		"a name that climbs":              {strings.Replace(good, "module/scaler", "../../etc", 1), "component.name"},
+		"no version":                      {head, "component.version"},
+		"a version that is a path":        {head + "  version: ../1\n", "component.version"},
+		"a version that is a digest":      {head + "  version: \"" + hello + "\"\n", "component.version"},
+		"a resource without a name":       {good + "  - {access: {type: none}}\n", "component.resources[0]: name and access.type"},
+		"a resource without access":       {good + "  - {name: raw}\n", "component.resources[0]: name and access.type"},
+		"a blob that is a path":           {good + "  - {name: raw, access: {type: localBlob, localReference: ../../x}}\n", "component.resources[0].access.localReference"},
+		"a blob by an unknown hash":       {good + "  - {name: raw, access: {type: localBlob, localReference: \"md5:00\"}}\n", "component.resources[0].access.localReference"},
+		"a blob of a short digest":        {good + "  - {name: raw, access: {type: localBlob, localReference: \"sha256:00\"}}\n", "component.resources[0].access.localReference"},
+		"the same resource twice":         {good + local("raw", "") + local("raw", ""), `component.resources[1].name: "raw" appears twice`},
+		"a key twice":                     {good + "  version: 1.2.4\n", `key "version" appears twice`},
+		"an alias":                        {head + "  version: &v 1.2.3\n  provider: *v\n", "anchors and aliases"},
+		"a list where a text is expected": {head + "  version: [1]\n", "component descriptor: "},
+		"more than a megabyte":            {good + strings.Repeat("#", MaxDescriptorBytes), "larger than 1048576 bytes"},
+		"more resources than any has":     {good + strings.Repeat("  - {name: a}\n", 2_001), "component.resources: 2001, at most 2000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Decode([]byte(c.in))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAResourceIsFoundByANameOfItsOwn(t *testing.T) {
+	d, err := Decode([]byte(good + local("raw", "") + local("tool", ", extraIdentity: {os: linux}") + local("tool", ", extraIdentity: {os: windows}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.Resource("raw"); !ok {
+		t.Error("raw is not found")
+	}
+	for _, name := range []string{"tool", "missing", ""} {
+		if _, ok := d.Resource(name); ok {
+			t.Errorf("%q is found, though no resource alone has this name", name)
+		}
+	}
+}
+
+func TestVersionsAndTheirTags(t *testing.T) {
+	for version, tag := range map[string]string{
+		"1.2.3": "1.2.3", "v1.2.3": "v1.2.3", "1": "1", "1.2": "1.2", "1.2.3-rc.1": "1.2.3-rc.1",
+		"1.0.0+ci.42": "1.0.0.build-ci.42", "1.0.0-rc+ci-1": "1.0.0-rc.build-ci-1",
+		"": "", "latest": "", "1.2.3.4": "", "01.2.3": "", "1.2.3 ": "", "1.2.3\n": "", "1.2.3/..": "", "1.2.3@x": "", "1.2.3+a+b": "",
+		"1.2.3-" + strings.Repeat("a", 122): "1.2.3-" + strings.Repeat("a", 122),
+		"1.2.3-" + strings.Repeat("a", 123): "",
+	} {
+		err := CheckVersion(version)
+		if (err == nil) != (tag != "") {
+			t.Errorf("version %q: %v", version, err)
+		}
+		if err == nil && Tag(version) != tag {
+			t.Errorf("version %q: tag %q, want %q", version, Tag(version), tag)
+		}
+	}
+}
+
+func TestAccessHasOneKindInAllSpellings(t *testing.T) {
+	for spelling, kind := range map[string]string{
+		"localBlob": AccessLocalBlob, "localBlob/v1": AccessLocalBlob, "LocalBlob/v1": AccessLocalBlob, "localOciBlob": AccessLocalBlob,
+		"ociArtifact": AccessOCIArtifact, "ociRegistry": AccessOCIArtifact, "OCIImage/v1": AccessOCIArtifact, "wget/v1": "wget", "none": "none",
+	} {
+		if got := (Access{Type: spelling}).Kind(); got != kind {
+			t.Errorf("%s: got %s, want %s", spelling, got, kind)
+		}
+	}
+}
+
+type member struct {
+	name, content string
+	kind          byte
+}
+
+func archive(t testing.TB, members ...member) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	writer := tar.NewWriter(&buffer)
+	for _, m := range members {
+		header := &tar.Header{Name: m.name, Typeflag: m.kind, Mode: 0o644, Size: int64(len(m.content))}
+		if m.kind == tar.TypeSymlink {
+			header.Linkname = "/etc/passwd"
+		}
+		if err := writer.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write([]byte(m.content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func TestTheDescriptorIsTakenOutOfItsLayer(t *testing.T) {
+	const file = "component-descriptor.yaml"
+	regular := func(name, content string) member { return member{name, content, tar.TypeReg} }
+	for name, c := range map[string]struct {
+		members []member
+		want    string // of the error; empty for none
+	}{
+		"a plain name":            {[]member{regular(file, "x")}, ""},
+		"a name from the root":    {[]member{regular("/"+file, "x")}, ""},
+		"a name from here":        {[]member{regular("./"+file, "x")}, ""},
+		"a folder beside it":      {[]member{{"./", "", tar.TypeDir}, regular(file, "x")}, ""},
+		"nothing":                 {nil, "is missing"},
+		"another file":            {[]member{regular("README.md", "x")}, `unexpected member "README.md"`},
+		"another file beside it":  {[]member{regular(file, "x"), regular("run.sh", "x")}, `unexpected member "run.sh"`},
+		"two of it":               {[]member{regular(file, "x"), regular("./"+file, "y")}, "appears twice"},
+		"a name that climbs":      {[]member{regular("../"+file, "x")}, "unexpected member"},
+		"a name that takes turns": {[]member{regular("a/../"+file, "x")}, "unexpected member"},
+		"a hidden namesake":       {[]member{regular("."+file, "x")}, "unexpected member"},
+		"a link":                  {[]member{{file, "", tar.TypeSymlink}}, "unexpected member"},
+		"a device":                {[]member{{file, "", tar.TypeChar}}, "unexpected member"},
+		"more than a megabyte":    {[]member{regular(file, strings.Repeat("x", MaxDescriptorBytes+1))}, "larger than 1048576 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := FromTar(archive(t, c.members...))
+			switch {
+			case c.want == "" && (err != nil || string(got) != "x"):
+				t.Errorf("got %q, %v", got, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	whole := archive(t, regular(file, strings.Repeat("x", 600)))
+	if _, err := FromTar(whole[:700]); err == nil {
+		t.Error("a layer that was cut off is accepted")
+	}
+}
+
+func TestDescriptorsOfTheOfficialCLIAreDecoded(t *testing.T) {
+	if _, err := os.Stat(realworld); err != nil {
+		t.Skip("shared/realworld is not beside this checkout")
+	}
+	for file, want := range map[string]string{
+		"ocm-vectors/ocmcli_0.27_input.yaml":     "ocm.software/ocmcli:0.27.0",
+		"ocm-vectors/top_signed_descriptor.yaml": "kyma-project.io/module/top:1.2.3",
+	} {
+		data, err := os.ReadFile(filepath.Join(realworld, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Decode(data)
+		if err != nil || d.Name+":"+d.Version != want || len(d.Resources) == 0 {
+			t.Errorf("%s: got %s:%s with %d resources, %v", file, d.Name, d.Version, len(d.Resources), err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(good + local("raw", "")))
+	f.Add([]byte("meta: {schemaVersion: v2}\ncomponent: {name: 1, version: 1.10}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := Decode(data)
+		if err == nil && (CheckName(d.Name) != nil || CheckVersion(d.Version) != nil) {
+			t.Errorf("accepted name %q and version %q", d.Name, d.Version)
+		}
+	})
+}
+
+func FuzzFromTar(f *testing.F) {
+	f.Add(archive(f, member{"component-descriptor.yaml", good, tar.TypeReg}))
+	f.Add(archive(f, member{"component-descriptor.yaml", "", tar.TypeSymlink}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if found, err := FromTar(data); err == nil && len(found) > MaxDescriptorBytes {
+			t.Errorf("gave %d bytes", len(found))
+		}
+	})
+}
