@@ -1,0 +1,139 @@
+package component
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+)
+
+const testComponent = "kyma-pull.dev/module/test"
+
+const testDescriptor = `
+meta: {schemaVersion: v2}
+component:
+  name: kyma-pull.dev/module/test
+  version: 1.0.0
+  resources:
+  - {name: raw-manifest, version: 1.0.0, type: directoryTree, access: {type: localBlob, localReference: %s, mediaType: application/x-tar}}
+`
+
+// archiveWith writes a component version as a common transport archive and lets spoil change what is written.
+func archiveWith(t *testing.T, descriptor string, spoil func(blobs map[digest.Digest][]byte, manifest map[string]any)) Folder {
+	t.Helper()
+	content := []byte("content of the module")
+	if strings.Contains(descriptor, "%s") {
+		descriptor = fmt.Sprintf(descriptor, digest.FromBytes(content))
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	if err := w.WriteHeader(&tar.Header{Name: "component-descriptor.yaml", Mode: 0o644, Size: int64(len(descriptor))}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write([]byte(descriptor))
+	_ = w.Close()
+	blobs := map[digest.Digest][]byte{}
+	describe := func(mediaType string, data []byte) map[string]any {
+		blobs[digest.FromBytes(data)] = data
+		return map[string]any{"mediaType": mediaType, "digest": digest.FromBytes(data), "size": len(data)}
+	}
+	descriptorLayer := describe("application/vnd.ocm.software.component-descriptor.v2+yaml+tar", layer.Bytes())
+	config, _ := json.Marshal(map[string]any{"componentDescriptorLayer": descriptorLayer})
+	manifest := map[string]any{
+		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+		"config": describe("application/vnd.ocm.software.component.config.v1+json", config),
+		"layers": []any{descriptorLayer, describe("application/x-tar", content)},
+	}
+	if spoil != nil {
+		spoil(blobs, manifest)
+	}
+	image, _ := json.Marshal(manifest)
+	blobs[digest.FromBytes(image)] = image
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "blobs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for d, data := range blobs {
+		if err := os.WriteFile(filepath.Join(dir, "blobs", "sha256."+d.Encoded()), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index := fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"component-descriptors/%s","tag":"1.0.0","digest":"%s"}]}`, testComponent, digest.FromBytes(image))
+	if err := os.WriteFile(filepath.Join(dir, "artifact-index.json"), []byte(index), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func TestABrokenComponentVersionSaysWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		descriptor string
+		spoil      func(map[digest.Digest][]byte, map[string]any)
+		want       string
+	}{
+		"nothing is wrong":              {testDescriptor, nil, ""},
+		"the descriptor does not parse": {"a: [", nil, "component descriptor: document 1"},
+		"another schema":                {"meta: {schemaVersion: v1}", nil, "meta.schemaVersion"},
+		"another component":             {strings.Replace(testDescriptor, "module/test", "module/other", 1), nil, "kyma-pull.dev/module/other"},
+		"content that is no layer":      {strings.ReplaceAll(testDescriptor, "%s", digest.FromString("x").String()), nil, "component.resources[0].access.localReference"},
+		"a changed descriptor layer": {testDescriptor, func(blobs map[digest.Digest][]byte, m map[string]any) {
+			d := m["layers"].([]any)[0].(map[string]any)["digest"].(digest.Digest)
+			blobs[d] = append([]byte{}, blobs[d]...)
+			blobs[d][600] ^= 1
+		}, "blob was asked for as sha256:"},
+		"no layers":          {testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = []any{} }, "is not a component version"},
+		"an image index":     {testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = "x" }, "manifest: json"},
+		"a config elsewhere": {testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["config"] = m["layers"].([]any)[1] }, "config: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := NewReader([]Source{archiveWith(t, c.descriptor, c.spoil)}, time.Minute, time.Minute)
+			_, err := reader.Component(t.Context(), testComponent, "1.0.0")
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), testComponent+":1.0.0") {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAVersionThatChangesIsRefusedAndSaid(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	first := archiveWith(t, testDescriptor, nil)
+	reader := NewReader([]Source{first}, time.Minute, time.Minute)
+	reader.now = func() time.Time { return now }
+	if _, err := reader.Component(t.Context(), testComponent, "1.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	second := archiveWith(t, testDescriptor+"  labels: []\n", nil)
+	if err := os.RemoveAll(filepath.Join(first.dir, "blobs")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(second.dir, "blobs"), filepath.Join(first.dir, "blobs")); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(first.index, second.index)
+	if _, err := reader.Component(t.Context(), testComponent, "1.0.0"); err != nil {
+		t.Errorf("looked again before it was due: %v", err)
+	}
+	now = now.Add(2 * time.Minute)
+	if _, err := reader.Component(t.Context(), testComponent, "1.0.0"); err == nil || !strings.Contains(err.Error(), "changed under the same version") {
+		t.Errorf("got %v", err)
+	}
+}
