@@ -56,6 +56,8 @@ type Choice struct {
 	Component string
 	Template  *v1beta2.ModuleTemplate
 	Mandatory bool
+	// Err is why a mandatory module, whatever its version, cannot be installed; only Module is known then.
+	Err error
 }
 
 // New indexes templates and metas. Order does not matter.
@@ -201,6 +203,9 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	}
 	switch len(found) {
 	case 0:
+		if channel == "" {
+			return Choice{}, reason("module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module, version)
+		}
 		return Choice{}, reason("module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel, module, version)
 	case 1:
 		component := cmp.Or(o.meta.Spec.OcmComponentName, found[0].component)
@@ -262,11 +267,12 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// Mandatory gives the modules that every runtime gets, sorted by name; of several versions the highest.
+// Mandatory gives the modules that every runtime gets, sorted by name; of several versions the highest. One that is declared
+// and cannot be found has an Err: leaving it out would remove it from every runtime.
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {
-		if known, ok := best[c.Module]; !ok || Older(known.Version, c.Version) {
+		if known, ok := best[c.Module]; !ok || c.Err == nil && (known.Err != nil || Older(known.Version, c.Version)) {
 			best[c.Module] = c
 		}
 	}
@@ -275,14 +281,21 @@ func (s *Snapshot) Mandatory() []Choice {
 		if o.meta.Spec.Mandatory == nil {
 			continue
 		}
-		if choice, err := s.version(o, "", o.meta.Spec.Mandatory.Version); err == nil {
-			offerHigher(choice)
+		choice, err := s.version(o, "", o.meta.Spec.Mandatory.Version)
+		if err != nil {
+			choice = Choice{Module: name, Err: err}
 		}
+		offerHigher(choice)
 	}
 	for _, t := range s.templates {
-		if t.Spec.Mandatory && t.module != "" && t.component != "" {
-			offerHigher(Choice{Module: t.module, Version: t.version, Component: t.component, Template: &t.ModuleTemplate})
+		if !t.Spec.Mandatory || t.module == "" {
+			continue
 		}
+		choice := Choice{Module: t.module, Version: t.version, Component: t.component, Template: &t.ModuleTemplate}
+		if t.component == "" {
+			choice = Choice{Module: t.module, Err: reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))}
+		}
+		offerHigher(choice)
 	}
 	choices := make([]Choice, 0, len(best))
 	for _, c := range best {

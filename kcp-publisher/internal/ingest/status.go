@@ -186,13 +186,17 @@ func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus 
 		}
 		for _, name := range facts.Published.Predicate.Removals {
 			if r, ok := reported[name]; ok {
-				found[name] = v1beta2.ModuleStatus{Name: name, Channel: r.Channel, Version: r.Version, State: cmp.Or(onlyDeletion(r.State), v1beta2.StateDeleting), Message: r.Message, Manifest: r.Manifest, Resource: r.Resource}
+				found[name] = removalStatus(r, facts)
 			}
 		}
 	}
 	for _, problem := range facts.Problems {
 		m := found[problem.Module]
-		m.Name, m.Message, m.State = problem.Module, problem.Message, worse(m.State, problem.State)
+		message := problem.Message
+		if m.Message != "" && worse(m.State, problem.State) == m.State {
+			message = m.Message + "; " + message // the state is the module's own trouble, which comes first
+		}
+		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
 		found[problem.Module] = m
 	}
@@ -205,6 +209,18 @@ func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus 
 	}
 	slices.SortFunc(all, func(a, b v1beta2.ModuleStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// removalStatus is that of a module that shall go and is still there.
+func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
+	status := v1beta2.ModuleStatus{
+		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest, Resource: r.Resource,
+		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
+	}
+	if current(facts) {
+		status.State, status.Message = cmp.Or(onlyDeletion(r.State), v1beta2.StateDeleting), r.Message
+	}
+	return status
 }
 
 func onlyDeletion(state v1beta2.State) v1beta2.State {

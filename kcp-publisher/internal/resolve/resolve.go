@@ -74,7 +74,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 	mandatory := map[string]bool{}
 	for _, choice := range snapshot.Mandatory() {
 		mandatory[choice.Module] = true
-		all = append(all, wish{module: v1beta2.Module{Name: choice.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice})
+		all = append(all, wish{module: v1beta2.Module{Name: choice.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice, err: choice.Err})
 	}
 	for _, module := range request.Asked.Modules {
 		if mandatory[module.Name] {
@@ -146,6 +146,10 @@ func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Ma
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: w.err.Error()}
 	}
 	if last != nil && catalog.Older(w.choice.Version, last.Version) {
+		if w.choice.Mandatory {
+			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
+				"module %s: stays at version %s: its mandatory version is %s, which is older", w.module.Name, last.Version, w.choice.Version)}
+		}
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 			"module %s: stays at version %s: channel %q has %s, which is older", w.module.Name, last.Version, w.choice.Channel, w.choice.Version)}
 	}
@@ -239,6 +243,8 @@ func seed(request Request) bundle.KymaSeed {
 	s := bundle.KymaSeed{Spec: *request.Seed.DeepCopy(), Labels: map[string]string{
 		v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma,
 	}}
+	// Their order says nothing; the API keeps them as a map.
+	slices.SortFunc(s.Spec.Modules, func(a, b v1beta2.Module) int { return cmp.Compare(a.Name, b.Name) })
 	for _, label := range carried {
 		if value, ok := request.Labels[label]; ok {
 			s.Labels[label] = value

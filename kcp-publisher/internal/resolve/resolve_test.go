@@ -1,0 +1,833 @@
+package resolve
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+)
+
+const prefix = "kyma-pull.dev/module/"
+
+// world is what a case starts from; its methods change it in place and give it back.
+type world struct {
+	templates []v1beta2.ModuleTemplate
+	metas     []v1beta2.ModuleReleaseMeta
+	contents  map[Ref]Content
+	request   Request
+}
+
+func newWorld() *world {
+	return &world{contents: map[Ref]Content{}, request: Request{Asked: v1beta2.KymaSpec{Channel: "regular"}}}
+}
+
+// usual offers keda 1.0.0 in regular and 1.1.0 in fast; the Kyma is in regular and asks for keda.
+func usual() *world {
+	return newWorld().template("keda", "1.0.0").template("keda", "1.1.0").meta("keda", "regular=1.0.0", "fast=1.1.0").ask("keda")
+}
+
+func (w *world) template(module, version string, changes ...func(*v1beta2.ModuleTemplate)) *world {
+	t := v1beta2.ModuleTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module + "-" + version},
+		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: module, Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
+	}
+	for _, change := range changes {
+		change(&t)
+	}
+	w.templates = append(w.templates, t)
+	w.content(module, version, module+version)
+	return w
+}
+
+// older adds a template as it was before ModuleReleaseMetas: with a channel and its descriptor inside.
+func (w *world) older(name, module, channel, version string, changes ...func(*v1beta2.ModuleTemplate)) *world {
+	w.templates = append(w.templates, v1beta2.ModuleTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name},
+		Spec:       v1beta2.ModuleTemplateSpec{Channel: channel, Descriptor: runtime.RawExtension{Raw: descriptor(module, version)}},
+	})
+	for _, change := range changes {
+		change(&w.templates[len(w.templates)-1])
+	}
+	return w.content(module, version, module+version)
+}
+
+func descriptor(module, version string) []byte {
+	return []byte(`{"meta":{"schemaVersion":"v2"},"component":{"name":"` + prefix + module + `","version":"` + version + `","resources":[]}}`)
+}
+
+func (w *world) content(module, version, data string) *world {
+	w.contents[Ref{prefix + module, version}] = Content{
+		Repository: "registry.example/" + module, Types: map[string]string{rawManifest: "directoryTree"},
+		Blobs: map[string]ocispec.Descriptor{rawManifest: {MediaType: "application/x-tar", Digest: digest.FromString(data), Size: int64(len(data))}},
+	}
+	return w
+}
+
+// meta adds a ModuleReleaseMeta with channels as "channel=version".
+func (w *world) meta(module string, channels ...string) *world {
+	m := v1beta2.ModuleReleaseMeta{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module},
+		Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: module, OcmComponentName: prefix + module},
+	}
+	for _, c := range channels {
+		channel, version, _ := strings.Cut(c, "=")
+		m.Spec.Channels = append(m.Spec.Channels, v1beta2.ChannelVersion{Channel: channel, Version: version})
+	}
+	w.metas = append(w.metas, m)
+	return w
+}
+
+// edit changes the ModuleReleaseMeta that was added last.
+func (w *world) edit(change func(*v1beta2.ModuleReleaseMetaSpec)) *world {
+	change(&w.metas[len(w.metas)-1].Spec)
+	return w
+}
+
+func (w *world) ask(module string, changes ...func(*v1beta2.Module)) *world {
+	m := v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+	for _, change := range changes {
+		change(&m)
+	}
+	w.request.Asked.Modules = append(w.request.Asked.Modules, m)
+	return w
+}
+
+// askNothingBut replaces what is asked for.
+func (w *world) askNothingBut(module string, changes ...func(*v1beta2.Module)) *world {
+	w.request.Asked.Modules = nil
+	return w.ask(module, changes...)
+}
+
+func (w *world) labelled(labels ...string) *world {
+	w.request.Labels = map[string]string{}
+	for _, label := range labels {
+		w.request.Labels[label] = v1beta2.True
+	}
+	return w
+}
+
+func (w *world) channel(channel string) *world {
+	w.request.Asked.Channel = channel
+	return w
+}
+
+// published makes what the world resolves to now the last desired state.
+func (w *world) published(t testing.TB) *world {
+	state := w.resolve(t).State
+	w.request.Last = &state
+	return w
+}
+
+func (w *world) snapshot(t testing.TB) *catalog.Snapshot {
+	t.Helper()
+	snapshot, err := catalog.New(w.templates, w.metas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+func (w *world) resolve(t testing.TB) Result {
+	t.Helper()
+	return Resolve(w.request, w.snapshot(t), w.contents)
+}
+
+func inChannel(channel string) func(*v1beta2.Module) {
+	return func(m *v1beta2.Module) { m.Channel = channel }
+}
+
+func unmanaged(m *v1beta2.Module) { m.Managed = false }
+
+func ignoringCR(m *v1beta2.Module) { m.CustomResourcePolicy = v1beta2.PolicyIgnore }
+
+func mandatory(t *v1beta2.ModuleTemplate) { t.Spec.Mandatory = true }
+
+func labelledTemplate(label, value string) func(*v1beta2.ModuleTemplate) {
+	return func(t *v1beta2.ModuleTemplate) {
+		if t.Labels == nil {
+			t.Labels = map[string]string{}
+		}
+		t.Labels[label] = value
+	}
+}
+
+func described(module, version string) func(*v1beta2.ModuleTemplate) {
+	return func(t *v1beta2.ModuleTemplate) { t.Spec.Descriptor.Raw = descriptor(module, version) }
+}
+
+func defaultCR(kind, name string) func(*v1beta2.ModuleTemplate) {
+	return func(t *v1beta2.ModuleTemplate) {
+		t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "sample.example/v1", "kind": kind, "metadata": map[string]any{"name": name},
+		}}
+	}
+}
+
+func mandatoryMeta(version string) func(*v1beta2.ModuleReleaseMetaSpec) {
+	return func(s *v1beta2.ModuleReleaseMetaSpec) { s.Mandatory = &v1beta2.Mandatory{Version: version} }
+}
+
+// outline is a result in one line per Manifest and problem, as a person would tell it.
+func outline(result Result) []string {
+	lines := []string{}
+	for _, m := range result.State.Manifests {
+		line := m.Module + "@" + m.Version
+		if m.Channel != "" {
+			line += " " + m.Channel
+		}
+		if m.Spec.Resource != nil {
+			line += " with " + m.Spec.Resource.GetKind()
+		}
+		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			line += " mandatory"
+		}
+		if m.Unmanaged {
+			line += " unmanaged"
+		}
+		lines = append(lines, line)
+	}
+	for _, p := range result.State.Problems {
+		lines = append(lines, string(p.State)+": "+p.Message)
+	}
+	return lines
+}
+
+func TestWhatARuntimeShallRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		world *world
+		// then happens after the world was published once; nil when the case is about a first bundle.
+		then func(*world)
+		want []string
+	}{
+		"A module without a channel follows the Kyma's": {world: usual(), want: []string{"keda@1.0.0 regular"}},
+		"A module's own channel wins over the Kyma's": {
+			world: usual().askNothingBut("keda", inChannel("fast")), want: []string{"keda@1.1.0 fast"}},
+		"A Kyma without modules gets none": {world: newWorld(), want: []string{}},
+		"The Kyma's switch to a faster channel upgrades": {
+			world: usual(), then: func(w *world) { w.channel("fast") }, want: []string{"keda@1.1.0 fast"}},
+		"A module's switch to a faster channel upgrades": {
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", inChannel("fast")) }, want: []string{"keda@1.1.0 fast"}},
+		"A switch to a slower channel keeps the newer version": {
+			world: usual().channel("fast"), then: func(w *world) { w.channel("regular") },
+			want: []string{"keda@1.1.0 fast", `Warning: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`}},
+		"A switch between channels of one version changes the channel only": {
+			world: newWorld().template("keda", "1.0.0").meta("keda", "regular=1.0.0", "fast=1.0.0").ask("keda"),
+			then:  func(w *world) { w.channel("fast") }, want: []string{"keda@1.0.0 fast"}},
+		"A channel without a version is a problem that names the object and the way out": {
+			world: usual().channel("slow"),
+			want:  []string{`Warning: module keda: channel "slow" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+		"A channel with an empty version has no version": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "" }),
+			want:  []string{`Warning: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+		"A channel that loses its version keeps the last good Manifest": {
+			world: usual(), then: func(w *world) { w.metas[0].Spec.Channels = nil },
+			want: []string{"keda@1.0.0 regular", `Warning: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+		"An unknown module is a problem of its own and no other module's": {
+			world: usual().ask("nope"),
+			want:  []string{"keda@1.0.0 regular", "Warning: module nope: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name"}},
+		"A module that vanishes from the catalog keeps the last good Manifest": {
+			world: usual(), then: func(w *world) { w.templates, w.metas = nil, nil },
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name"}},
+		"A module that is no longer asked for is gone": {
+			world: usual(), then: func(w *world) { w.request.Asked.Modules = nil }, want: []string{}},
+		"A version without a ModuleTemplate names the one to add": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
+			want:  []string{`Warning: module keda: version 3.0.0 of channel "regular" has no ModuleTemplate: add keda-3.0.0`}},
+		"Two ModuleTemplates of one version are both named": {
+			world: usual().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" }),
+			want:  []string{"Warning: module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/keda-1.0.0 or kcp-system/keda-again"}},
+		"A second ModuleTemplate for the running version keeps the last good Manifest": {
+			world: usual(), then: func(w *world) {
+				w.template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" })
+			},
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/keda-1.0.0 or kcp-system/keda-again"}},
+		"A ModuleTemplate without a module name is found by its own": {
+			world: newWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "", "" }).
+				meta("keda", "regular=1.0.0").ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"A ModuleTemplate's version may come from its descriptor": {
+			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0"), func(t *v1beta2.ModuleTemplate) { t.Name, t.Spec.Version = "some", "" }).
+				meta("keda", "regular=1.0.0").ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"A component may come from the ModuleTemplate's descriptor": {
+			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0")).meta("keda", "regular=1.0.0").
+				edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }).ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"A module that names no component says where to name it": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
+			want:  []string{"Warning: module keda: names no component: set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"}},
+		"A component that was not read has no raw-manifest to install": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = prefix + "other" }),
+			want:  []string{`Error: module keda: component kyma-pull.dev/module/other:1.0.0: component.resources: has no local resource "raw-manifest"`}},
+		"A component that cannot be read gives its error": {
+			world: broken(usual(), "1.0.0", "component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"),
+			want:  []string{"Error: module keda: component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"}},
+		"A component that cannot be read any more keeps the last good Manifest": {
+			world: usual(), then: func(w *world) { broken(w, "1.0.0", "connection refused") },
+			want: []string{"keda@1.0.0 regular", "Error: module keda: connection refused"}},
+		"An upgrade whose component cannot be read keeps the last good version": {
+			world: usual(), then: func(w *world) { broken(w, "1.1.0", "digest mismatch").channel("fast") },
+			want: []string{"keda@1.0.0 regular", "Error: module keda: digest mismatch"}},
+		"A raw-manifest that is too large to travel is refused": {
+			world: oversized(usual()),
+			want:  []string{`Error: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, at most 33554432`}},
+		"An older lookup finds a ModuleTemplate by its label": {
+			world: newWorld().older("any", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			want:  []string{"keda@1.0.0 regular"}},
+		"An older lookup finds a ModuleTemplate by its name": {
+			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("keda-regular"), want: []string{"keda-regular@1.0.0 regular"}},
+		"An older lookup finds a ModuleTemplate by namespace and name": {
+			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("kcp-system/keda-regular"),
+			want:  []string{"kcp-system/keda-regular@1.0.0 regular"}},
+		"An older lookup finds a ModuleTemplate by its component": {
+			world: newWorld().older("any", "keda", "regular", "1.0.0").ask(prefix + "keda"), want: []string{prefix + "keda@1.0.0 regular"}},
+		"An older lookup takes the ModuleTemplate of the channel": {
+			world: newWorld().older("keda-fast", "keda", "fast", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
+				older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"An older lookup without a ModuleTemplate in the channel says so": {
+			world: newWorld().older("keda", "keda", "fast", "1.1.0").ask("keda"),
+			want:  []string{`Warning: module keda: channel "regular" has no version: no ModuleTemplate of it has that spec.channel`}},
+		"An older lookup with two ModuleTemplates in the channel names both": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0").
+				older("second", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			want: []string{`Warning: module keda: channel "regular" has two ModuleTemplates: remove kcp-system/keda or kcp-system/second`}},
+		"An older lookup needs a descriptor that can be read": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.Descriptor.Raw = []byte(`{"meta":1}`) }).ask("keda"),
+			want:  []string{"Warning: module keda: ModuleTemplate kcp-system/keda spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta"}},
+		"An older lookup does not show a beta module to everybody": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda"),
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is labelled operator.kyma-project.io/beta=true and the Kyma is not"}},
+		"An older lookup shows a beta module to a beta Kyma": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda").labelled(v1beta2.LabelBeta),
+			want:  []string{"keda@1.0.0 regular"}},
+		"A ModuleReleaseMeta wins over the older lookups": {
+			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
+		"A beta module is not offered to everybody": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }),
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labelled operator.kyma-project.io/beta=true"}},
+		"A beta module is offered to a beta Kyma": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).labelled(v1beta2.LabelBeta), want: []string{"keda@1.0.0 regular"}},
+		"An internal module is not offered to everybody": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labelled(v1beta2.LabelBeta),
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is an internal module and the Kyma is not labelled operator.kyma-project.io/internal=true"}},
+		"An internal module is offered to an internal Kyma": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labelled(v1beta2.LabelInternal), want: []string{"keda@1.0.0 regular"}},
+		"A kymaSelector keeps others out": {
+			world: usual().edit(selecting("team", "blue")),
+			want:  []string{"Warning: module keda: is not offered to this runtime: its kymaSelector does not select the Kyma"}},
+		"A kymaSelector lets those in that it selects": {
+			world: usual().edit(selecting("team", v1beta2.True)).labelled("team"), want: []string{"keda@1.0.0 regular"}},
+		"A kymaSelector that cannot be read selects nobody": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
+				s.KymaSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Likes"}}}
+			}),
+			want: []string{"Warning: module keda: is not offered to this runtime: its kymaSelector does not select the Kyma"}},
+		"A running module that is no longer offered stays as it is": {
+			world: usual(), then: func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }) },
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labelled operator.kyma-project.io/beta=true"}},
+		"A mandatory module of a ModuleReleaseMeta is installed unasked": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
+		"A mandatory module of a ModuleTemplate is installed unasked": {
+			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
+		"Of several mandatory versions the highest is installed": {
+			world: newWorld().template("watch", "1.9.0", mandatory, described("watch", "1.9.0")).
+				template("watch", "1.10.0", mandatory, described("watch", "1.10.0")).
+				template("watch", "1.2.0", mandatory, described("watch", "1.2.0")),
+			want: []string{"watch@1.10.0 mandatory"}},
+		"Of both ways to be mandatory the higher version is installed": {
+			world: newWorld().template("watch", "1.1.0", mandatory, described("watch", "1.1.0")).template("watch", "1.0.0").
+				meta("watch").edit(mandatoryMeta("1.0.0")),
+			want: []string{"watch@1.1.0 mandatory"}},
+		"A mandatory module that is asked for is installed once": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch"), want: []string{"watch@1.0.0 mandatory"}},
+		"A mandatory module cannot be left unmanaged": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch", unmanaged),
+			want:  []string{"watch@1.0.0 mandatory"}},
+		"A mandatory module is upgraded": {
+			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").edit(mandatoryMeta("1.0.0")),
+			then:  func(w *world) { w.edit(mandatoryMeta("1.1.0")) }, want: []string{"watch@1.1.0 mandatory"}},
+		"A mandatory module is not downgraded": {
+			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").edit(mandatoryMeta("1.1.0")),
+			then:  func(w *world) { w.edit(mandatoryMeta("1.0.0")) },
+			want:  []string{"watch@1.1.0 mandatory", "Warning: module watch: stays at version 1.1.0: its mandatory version is 1.0.0, which is older"}},
+		"A mandatory version without a ModuleTemplate is a problem": {
+			world: newWorld().meta("watch").edit(mandatoryMeta("1.0.0")),
+			want:  []string{"Warning: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0"}},
+		"A mandatory module whose ModuleTemplate vanishes keeps the last good Manifest": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
+			then:  func(w *world) { w.templates = nil },
+			want:  []string{"watch@1.0.0 mandatory", "Warning: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0"}},
+		"A mandatory module whose descriptor breaks keeps the last good Manifest": {
+			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
+			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":1}`) },
+			want: []string{"watch@1.0.0 mandatory",
+				"Warning: module watch: ModuleTemplate kcp-system/watch-1.0.0 spec.descriptor: holds no component name, and the module is mandatory"}},
+		"A mandatory module without any declaration left is gone": {
+			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
+			then:  func(w *world) { w.templates = nil }, want: []string{}},
+		"A release follows its prerelease": {
+			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0-rc").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0" }, want: []string{"keda@1.0.0 regular"}},
+		"A prerelease does not follow its release": {
+			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0-rc" },
+			want:  []string{"keda@1.0.0 regular", `Warning: module keda: stays at version 1.0.0: channel "regular" has 1.0.0-rc, which is older`}},
+		"A prerelease of the next version is an upgrade": {
+			world: newWorld().template("keda", "1.0.0").template("keda", "1.1.0-rc").meta("keda", "regular=1.0.0").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.1.0-rc" }, want: []string{"keda@1.1.0-rc regular"}},
+		"Versions are compared as numbers": {
+			world: newWorld().template("keda", "1.9.0").template("keda", "1.10.0").meta("keda", "regular=1.9.0").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.10.0" }, want: []string{"keda@1.10.0 regular"}},
+		"A module that was never there and is not managed is not installed": {
+			world: usual().askNothingBut("keda", unmanaged), want: []string{}},
+		"A module that is no longer managed stays, marked as such": {
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged) }, want: []string{"keda@1.0.0 regular unmanaged"}},
+		"A module that is not managed is not upgraded": {
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged).channel("fast") },
+			want: []string{"keda@1.0.0 regular unmanaged"}},
+		"A module that is not managed has no problems": {
+			world: usual(), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda", unmanaged).channel("slow") },
+			want: []string{"keda@1.0.0 regular unmanaged"}},
+		"A module that is managed again is what its channel says": {
+			world: leftAlone(usual()), then: func(w *world) { w.askNothingBut("keda").channel("fast") }, want: []string{"keda@1.1.0 fast"}},
+		"A module that is managed again and cannot be resolved is looked after as it was": {
+			world: leftAlone(usual()), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda") },
+			want: []string{"keda@1.0.0 regular", "Error: module keda: gone"}},
+		"A module comes with its default CR": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").ask("keda"),
+			want:  []string{"keda@1.0.0 regular with Keda"}},
+		"A module whose default CR is ignored comes without": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").ask("keda", ignoringCR),
+			want:  []string{"keda@1.0.0 regular"}},
+		"A module asked for without a policy comes with its default CR": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
+				ask("keda", func(m *v1beta2.Module) { m.CustomResourcePolicy = "" }),
+			want: []string{"keda@1.0.0 regular with Keda"}},
+		"A default CR without a kind is refused": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("", "default")).meta("keda", "regular=1.0.0").ask("keda"),
+			want:  []string{"Error: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are required"}},
+		"A default CR without a name is refused": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "")).meta("keda", "regular=1.0.0").ask("keda"),
+			want:  []string{"Error: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are required"}},
+		"A default CR that nobody wants may be broken": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("", "")).meta("keda", "regular=1.0.0").ask("keda", ignoringCR),
+			want:  []string{"keda@1.0.0 regular"}},
+		"Content that changes under the same version is not followed": {
+			world: usual(), then: func(w *world) { w.content("keda", "1.0.0", "something else") },
+			want: []string{"keda@1.0.0 regular",
+				"Error: module keda: component kyma-pull.dev/module/keda:1.0.0 changed its content under the same version: release a new version instead"}},
+		"Content that moves to another repository is followed": {
+			world: usual(), then: func(w *world) {
+				moved := w.contents[Ref{prefix + "keda", "1.0.0"}]
+				moved.Repository = "mirror.example/keda"
+				w.contents[Ref{prefix + "keda", "1.0.0"}] = moved
+			},
+			want: []string{"keda@1.0.0 regular"}},
+		"A module's trouble leaves the others' upgrades alone": {
+			world: usual().template("mail", "1.0.0").template("mail", "1.1.0").meta("mail", "regular=1.0.0", "fast=1.1.0").ask("mail"),
+			then:  func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },
+			want:  []string{"keda@1.0.0 regular", "mail@1.1.0 fast", "Error: module keda: gone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.then != nil {
+				c.then(c.world.published(t))
+			}
+			if got := outline(c.world.resolve(t)); !slices.Equal(got, c.want) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
+			}
+		})
+	}
+}
+
+// broken makes keda's component of that version unreadable.
+func broken(w *world, version, why string) *world {
+	w.contents[Ref{prefix + "keda", version}] = Content{Err: errors.New(why)}
+	return w
+}
+
+func oversized(w *world) *world {
+	blob := w.contents[Ref{prefix + "keda", "1.0.0"}].Blobs[rawManifest]
+	blob.Size = bundle.MaxLayerBytes + 1
+	w.contents[Ref{prefix + "keda", "1.0.0"}].Blobs[rawManifest] = blob
+	return w
+}
+
+func selecting(label, value string) func(*v1beta2.ModuleReleaseMetaSpec) {
+	return func(s *v1beta2.ModuleReleaseMetaSpec) {
+		s.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{label: value}}
+	}
+}
+
+// leftAlone is the world after keda was published and then left unmanaged.
+func leftAlone(w *world) *world {
+	snapshot, err := catalog.New(w.templates, w.metas)
+	if err != nil {
+		panic(err) // made by this test
+	}
+	first := Resolve(w.request, snapshot, w.contents).State
+	w.request.Last = &first
+	return w.askNothingBut("keda", unmanaged)
+}
+
+func TestAManifestSaysWhereItComesFromAndWhatItNeeds(t *testing.T) {
+	w := newWorld().template("keda", "1.0.0", defaultCR("Keda", "default"), func(t *v1beta2.ModuleTemplate) {
+		t.Spec.Manager = &v1beta2.Manager{Namespace: "kyma-system", Name: "keda-manager"}
+	}).meta("keda", "regular=1.0.0").ask("keda")
+	m := w.resolve(t).State.Manifests[0]
+	got, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+  "name": "keda",
+  "labels": {
+    "operator.kyma-project.io/channel": "regular",
+    "operator.kyma-project.io/kyma-name": "default",
+    "operator.kyma-project.io/managed-by": "kyma",
+    "operator.kyma-project.io/module-name": "keda"
+  },
+  "annotations": {
+    "operator.kyma-project.io/fqdn": "kyma-pull.dev/module/keda"
+  },
+  "module": "keda",
+  "channel": "regular",
+  "version": "1.0.0",
+  "component": "kyma-pull.dev/module/keda",
+  "template": "keda-1.0.0",
+  "spec": {
+    "remote": true,
+    "install": {
+      "name": "raw-manifest",
+      "source": {
+        "repo": "registry.example/keda",
+        "name": "raw-manifest",
+        "ref": "DIGEST",
+        "type": "oci-dir"
+      }
+    },
+    "resource": {
+      "apiVersion": "sample.example/v1",
+      "kind": "Keda",
+      "metadata": {
+        "name": "default"
+      }
+    },
+    "version": "1.0.0",
+    "manager": {
+      "group": "",
+      "version": "",
+      "kind": "",
+      "namespace": "kyma-system",
+      "name": "keda-manager"
+    },
+    "customResourcePolicy": "CreateAndDelete"
+  },
+  "content": [
+    {
+      "name": "raw-manifest",
+      "repository": "registry.example/keda",
+      "mediaType": "application/x-tar",
+      "digest": "DIGEST",
+      "size": 9
+    }
+  ]
+}`
+	want = strings.ReplaceAll(want, "DIGEST", digest.FromString("keda1.0.0").String())
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAResourceThatIsOneFileIsNoFolder(t *testing.T) {
+	w := usual()
+	content := w.contents[Ref{prefix + "keda", "1.0.0"}]
+	content.Types = nil
+	content.Blobs[rawManifest] = ocispec.Descriptor{MediaType: "application/yaml", Digest: digest.FromString("x"), Size: 1}
+	w.contents[Ref{prefix + "keda", "1.0.0"}] = content
+	var source v1beta2.ImageSpec
+	if err := json.Unmarshal(w.resolve(t).State.Manifests[0].Spec.Install.Source.Raw, &source); err != nil || source.Type != v1beta2.OCIRef {
+		t.Errorf("source is %+v, %v", source, err)
+	}
+}
+
+func TestTheCatalogShowsWhatTheKymaMayChoose(t *testing.T) {
+	w := newWorld().template("open", "1.0.0").meta("open", "regular=1.0.0").
+		template("beta", "1.0.0").meta("beta", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
+		template("inner", "1.0.0").meta("inner", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
+		template("blue", "1.0.0").meta("blue", "regular=1.0.0").edit(selecting("blue", v1beta2.True)).
+		template("must", "1.0.0").meta("must").edit(mandatoryMeta("1.0.0")).
+		template("must-too", "1.0.0", mandatory, described("must-too", "1.0.0")).
+		older("older", "older", "regular", "1.0.0").
+		older("older-beta", "older-beta", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True))
+	for name, c := range map[string]struct {
+		labels           []string
+		templates, metas string
+	}{
+		"A Kyma without labels sees what is open": {nil, "older open-1.0.0", "open"},
+		"A beta Kyma sees beta modules too": {
+			[]string{v1beta2.LabelBeta}, "beta-1.0.0 older older-beta open-1.0.0", "beta open"},
+		"An internal Kyma sees internal modules too":       {[]string{v1beta2.LabelInternal}, "inner-1.0.0 older open-1.0.0", "inner open"},
+		"A selected Kyma sees the modules that select it":  {[]string{"blue"}, "blue-1.0.0 older open-1.0.0", "blue open"},
+		"A label that nobody selects by shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown := w.labelled(c.labels...).resolve(t).Catalog
+			if got := names(shown.ModuleTemplates); got != c.templates {
+				t.Errorf("ModuleTemplates %q, want %q", got, c.templates)
+			}
+			if got := names(shown.ModuleReleaseMetas); got != c.metas {
+				t.Errorf("ModuleReleaseMetas %q, want %q", got, c.metas)
+			}
+		})
+	}
+}
+
+func names(entries []bundle.CatalogEntry) string {
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWhatIsAskedForIsKnownEvenWhenItDoesNotResolve(t *testing.T) {
+	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("7.0.0"))
+	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
+		t.Errorf("asked %v", got)
+	}
+}
+
+func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
+	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
+	want := []Ref{{prefix + "keda", "1.0.0"}, {prefix + "watch", "2.0.0"}}
+	if got := Needs(w.request, w.snapshot(t)); !slices.Equal(got, want) {
+		t.Errorf("needs %v, want %v", got, want)
+	}
+}
+
+func TestNoDocumentNamesItsRuntime(t *testing.T) {
+	w := usual()
+	w.request.Seed = w.request.Asked
+	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret", v1beta2.LabelGlobalAccountID: "g-secret",
+		v1beta2.LabelSubaccountID: "s-secret", v1beta2.LabelBeta: v1beta2.True}
+	result := w.resolve(t)
+	documents := encoded(t, result)
+	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
+		if strings.Contains(string(blob.Bytes), "secret") {
+			t.Errorf("%s", blob.Bytes)
+		}
+	}
+	if result.State.Kyma.Labels[v1beta2.LabelBeta] != v1beta2.True {
+		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
+	}
+}
+
+func TestARequestIsNotChanged(t *testing.T) {
+	w := usual().ask("other").published(t)
+	w.request.Seed = w.request.Asked
+	before, err := json.Marshal(w.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.askNothingBut("keda", unmanaged)
+	w.resolve(t)
+	w.request.Asked = w.request.Seed
+	if after, err := json.Marshal(w.request); err != nil || string(after) != string(before) {
+		t.Errorf("%v: got %s\nwant %s", err, after, before)
+	}
+}
+
+func TestRemovalsAreWhatMayBeThereAndIsNotAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		installed, asked []string
+		confirmed        map[string]bool
+		want             []string
+	}{
+		"Nothing installed leaves nothing to remove":       {nil, []string{"a"}, nil, nil},
+		"What is asked for stays":                          {[]string{"a"}, []string{"a"}, nil, nil},
+		"What is not asked for goes, once and sorted":      {[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"}},
+		"What was shown to be gone need not go again":      {[]string{"b", "c"}, nil, map[string]bool{"b": true}, []string{"c"}},
+		"What was denied to be gone is told to go further": {[]string{"b"}, nil, map[string]bool{"b": false}, []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Removals(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func encoded(t interface {
+	Helper()
+	Fatal(...any)
+}, result Result) bundle.Documents {
+	t.Helper()
+	documents, err := bundle.NewDocuments(result.State, result.Catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents
+}
+
+// drawWorld draws a catalog with every kind of offer in it, a Kyma that asks for some of it and for what is not there, and
+// what was published to it before.
+func drawWorld(t *rapid.T) *world {
+	versions := []string{"1.0.0", "1.1.0-rc", "1.1.0", "2.0.0"}
+	modules := []string{"alpha", "bravo", "carol", "delta", "echo"}
+	w := newWorld()
+	for _, module := range modules {
+		if rapid.IntRange(0, 3).Draw(t, "older "+module) == 0 {
+			for _, channel := range []string{"regular", "fast"} {
+				w.older(module+"-"+channel, module, channel, rapid.SampledFrom(versions).Draw(t, "version"), labelledTemplate(v1beta2.LabelModuleName, module))
+			}
+			continue
+		}
+		for _, version := range rapid.SliceOfDistinct(rapid.SampledFrom(versions), rapid.ID[string]).Draw(t, "versions "+module) {
+			w.template(module, version, described(module, version), func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{"a": "1", "b": "2"} })
+			if rapid.IntRange(0, 5).Draw(t, "mandatory "+version) == 0 {
+				w.templates[len(w.templates)-1].Spec.Mandatory = true
+			}
+			if rapid.IntRange(0, 5).Draw(t, "twice "+version) == 0 {
+				w.template(module, version, func(t *v1beta2.ModuleTemplate) { t.Name += "-again" })
+			}
+			if rapid.IntRange(0, 5).Draw(t, "broken "+version) == 0 {
+				w.contents[Ref{prefix + module, version}] = Content{Err: errors.New("cannot be read")}
+			}
+		}
+		w.meta(module, "regular="+rapid.SampledFrom(versions).Draw(t, "regular "+module), "fast="+rapid.SampledFrom(versions).Draw(t, "fast "+module))
+		switch rapid.IntRange(0, 5).Draw(t, "kind of "+module) {
+		case 0:
+			w.edit(mandatoryMeta(rapid.SampledFrom(versions).Draw(t, "mandatory version")))
+		case 1:
+			w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true })
+		case 2:
+			second := w.metas[len(w.metas)-1]
+			second.Name, second.Spec.Channels = "a-second-"+module, []v1beta2.ChannelVersion{{Channel: "regular", Version: "2.0.0"}}
+			w.metas = append(w.metas, second)
+		}
+	}
+	if rapid.Bool().Draw(t, "beta Kyma") {
+		w.labelled(v1beta2.LabelBeta, "team")
+	}
+	drawWishes(t, w, modules)
+	return w
+}
+
+func drawWishes(t *rapid.T, w *world, modules []string) {
+	w.request.Asked = v1beta2.KymaSpec{Channel: rapid.SampledFrom([]string{"regular", "fast"}).Draw(t, "channel")}
+	for _, module := range append(modules, "unknown") {
+		if rapid.Bool().Draw(t, "asks for "+module) {
+			w.ask(module, func(m *v1beta2.Module) {
+				m.Managed = rapid.IntRange(0, 4).Draw(t, "managed") > 0
+				m.Channel = rapid.SampledFrom([]string{"", "", "regular", "fast", "slow"}).Draw(t, "own channel")
+			})
+		}
+	}
+	w.request.Seed = *w.request.Asked.DeepCopy()
+}
+
+func TestOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		first := resolveDrawn(t, w)
+		w.request.Last = &first.State
+		drawWishes(t, w, []string{"alpha", "bravo", "carol", "delta", "echo"})
+		want := encoded(t, resolveDrawn(t, w))
+
+		shuffled := *w
+		shuffled.templates = inAnotherOrder(t, w.templates, "templates")
+		shuffled.metas = inAnotherOrder(t, w.metas, "metas")
+		shuffled.request.Asked.Modules = inAnotherOrder(t, w.request.Asked.Modules, "modules")
+		shuffled.request.Seed.Modules = inAnotherOrder(t, w.request.Seed.Modules, "seed")
+		got := encoded(t, resolveDrawn(t, &shuffled))
+		if got.State.Descriptor.Digest != want.State.Descriptor.Digest {
+			t.Errorf("state is\n%s\nin another order\n%s", want.State.Bytes, got.State.Bytes)
+		}
+		if got.Catalog.Descriptor.Digest != want.Catalog.Descriptor.Digest {
+			t.Errorf("catalog is\n%s\nin another order\n%s", want.Catalog.Bytes, got.Catalog.Bytes)
+		}
+		if a, b := snapshotOf(t, w).Revision, snapshotOf(t, &shuffled).Revision; a != b {
+			t.Errorf("revision is %s, in another order %s", a, b)
+		}
+	})
+}
+
+func TestAnUnrelatedModuleChangesNoManifest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		before := resolveDrawn(t, w).State
+		w.template("zulu", "1.0.0", described("zulu", "1.0.0")).meta("zulu", "regular=1.0.0", "fast=1.0.0")
+		if rapid.Bool().Draw(t, "older too") {
+			w.older("yankee", "yankee", "regular", "1.0.0")
+		}
+		after := resolveDrawn(t, w).State
+		a, errA := bundle.EncodeDesiredState(before)
+		b, errB := bundle.EncodeDesiredState(after)
+		if err := cmp.Or(errA, errB); err != nil || string(a) != string(b) {
+			t.Errorf("%v: was\n%s\nis\n%s", err, a, b)
+		}
+	})
+}
+
+func TestNoManifestIsEverDowngradedOrLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		last := resolveDrawn(t, w).State
+		next := drawWorld(t)
+		next.request.Last = &last
+		result := resolveDrawn(t, next)
+		for _, m := range last.Manifests {
+			now := lastManifest(&result.State, m.Module)
+			if now == nil && slices.Contains(result.Asked, m.Module) {
+				t.Errorf("module %s is asked for and lost", m.Module)
+			}
+			if now != nil && catalog.Older(now.Version, m.Version) {
+				t.Errorf("module %s went from %s to %s", m.Module, m.Version, now.Version)
+			}
+		}
+		if data, err := bundle.EncodeDesiredState(result.State); err != nil {
+			t.Error(err)
+		} else if _, err := bundle.DecodeDesiredState(data); err != nil {
+			t.Errorf("no agent would read it: %v", err)
+		}
+	})
+}
+
+// inAnotherOrder draws positions instead of objects, so that a failure can be read.
+func inAnotherOrder[T any](t *rapid.T, in []T, label string) []T {
+	positions := make([]int, len(in))
+	for i := range positions {
+		positions[i] = i
+	}
+	out := make([]T, 0, len(in))
+	for _, i := range rapid.Permutation(positions).Draw(t, label) {
+		out = append(out, in[i])
+	}
+	return out
+}
+
+func snapshotOf(t *rapid.T, w *world) *catalog.Snapshot {
+	snapshot, err := catalog.New(w.templates, w.metas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+func resolveDrawn(t *rapid.T, w *world) Result {
+	return Resolve(w.request, snapshotOf(t, w), w.contents)
+}
