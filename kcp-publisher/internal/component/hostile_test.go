@@ -1,0 +1,204 @@
+package component
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const (
+	scaler = "kyma-pull.dev/module/scaler"
+	good   = "meta: {schemaVersion: v2}\ncomponent: {name: " + scaler + ", version: 1.0.0, resources: %s}\n"
+)
+
+// answers is a registry that says what it is told to, whatever is asked.
+type answers struct {
+	manifest, contentType string
+	blobs                 map[string]string
+}
+
+func describe(content string) string {
+	return fmt.Sprintf(`{"mediaType":"application/vnd.ocm.software.component-descriptor.v2+yaml","digest":%q,"size":%d}`, digest.FromString(content), len(content))
+}
+
+// honest is a component version with this descriptor; each test breaks one thing of it.
+func honest(descriptor string, layers ...string) *answers {
+	pointer := `{"componentDescriptorLayer":` + describe(descriptor) + `}`
+	a := &answers{contentType: ocispec.MediaTypeImageManifest, blobs: map[string]string{}}
+	all := []string{describe(descriptor)}
+	for _, content := range append(layers, descriptor, pointer) {
+		a.blobs[digest.FromString(content).String()] = content
+	}
+	for _, content := range layers {
+		all = append(all, describe(content))
+	}
+	a.manifest = fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":%s,"layers":[%s]}`, ocispec.MediaTypeImageManifest, describe(pointer), strings.Join(all, ","))
+	return a
+}
+
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, name, blob := strings.Cut(r.URL.Path, "/blobs/")
+	content, known := a.blobs[name]
+	switch {
+	case !blob:
+		content = a.manifest
+		w.Header().Set("Content-Type", a.contentType)
+		w.Header().Set("Docker-Content-Digest", digest.FromString(content).String())
+	case !known:
+		content = "{}" // it never says that it lacks something
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+	_, _ = w.Write([]byte(content))
+}
+
+func serve(t *testing.T, handler http.Handler) Source {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	registries, err := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Registry{Registries: registries, Prefix: strings.TrimPrefix(server.URL, "http://") + "/modules"}
+}
+
+func read(t *testing.T, source Source) (Component, error) {
+	t.Helper()
+	return NewReader([]Source{source}, time.Minute, time.Minute).Component(t.Context(), scaler, "1.0.0")
+}
+
+func blobs(names ...string) string {
+	var list []string
+	for i, name := range names {
+		list = append(list, fmt.Sprintf("{name: %s, version: 1.0.%d, type: yaml, access: {type: localBlob, localReference: %q}}", name, i, digest.FromString("content")))
+	}
+	return fmt.Sprintf(good, "["+strings.Join(list, ", ")+"]")
+}
+
+func TestAnHonestRegistryIsRead(t *testing.T) {
+	a := honest(blobs("raw-manifest", "tool", "tool"), "content")
+	source := serve(t, a)
+	c, err := read(t, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Manifest.Digest != digest.FromString(a.manifest) || c.Repository != source.Repository(scaler) || !strings.HasSuffix(c.Repository, "/modules/component-descriptors/"+scaler) {
+		t.Errorf("got manifest %s in %s", c.Manifest.Digest, c.Repository)
+	}
+	if blob := c.Blobs["raw-manifest"]; blob.Digest != digest.FromString("content") || blob.Size != int64(len("content")) {
+		t.Errorf("raw-manifest is %+v", blob)
+	}
+	if _, ok := c.Blobs["tool"]; ok {
+		t.Error("two resources are called tool, and one of them was taken")
+	}
+}
+
+func TestGarbageFromARegistryIsRefusedByField(t *testing.T) {
+	whole := fmt.Sprintf(good, "[]")
+	tweak := func(from, to string) func(*answers) {
+		return func(a *answers) { a.manifest = strings.Replace(a.manifest, from, to, 1) }
+	}
+	replace := func(manifest string) func(*answers) {
+		return func(a *answers) { a.manifest = manifest }
+	}
+	for name, c := range map[string]struct {
+		descriptor string
+		change     func(*answers)
+		want       string
+	}{
+		"a web page":                        {whole, replace("<html>"), "manifest: "},
+		"another content type":              {whole, func(a *answers) { a.contentType = ocispec.MediaTypeImageIndex }, "manifest: mediaType: was sent as"},
+		"another media type inside":         {whole, tweak(ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex), "manifest: mediaType: is"},
+		"manifest and index at once":        {whole, tweak(`"config"`, `"manifests":[],"config"`), "manifest: manifests: "},
+		"a key twice":                       {whole, tweak(`"config"`, `"layers":[],"config"`), `duplicate field "layers"`},
+		"another schema":                    {whole, tweak(`"schemaVersion":2`, `"schemaVersion":1`), "manifest: schemaVersion 1"},
+		"an empty digest":                   {whole, replace(`{"schemaVersion":2,"config":{"digest":"","size":2},"layers":[{"digest":"","size":2}]}`), "manifest: config.digest"},
+		"a digest by an unknown hash":       {whole, replace(`{"schemaVersion":2,"config":{"digest":"md5:00","size":2},"layers":[{"digest":"md5:00","size":2}]}`), "manifest: config.digest"},
+		"a layer whose digest is a path":    {whole, tweak(`"layers":[`, `"layers":[{"digest":"../../x","size":2},`), "manifest: layers[0].digest"},
+		"a negative size":                   {whole, tweak(`"size":`, `"size":-`), "manifest: config.size"},
+		"a manifest without end":            {whole, func(a *answers) { a.manifest += strings.Repeat(" ", bundle.MaxManifestBytes) }, "larger than"},
+		"a config of gigabytes":             {whole, tweak(`"size":`, `"size":9`+strings.Repeat("0", 9)), "config: "},
+		"a config without the pointer":      {whole, func(a *answers) { a.point("{}") }, "config: componentDescriptorLayer"},
+		"a pointer out of the version":      {whole, func(a *answers) { a.point(`{"componentDescriptorLayer":` + describe("elsewhere") + `}`) }, "config: componentDescriptorLayer"},
+		"a config that is not JSON":         {whole, func(a *answers) { a.point("[") }, "config: "},
+		"another descriptor than asked for": {whole, func(a *answers) { a.swap(whole, strings.ToUpper(whole)) }, "descriptor layer: "},
+		"the descriptor of another":         {strings.Replace(whole, "scaler", "mailer", 1), nil, "component.name: is \"kyma-pull.dev/module/mailer\", want"},
+		"the descriptor of another version": {strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version: is "1.0.1", want "1.0.0"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := honest(c.descriptor)
+			if c.change != nil {
+				c.change(a)
+			}
+			_, err := read(t, serve(t, a))
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), scaler+":1.0.0") {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// point makes the manifest's config this one.
+func (a *answers) point(pointer string) {
+	_, rest, _ := strings.Cut(a.manifest, `"layers"`)
+	a.blobs[digest.FromString(pointer).String()] = pointer
+	a.manifest = fmt.Sprintf(`{"schemaVersion":2,"config":%s,"layers"%s`, describe(pointer), rest)
+}
+
+// swap sends another content for what was asked for by digest.
+func (a *answers) swap(content, other string) { a.blobs[digest.FromString(content).String()] = other }
+
+func TestNothingIsAskedForUnderANameThatIsNone(t *testing.T) {
+	for _, c := range [][2]string{{"../../etc", "1.0.0"}, {"scaler", "1.0.0"}, {scaler, "latest"}, {scaler, "../x"}, {scaler, ""}, {scaler, digest.FromString("").String()}} {
+		reader := NewReader([]Source{Registry{Prefix: "nowhere"}}, time.Minute, time.Minute) // using it would panic
+		if _, err := reader.Component(t.Context(), c[0], c[1]); err == nil {
+			t.Errorf("%s:%s is accepted", c[0], c[1])
+		}
+	}
+}
+
+func TestAnArchiveReadsNothingOutsideItself(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "secret")
+	a := honest(fmt.Sprintf(good, "[]"))
+	if err := os.WriteFile(outside, []byte(a.manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	manifest := digest.FromString(a.manifest)
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "blobs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	index := fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"component-descriptors/%s","tag":"1.0.0","digest":%q}]}`, scaler, manifest)
+	if err := os.WriteFile(filepath.Join(dir, indexFile), []byte(index), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, blobPath(manifest))); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(t, folder); err == nil || !strings.Contains(err.Error(), "escapes") {
+		t.Errorf("a link out of the archive: %v", err)
+	}
+	repository, _ := folder.Open(scaler)
+	for _, d := range []digest.Digest{"", "sha256:../../x", "md5:00"} {
+		if _, err := repository.Fetch(t.Context(), ocispec.Descriptor{Digest: d}); err == nil {
+			t.Errorf("digest %q is fetched", d)
+		}
+		if _, err := repository.Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil {
+			t.Errorf("digest %q is looked for", d)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package component
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// clock is what a Reader believes the time to be.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time { return c.at }
+
+const revalidate, retryAfter = time.Hour, time.Minute
+
+// watched is a registry whose requests are counted by method, and that can be switched off.
+type watched struct {
+	*answers
+	heads, gets atomic.Int32
+	status      atomic.Int32 // answered to everything unless 0
+}
+
+func (w *watched) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead {
+		w.heads.Add(1)
+	} else {
+		w.gets.Add(1)
+	}
+	if status := w.status.Load(); status != 0 {
+		to.WriteHeader(int(status))
+		return
+	}
+	w.answers.ServeHTTP(to, r)
+}
+
+func newWatched(t *testing.T) (*watched, *Reader, *clock) {
+	t.Helper()
+	w := &watched{answers: honest(fmt.Sprintf(good, "[]"))}
+	c := &clock{at: time.Unix(1_800_000_000, 0)}
+	reader := NewReader([]Source{serve(t, w)}, revalidate, retryAfter)
+	reader.now = c.now
+	return w, reader, c
+}
+
+func ask(t *testing.T, reader *Reader) error {
+	t.Helper()
+	_, err := reader.Component(t.Context(), scaler, "1.0.0")
+	return err
+}
+
+func TestAVersionIsReadOnceAndThenOnlyLookedAt(t *testing.T) {
+	w, reader, c := newWatched(t)
+	for range 3 {
+		if err := ask(t, reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gets := w.gets.Load(); gets != 3 || w.heads.Load() != 0 { // manifest, config, descriptor
+		t.Errorf("%d GETs and %d HEADs to read it once", gets, w.heads.Load())
+	}
+	c.at = c.at.Add(revalidate)
+	for range 3 {
+		if err := ask(t, reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gets, heads := w.gets.Load(), w.heads.Load(); gets != 3 || heads != 1 {
+		t.Errorf("%d GETs and %d HEADs after looking again", gets, heads)
+	}
+}
+
+func TestAVersionThatChangedIsAnErrorUntilItIsItselfAgain(t *testing.T) {
+	w, reader, c := newWatched(t)
+	if err := ask(t, reader); err != nil {
+		t.Fatal(err)
+	}
+	before := w.manifest
+	w.manifest = strings.Replace(before, `{"schemaVersion"`, `{"annotations":{"released":"again"},"schemaVersion"`, 1)
+	c.at = c.at.Add(revalidate)
+	for range 3 {
+		err := ask(t, reader)
+		if err == nil || !strings.Contains(err.Error(), "component "+scaler+":1.0.0 changed under the same version: was sha256:") {
+			t.Fatalf("got %v", err)
+		}
+		c.at = c.at.Add(retryAfter)
+	}
+	w.manifest = before
+	if err := ask(t, reader); err != nil {
+		t.Errorf("put back as it was: %v", err)
+	}
+}
+
+func TestWhatWasReadOnceSurvivesARegistryThatIsDown(t *testing.T) {
+	w, reader, c := newWatched(t)
+	if err := ask(t, reader); err != nil {
+		t.Fatal(err)
+	}
+	w.status.Store(http.StatusServiceUnavailable)
+	c.at = c.at.Add(revalidate)
+	if err := ask(t, reader); err != nil {
+		t.Errorf("registry down: %v", err)
+	}
+	w.status.Store(http.StatusNotFound)
+	c.at = c.at.Add(revalidate)
+	if err := ask(t, reader); !errors.Is(err, ErrMissing) {
+		t.Errorf("version withdrawn: %v", err)
+	}
+}
+
+func TestAFailureIsRememberedForAWhile(t *testing.T) {
+	w, reader, c := newWatched(t)
+	w.status.Store(http.StatusServiceUnavailable)
+	for range 3 {
+		if err := ask(t, reader); err == nil || errors.Is(err, ErrMissing) {
+			t.Fatalf("registry down: %v", err)
+		}
+	}
+	if gets := w.gets.Load(); gets != 1 {
+		t.Errorf("asked %d times within %s", gets, retryAfter)
+	}
+	w.status.Store(0)
+	c.at = c.at.Add(retryAfter)
+	if err := ask(t, reader); err != nil {
+		t.Errorf("registry back: %v", err)
+	}
+}
+
+func TestACallerThatGivesUpLeavesNoMemory(t *testing.T) {
+	_, reader, _ := newWatched(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := reader.Component(ctx, scaler, "1.0.0"); err == nil {
+		t.Error("a cancelled request succeeded")
+	}
+	if err := ask(t, reader); err != nil {
+		t.Errorf("the next caller is told: %v", err)
+	}
+}
+
+func TestSourcesAreAskedInTheirOrder(t *testing.T) {
+	empty := &watched{answers: honest(fmt.Sprintf(good, "[]"))}
+	empty.status.Store(http.StatusNotFound)
+	full := honest(fmt.Sprintf(good, "[]"))
+	first, second := serve(t, empty), serve(t, full)
+	c, err := NewReader([]Source{first, second}, revalidate, retryAfter).Component(t.Context(), scaler, "1.0.0")
+	if err != nil || c.Repository != second.Repository(scaler) {
+		t.Errorf("got %s, %v", c.Repository, err)
+	}
+	_, err = NewReader([]Source{first}, revalidate, retryAfter).Component(t.Context(), scaler, "1.0.0")
+	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
+		t.Errorf("nowhere: %v", err)
+	}
+	// A source that is down may be the one that has it: the next one's must not be taken for it.
+	empty.status.Store(http.StatusServiceUnavailable)
+	if _, err = NewReader([]Source{first, second}, revalidate, retryAfter).Component(t.Context(), scaler, "1.0.0"); err == nil {
+		t.Error("the second source was believed while the first was down")
+	}
+}
