@@ -103,7 +103,7 @@ func supported(key crypto.PublicKey) bool {
 	case *ecdsa.PublicKey:
 		return k.Curve == elliptic.P256()
 	case ed25519.PublicKey:
-		return true
+		return len(k) == ed25519.PublicKeySize // verifying with another length panics
 	}
 	return false
 }

@@ -82,6 +82,12 @@ func ParseRoot(data []byte) (Root, error) {
 	if signed.Roles[RoleRoot] == nil || signed.Roles[RolePublisher] == nil {
 		return Root{}, fmt.Errorf("root of trust: roles: %q and %q are required", RoleRoot, RolePublisher)
 	}
+	// The library follows a key of null.
+	for id, key := range signed.Keys {
+		if key == nil {
+			return Root{}, fmt.Errorf("root of trust: keys: %q is null", id)
+		}
+	}
 	if err := parsed.VerifyDelegate(RoleRoot, parsed); err != nil {
 		return Root{}, fmt.Errorf("root of trust: %w", err)
 	}

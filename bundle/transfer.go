@@ -72,6 +72,9 @@ func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descripto
 	if desc.Size < 0 || desc.Size > limit {
 		return nil, refuse(ReasonTooLarge, "blob %s of %d bytes, at most %d", desc.Digest, desc.Size, limit)
 	}
+	if err := desc.Digest.Validate(); err != nil {
+		return nil, refuse(ReasonWrongDigest, "blob %q: %v", desc.Digest, err)
+	}
 	body, err := from.Fetch(ctx, desc)
 	if err != nil {
 		return nil, notFound(fmt.Errorf("fetch blob %s: %w", desc.Digest, err), err)

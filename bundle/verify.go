@@ -196,8 +196,8 @@ func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *Refusal {
 		return refuse(ReasonWrongDigest, "the statement is about %d blobs, the manifest has %d", len(subjects), len(want))
 	}
 	for i, descriptor := range want {
-		if signed := subjects[i].digest(); signed != descriptor.Digest {
-			return refuse(ReasonWrongDigest, "%s is %s, signed was %s", blobName(i), descriptor.Digest, signed)
+		if signed := subjects[i].digest(); signed != descriptor.Digest || signed.Validate() != nil {
+			return refuse(ReasonWrongDigest, "%s is %q, signed was %q, want the same sha256", blobName(i), descriptor.Digest, signed)
 		}
 	}
 	return nil

@@ -1,0 +1,179 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+)
+
+func TestEqualDocumentsAreEqualBytes(t *testing.T) {
+	first, second := sampleDocuments(t), sampleDocuments(t)
+	if !reflect.DeepEqual(first, second) {
+		t.Errorf("got %+v and %+v", first, second)
+	}
+	decoded, err := DecodeDesiredState(first.State.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := EncodeDesiredState(decoded)
+	if err != nil || !bytes.Equal(again, first.State.Bytes) {
+		t.Errorf("got %s, %v, want %s", again, err, first.State.Bytes)
+	}
+	catalog, err := DecodeCatalog(first.Catalog.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err = EncodeCatalog(catalog)
+	if err != nil || !bytes.Equal(again, first.Catalog.Bytes) {
+		t.Errorf("got %s, %v, want %s", again, err, first.Catalog.Bytes)
+	}
+}
+
+func TestDecodeDesiredStateChecksWhatTypesCannotSay(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*DesiredState)
+		want   string // empty when it is accepted
+	}{
+		{"what was encoded is read", func(*DesiredState) {}, ""},
+		{"no modules at all are read", func(s *DesiredState) { s.Manifests = nil }, ""},
+		{"a module without content is read", func(s *DesiredState) { s.Manifests[0].Content = nil }, ""},
+		{"a module without a name is refused", func(s *DesiredState) { s.Manifests[0].Name = "" }, "manifests[0]: name and module are required"},
+		{"a module without a module name is refused", func(s *DesiredState) { s.Manifests[0].Module = "" }, "manifests[0]: name and module are required"},
+		{"a module that is there twice is refused", func(s *DesiredState) {
+			again := s.Manifests[0]
+			again.Name = "other"
+			s.Manifests = append(s.Manifests, again)
+		}, "manifests[1]: module keda or name other appears twice"},
+		{"two modules of one name are refused", func(s *DesiredState) {
+			again := s.Manifests[0]
+			again.Module = "other"
+			s.Manifests = append(s.Manifests, again)
+		}, "manifests[1]: module other or name keda appears twice"},
+		{"content without a digest is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "" }, "manifests[0].content[0].digest"},
+		{"content named by a tag is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" }, "manifests[0].content[0].digest"},
+		{"content named by a sha512 is read", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA512.FromString("x") }, ""},
+		{"content named by a sha384 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA384.FromString("x") }, "algorithm sha384 is not accepted"},
+		{"content named by an md5 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e" }, "manifests[0].content[0].digest"},
+		{"content of exactly the limit is read", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes }, ""},
+		{"content of more than the limit is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes + 1 }, "manifests[0].content[0].size"},
+		{"content of negative size is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 }, "manifests[0].content[0].size"},
+		{"more content in all than the limit is refused", func(s *DesiredState) {
+			content := s.Manifests[0].Content[0]
+			content.SizeBytes = MaxLayerBytes
+			for range MaxBundleBytes / MaxLayerBytes {
+				s.Manifests[0].Content = append(s.Manifests[0].Content, content)
+			}
+		}, "content of 268435463 bytes in all"},
+		{"more modules than the limit are refused", func(s *DesiredState) {
+			s.Manifests = nil
+			for i := range MaxManifests + 1 {
+				s.Manifests = append(s.Manifests, Manifest{Name: fmt.Sprint(i), Module: fmt.Sprint(i)})
+			}
+		}, "manifests: 501, at most 500"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state := sampleState()
+			c.change(&state)
+			data, err := EncodeDesiredState(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = DecodeDesiredState(data)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestDocumentsOfAnotherVersionAreRefused(t *testing.T) {
+	documents := sampleDocuments(t)
+	for _, replaced := range []string{APIVersion, kindDesiredState, kindCatalog} {
+		change := func(data []byte) []byte { return bytes.Replace(data, []byte(replaced), []byte("Other"), 1) }
+		if data := change(documents.State.Bytes); !bytes.Equal(data, documents.State.Bytes) {
+			if _, err := DecodeDesiredState(data); err == nil {
+				t.Errorf("a desired state without %s was accepted", replaced)
+			}
+		}
+		if data := change(documents.Catalog.Bytes); !bytes.Equal(data, documents.Catalog.Bytes) {
+			if _, err := DecodeCatalog(data); err == nil {
+				t.Errorf("a catalog without %s was accepted", replaced)
+			}
+		}
+	}
+}
+
+func TestDocumentsOfMoreThanTheLimitAreNeitherMadeNorRead(t *testing.T) {
+	large := bytes.Repeat([]byte(" "), MaxDocumentBytes+1)
+	if _, err := DecodeDesiredState(large); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := DecodeCatalog(large); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+	catalog := Catalog{ModuleTemplates: []CatalogEntry{{Name: "large", Spec: json.RawMessage(`"` + strings.Repeat("x", MaxDocumentBytes) + `"`)}}}
+	if _, err := NewDocuments(sampleState(), catalog); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzDecodeDesiredState(f *testing.F) {
+	honest := sampleDocuments(f).State.Bytes
+	f.Add(honest)
+	f.Add(sampleDocuments(f).Catalog.Bytes)
+	f.Add([]byte(`{"apiVersion":"kyma-pull.dev/v1","kind":"DesiredState","kyma":{"spec":{"channel":"x"}},"manifests":[{"name":"a","module":"a","version":"1","spec":{"remote":true,"install":{"name":"a","source":null},"resource":{}},"content":null}],"crds":null,"settings":{"pollInterval":"1h"}}`))
+	for _, d := range differentials(f, "apiVersion") {
+		f.Add([]byte(d.change(string(honest))))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		state, err := DecodeDesiredState(data)
+		if err != nil {
+			return
+		}
+		encoded, err := EncodeDesiredState(state)
+		if err != nil {
+			t.Fatalf("was read and cannot be written: %v", err)
+		}
+		again, err := DecodeDesiredState(encoded)
+		if err != nil {
+			t.Fatalf("was written and cannot be read: %v", err)
+		}
+		twice, err := EncodeDesiredState(again)
+		if err != nil || !bytes.Equal(twice, encoded) {
+			t.Errorf("%s became %s, %v", encoded, twice, err)
+		}
+	})
+}
+
+func FuzzDecodeCatalog(f *testing.F) {
+	honest := sampleDocuments(f).Catalog.Bytes
+	f.Add(honest)
+	f.Add([]byte(`{"apiVersion":"kyma-pull.dev/v1","kind":"Catalog","moduleTemplates":[{"name":"a","spec":null}],"moduleReleaseMetas":null}`))
+	for _, d := range differentials(f, "apiVersion") {
+		f.Add([]byte(d.change(string(honest))))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		catalog, err := DecodeCatalog(data)
+		if err != nil {
+			return
+		}
+		encoded, err := EncodeCatalog(catalog)
+		if err != nil {
+			t.Fatalf("was read and cannot be written: %v", err)
+		}
+		again, err := DecodeCatalog(encoded)
+		if err != nil {
+			t.Fatalf("was written and cannot be read: %v", err)
+		}
+		twice, err := EncodeCatalog(again)
+		if err != nil || !bytes.Equal(twice, encoded) {
+			t.Errorf("%s became %s, %v", encoded, twice, err)
+		}
+	})
+}

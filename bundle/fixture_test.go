@@ -1,0 +1,288 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/sigstore/sigstore/pkg/signature"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+const (
+	testRuntime = "r-17"
+	testCluster = "6f1c2d9e-0000-4000-8000-000000000017"
+)
+
+// testNow is every test's clock; bundles are issued an hour before and live for a week.
+var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newSigner(tb testing.TB) Signer {
+	tb.Helper()
+	file, err := GenerateKey()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	signer, err := LoadSigner(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return signer
+}
+
+// fixedSigner has the same key in every process, because the processes of a fuzz run share inputs.
+func fixedSigner(tb testing.TB) Signer {
+	tb.Helper()
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	signer, err := signature.LoadECDSASigner(key, crypto.SHA256)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return signer
+}
+
+func publicKey(tb testing.TB, signer Signer) crypto.PublicKey {
+	tb.Helper()
+	key, err := signer.PublicKey()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
+}
+
+func thumbprint(tb testing.TB, signer Signer) string {
+	tb.Helper()
+	hint, err := Thumbprint(publicKey(tb, signer))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return hint
+}
+
+func rootFor(tb testing.TB, publisher Signer) Root {
+	tb.Helper()
+	data, err := NewRoot(newSigner(tb), []crypto.PublicKey{publicKey(tb, publisher)}, testNow.AddDate(1, 0, 0))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	root, err := ParseRoot(data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return root
+}
+
+func sampleState() DesiredState {
+	state := DesiredState{Kyma: KymaSeed{Labels: map[string]string{"team": "a"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}, CRDs: []string{"kedas.operator.kyma-project.io"}}
+	blob := NewBlob("application/x-tar", []byte("content"))
+	state.Manifests = []Manifest{{
+		Name: "keda", Module: "keda", Channel: "regular", Version: "1.8.0",
+		Spec: v1beta2.ManifestSpec{Install: v1beta2.InstallInfo{Name: "raw-manifest"}, Version: "1.8.0"},
+		Content: []Content{{
+			Name: "raw-manifest", Repository: "registry.example/keda", MediaType: blob.Descriptor.MediaType,
+			Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
+		}},
+	}}
+	return state
+}
+
+func sampleCatalog() Catalog {
+	return Catalog{
+		ModuleTemplates:    []CatalogEntry{{Name: "keda-1.8.0", Spec: json.RawMessage(`{"moduleName":"keda","version":"1.8.0"}`)}},
+		ModuleReleaseMetas: []CatalogEntry{{Name: "keda", Spec: json.RawMessage(`{"channels":[{"channel":"regular","version":"1.8.0"}]}`)}},
+	}
+}
+
+func sampleDocuments(tb testing.TB) Documents {
+	tb.Helper()
+	documents, err := NewDocuments(sampleState(), sampleCatalog())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return documents
+}
+
+func samplePredicate() Predicate {
+	return Predicate{
+		Audience: Audience{Runtime: testRuntime, ClusterUID: testCluster},
+		Epoch:    1, Sequence: 100, IssuedAt: testNow.Add(-time.Hour), ExpiresAt: testNow.AddDate(0, 0, 7), RootVersion: 1,
+	}
+}
+
+// attempt is a bundle on its way to a runtime, with everything that can be changed on the way. A nil hook changes nothing.
+type attempt struct {
+	signer    Signer
+	documents Documents
+	trust     Trust
+	now       time.Time
+	// Each list runs in order: on the statement and its bytes before signing, on the attestation after, and so on outwards.
+	statement   []func(*Statement)
+	payload     []func(string) string
+	envelope    []func(*attestation)
+	attestation []func(string) string
+	manifest    []func(*ocispec.Manifest)
+	body        []func(string) string
+	response    []func(*Fetched)
+}
+
+func newAttempt(tb testing.TB) *attempt {
+	tb.Helper()
+	return attemptBy(tb, newSigner(tb))
+}
+
+func attemptBy(tb testing.TB, signer Signer) *attempt {
+	tb.Helper()
+	return &attempt{
+		signer: signer, documents: sampleDocuments(tb), now: testNow,
+		trust: Trust{Root: rootFor(tb, signer), Runtime: testRuntime, ClusterUID: testCluster},
+	}
+}
+
+func sign(tb testing.TB, signer Signer, payload string) []byte {
+	tb.Helper()
+	sig, err := signer.SignMessage(bytes.NewReader(preAuthEncoding([]byte(payload))))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sig
+}
+
+func encode(tb testing.TB, v any) string {
+	tb.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(data)
+}
+
+// signed wraps a payload as its bytes are, valid or not.
+func signed(tb testing.TB, signer Signer, payload string) attestation {
+	tb.Helper()
+	return attestation{
+		MediaType:            mediaTypeSigstoreBundle,
+		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: thumbprint(tb, signer)}},
+		Envelope: envelope{
+			Payload: []byte(payload), PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: sign(tb, signer, payload)}},
+		},
+	}
+}
+
+func (a *attempt) fetched(tb testing.TB) Fetched {
+	tb.Helper()
+	s := Statement{
+		Type: StatementType, PredicateType: PredicateDesiredState, Predicate: samplePredicate(),
+		Subject: []Subject{subjectOf("config", a.documents.State.Descriptor.Digest), subjectOf("layers[0]", a.documents.Catalog.Descriptor.Digest)},
+	}
+	for _, change := range a.statement {
+		change(&s)
+	}
+	payload := encode(tb, s)
+	for _, change := range a.payload {
+		payload = change(payload)
+	}
+	wrapped := signed(tb, a.signer, payload)
+	for _, change := range a.envelope {
+		change(&wrapped)
+	}
+	text := encode(tb, wrapped)
+	for _, change := range a.attestation {
+		text = change(text)
+	}
+	manifest := ocispec.Manifest{
+		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ArtifactTypeBundle, Config: a.documents.State.Descriptor,
+		Layers: []ocispec.Descriptor{a.documents.Catalog.Descriptor}, Annotations: map[string]string{AnnotationAttestation: text},
+	}
+	manifest.SchemaVersion = 2
+	for _, change := range a.manifest {
+		change(&manifest)
+	}
+	body := encode(tb, manifest)
+	for _, change := range a.body {
+		body = change(body)
+	}
+	blob := NewBlob(ocispec.MediaTypeImageManifest, []byte(body))
+	fetched := Fetched{Descriptor: blob.Descriptor, Bytes: blob.Bytes}
+	for _, change := range a.response {
+		change(&fetched)
+	}
+	return fetched
+}
+
+func (a *attempt) verify(tb testing.TB) (Verified, error) {
+	tb.Helper()
+	return Verify(a.fetched(tb), a.trust, a.now)
+}
+
+// predicate changes what is signed.
+func (a *attempt) predicate(change func(*Predicate)) {
+	a.statement = append(a.statement, func(s *Statement) { change(&s.Predicate) })
+}
+
+// replace is a hook that must find what it replaces.
+func replace(tb testing.TB, old, new string) func(string) string {
+	tb.Helper()
+	return func(text string) string {
+		if !strings.Contains(text, old) {
+			tb.Fatalf("%q is not in %s", old, text)
+		}
+		return strings.Replace(text, old, new, 1)
+	}
+}
+
+// nested is a JSON array of that many levels.
+func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+func wantReason(tb testing.TB, err error, want Reason) {
+	tb.Helper()
+	switch refusal := RefusalOf(err); {
+	case want == "" && err != nil:
+		tb.Errorf("got %v, want it accepted", err)
+	case want != "" && err == nil:
+		tb.Errorf("was accepted, want it refused with %s", want)
+	case want != "" && (refusal == nil || refusal.Reason != want):
+		tb.Errorf("got %v, want it refused with %s", err, want)
+	case want != "" && (refusal.Detail == "" || strings.Contains(refusal.Detail, "%!")):
+		tb.Errorf("detail %q says nothing", refusal.Detail)
+	}
+}
+
+// differential is a way to make two readers of the same JSON object see two documents.
+type differential struct {
+	name   string
+	change func(object string) string
+}
+
+// differentials are for an object whose first key is firstKey.
+func differentials(tb testing.TB, firstKey string) []differential {
+	escaped := fmt.Sprintf(`"\u%04x%s"`, firstKey[0], firstKey[1:])
+	upper := strings.ToUpper(firstKey)
+	prepend := func(member string) func(string) string { return replace(tb, "{", "{"+member+",") }
+	return []differential{
+		{"a key stands there twice", prepend(fmt.Sprintf("%q:null", firstKey))},
+		{"a key stands there twice, once escaped", prepend(escaped + ":null")},
+		{"a key stands there in another case", prepend(fmt.Sprintf("%q:null", upper))},
+		{"a key is unknown", prepend(`"extra":1`)},
+		{"a key below an unknown one stands there twice", prepend(`"extra":{"a":1,"a":2}`)},
+		{"it nests one level too deep", prepend(`"extra":` + nested(MaxJSONDepth))},
+		{"it nests ten times too deep", prepend(`"extra":` + nested(10*MaxJSONDepth))},
+		{"a second document follows", func(o string) string { return o + "{}" }},
+		{"garbage follows", func(o string) string { return o + "x" }},
+		{"its end is missing", func(o string) string { return o[:len(o)-1] }},
+		{"it is inside an array", func(o string) string { return "[" + o + "]" }},
+		{"it is a string", func(string) string { return `"x"` }},
+		{"it starts with a byte order mark", func(o string) string { return "\ufeff" + o }},
+		{"it has a comment", func(o string) string { return o + "//" }},
+	}
+}

@@ -1,0 +1,136 @@
+package ocm
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+func TestNamesOfComponents(t *testing.T) {
+	for name, c := range map[string]struct {
+		in string
+		ok bool
+	}{
+		"a module of Kyma":            {"kyma-project.io/module/keda", true},
+		"a domain of three parts":     {"github.example.com/org/name", true},
+		"underscores in the path":     {"a.io/b_c", true},
+		"dots in the path":            {"a.io/b.c", true},
+		"a domain alone":              {"a.io", false},
+		"a domain of one part":        {"localhost/a", false},
+		"a slash at the end":          {"a.io/b/", false},
+		"an empty part":               {"a.io//b", false},
+		"a part that starts with dot": {"a.io/.b", false},
+		"a way up":                    {"a.io/../b", false},
+		"a tag":                       {"a.io/b:1", false},
+		"a line feed at the end":      {"a.io/b\n", false},
+		"255 characters":              {"a.io/" + strings.Repeat("b", 250), true},
+		"256 characters":              {"a.io/" + strings.Repeat("b", 251), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := CheckName(c.in); (err == nil) != c.ok {
+				t.Errorf("got %v, want accepted: %t", err, c.ok)
+			}
+		})
+	}
+}
+
+func TestAsManyResourcesAsTheLimitAreDecoded(t *testing.T) {
+	var in strings.Builder
+	in.WriteString(good)
+	for i := range maxResources {
+		fmt.Fprintf(&in, "  - {name: r%d, access: {type: none}}\n", i)
+	}
+	if d, err := Decode([]byte(in.String())); err != nil || len(d.Resources) != maxResources {
+		t.Errorf("got %d resources, %v", len(d.Resources), err)
+	}
+}
+
+func TestResourcesOfOneNameAreToldApart(t *testing.T) {
+	for name, second := range map[string]string{
+		"by their version":        strings.Replace(local("raw", ""), "version: 1.2.3", "version: 1.2.30", 1),
+		"by their extra identity": local("raw", ", extraIdentity: {os: linux}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d, err := Decode([]byte(good + local("raw", "") + second)); err != nil || len(d.Resources) != 2 {
+				t.Errorf("got %+v, %v", d.Resources, err)
+			}
+		})
+	}
+}
+
+func TestDescriptorsWrittenByTheOfficialTool(t *testing.T) {
+	archives, err := filepath.Glob(filepath.FromSlash(realworld + "/ctf/*/artifact-index.json"))
+	if err != nil || len(archives) == 0 {
+		t.Skip("shared/realworld/ctf is not beside this checkout")
+	}
+	for _, index := range archives {
+		folder := filepath.Dir(index)
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			blob := func(d digest.Digest) []byte {
+				data, err := os.ReadFile(filepath.Join(folder, "blobs", strings.Replace(d.String(), ":", ".", 1)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return data
+			}
+			read := func(data []byte, v any) {
+				if err := json.Unmarshal(data, v); err != nil {
+					t.Fatal(err)
+				}
+			}
+			data, err := os.ReadFile(index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found struct {
+				Artifacts []struct {
+					Repository, Tag string
+					Digest          digest.Digest
+				}
+			}
+			read(data, &found)
+			checked := 0
+			for _, artifact := range found.Artifacts {
+				if artifact.Tag == "" {
+					continue // an older version of the same component
+				}
+				checked++
+				var manifest struct{ Layers []ocispec.Descriptor }
+				read(blob(artifact.Digest), &manifest)
+				text, err := FromTar(blob(manifest.Layers[0].Digest))
+				if err != nil {
+					t.Fatal(err)
+				}
+				descriptor, err := Decode(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if "component-descriptors/"+descriptor.Name != artifact.Repository || Tag(descriptor.Version) != artifact.Tag {
+					t.Errorf("got %s %s, want %s %s", descriptor.Name, descriptor.Version, artifact.Repository, artifact.Tag)
+				}
+				if len(descriptor.Resources) == 0 {
+					t.Error("has no resources")
+				}
+				for _, resource := range descriptor.Resources {
+					reference := resource.Access.LocalReference
+					if resource.Access.Kind() != AccessLocalBlob {
+						continue
+					}
+					if !slices.ContainsFunc(manifest.Layers, func(l ocispec.Descriptor) bool { return l.Digest == reference }) {
+						t.Errorf("resource %s is in layer %s, which the manifest does not have", resource.Name, reference)
+					}
+				}
+			}
+			if checked == 0 {
+				t.Error("has no component")
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package bundle
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func TestNewPlaceTakes(t *testing.T) {
+	for location, want := range map[string]struct{ text, name string }{
+		"registry.example/fleet":          {"registry.example/fleet", "registry.example/fleet/content"},
+		"registry.example:5000/a/b":       {"registry.example:5000/a/b", "registry.example:5000/a/b/content"},
+		"registry.example/fleet/":         {"registry.example/fleet", "registry.example/fleet/content"},
+		"registry.example":                {"registry.example", "registry.example/content"},
+		"127.0.0.1:5000/fleet":            {"127.0.0.1:5000/fleet", "127.0.0.1:5000/fleet/content"},
+		"oci-layout:fleet":                {"oci-layout:fleet", "./content"},
+		"oci-layout:/mnt/a folder/fleet/": {"oci-layout:/mnt/a folder/fleet/", "./content"},
+	} {
+		t.Run(location, func(t *testing.T) {
+			place, err := NewPlace(location, openRegistries(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if place.String() != want.text || place.Name(ContentRepository) != want.name {
+				t.Errorf("got %s and %s, want %s and %s", place, place.Name(ContentRepository), want.text, want.name)
+			}
+			if place.IsLayout() != strings.HasPrefix(location, LayoutScheme) {
+				t.Errorf("is a layout: %t", place.IsLayout())
+			}
+		})
+	}
+}
+
+func TestNewPlaceRefuses(t *testing.T) {
+	for name, location := range map[string]string{
+		"nothing":                       "",
+		"a slash":                       "/",
+		"a scheme":                      "https://registry.example/fleet",
+		"another scheme":                "oci://registry.example/fleet",
+		"capital letters in the path":   "registry.example/Fleet",
+		"a tag":                         "registry.example/fleet:v1",
+		"a digest":                      "registry.example/fleet@sha256:" + strings.Repeat("0", 64),
+		"an empty part of the path":     "registry.example//fleet",
+		"a way up":                      "registry.example/../fleet",
+		"a blank":                       "registry.example/my fleet",
+		"a line feed":                   "registry.example/fleet\n",
+		"credentials":                   "user:secret@registry.example/fleet",
+		"a layout without a folder":     "oci-layout:",
+		"a layout's scheme in capitals": "OCI-LAYOUT:fleet",
+	} {
+		t.Run(name, func(t *testing.T) {
+			place, err := NewPlace(location, openRegistries(t))
+			if err == nil || !strings.HasPrefix(err.Error(), "location ") {
+				t.Errorf("got %v, %v", place, err)
+			}
+		})
+	}
+}
+
+func TestReadingLeavesAFolderAsItIs(t *testing.T) {
+	for name, dir := range map[string]string{"a folder that is not there": filepath.Join(t.TempDir(), "missing"), "an empty folder": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			place, err := NewPlace(LayoutScheme+dir, openRegistries(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := place.Reading(t.Context(), ContentRepository); err == nil {
+				t.Error("was opened")
+			}
+			if entries, err := os.ReadDir(dir); len(entries) > 0 {
+				t.Errorf("now holds %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+func TestRepositoriesAreSpokenToInTheRightScheme(t *testing.T) {
+	for _, c := range []struct {
+		name, repository string
+		registries       Registries
+		want             bool
+	}{
+		{"a registry elsewhere in HTTPS", "registry.example/a", Registries{}, false},
+		{"a loopback name in HTTP", "localhost:5000/a", Registries{}, true},
+		{"a loopback address in HTTP", "127.0.0.1:5000/a", Registries{}, true},
+		{"a loopback address with a CA in HTTPS", "127.0.0.1:5000/a", Registries{secured: true}, false},
+		{"a name that starts like a loopback one in HTTPS", "localhost.example/a", Registries{}, false},
+		{"every registry in HTTP when told so", "registry.example/a", Registries{plainHTTP: true}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			repository, err := c.registries.Repository(c.repository)
+			if err != nil || repository.PlainHTTP != c.want {
+				t.Errorf("plain HTTP is %t, %v, want %t", repository.PlainHTTP, err, c.want)
+			}
+		})
+	}
+}
+
+func TestNewRegistriesRefusesWhatItCannotRead(t *testing.T) {
+	for name, access := range map[string]Access{
+		"a CA without a certificate":        {CA: []byte("hello")},
+		"a docker config that is not JSON":  {DockerConfig: []byte("hello")},
+		"a docker config of another nature": {DockerConfig: []byte(`[]`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := NewRegistries(access); err == nil {
+				t.Error("was accepted")
+			}
+		})
+	}
+}
+
+func TestCheckRuntimeID(t *testing.T) {
+	registries := openRegistries(t)
+	for _, id := range []string{"r", "7", "r-17", "a.b_c-d", "6f1c2d9e-0000-4000-8000-000000000017", strings.Repeat("a", 63)} {
+		t.Run("good is "+id, func(t *testing.T) {
+			if err := CheckRuntimeID(id); err != nil {
+				t.Error(err)
+			}
+			if _, err := registries.Repository("registry.example/" + DesiredRepository(id)); err != nil {
+				t.Error(err)
+			}
+			if problems := validation.IsValidLabelValue(id); len(problems) > 0 {
+				t.Error(problems)
+			}
+		})
+	}
+	for name, id := range map[string]string{
+		"nothing":                        "",
+		"a capital letter":               "R-17",
+		"a separator at the start":       "-r",
+		"a separator at the end":         "r-",
+		"a dot":                          ".",
+		"a way up":                       "a/../b",
+		"two dots":                       "a..b",
+		"two different separators":       "a.-b",
+		"a slash":                        "a/b",
+		"a colon":                        "a:b",
+		"a line feed":                    "a\nb",
+		"a line feed at the end":         "a\n",
+		"a blank":                        "a b",
+		"a letter beyond ASCII":          "ü",
+		"more than a label's value has":  strings.Repeat("a", 64),
+		"far more than a label's value":  strings.Repeat("a", 1<<16),
+		"an octet that is no character":  "a\xffb",
+		"a character that ends a string": "a\x00b",
+	} {
+		t.Run("bad is "+name, func(t *testing.T) {
+			if err := CheckRuntimeID(id); err == nil {
+				t.Error("was accepted")
+			}
+		})
+	}
+}
