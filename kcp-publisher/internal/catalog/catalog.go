@@ -28,6 +28,8 @@ type Snapshot struct {
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
+	// called are the templates by all names that the older lookups know: label, name, namespace/name, component name.
+	called map[string][]*template
 	// selected are the keys of labels that any selector looks at.
 	selected map[string]bool
 }
@@ -62,7 +64,7 @@ type Choice struct {
 
 // New indexes templates and metas. Order does not matter.
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta) (*Snapshot, error) {
-	s := &Snapshot{metas: map[string]*offer{}, byModule: map[string][]*template{}, selected: map[string]bool{}}
+	s := &Snapshot{metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}}
 	for i := range metas {
 		o, err := newOffer(metas[i])
 		if err != nil {
@@ -85,6 +87,13 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta) 
 	for _, t := range s.templates {
 		if t.module != "" {
 			s.byModule[t.module] = append(s.byModule[t.module], t)
+		}
+		names := []string{t.Labels[v1beta2.LabelModuleName], t.Name, key(t), t.component}
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			if name != "" {
+				s.called[name] = append(s.called[name], t)
+			}
 		}
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
@@ -195,7 +204,7 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 		}
 	}
 	if len(found) == 0 {
-		for _, t := range s.templates {
+		for _, t := range s.called[module+"-"+version] {
 			if t.Name == module+"-"+version {
 				found = append(found, t)
 			}
@@ -218,13 +227,11 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 }
 
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
-	var named, found []*template
-	for _, t := range s.templates {
-		if t.Labels[v1beta2.LabelModuleName] == module || t.Name == module || key(t) == module || t.component == module && module != "" {
-			named = append(named, t)
-			if t.Spec.Channel == channel {
-				found = append(found, t)
-			}
+	named := s.called[module]
+	var found []*template
+	for _, t := range named {
+		if t.Spec.Channel == channel {
+			found = append(found, t)
 		}
 	}
 	switch {
