@@ -88,7 +88,9 @@ func reported(name string, state v1beta2.State, message string) func(*Facts) {
 
 func nothingReported(f *Facts) { f.Report = nil }
 
-func reportedEarlierBundle(f *Facts) { f.Report.Observed.Digest, f.Report.Observed.Sequence = earlier, 6 }
+func reportedEarlierBundle(f *Facts) {
+	f.Report.Observed.Digest, f.Report.Observed.Sequence = earlier, 6
+}
 
 func problem(module string, state v1beta2.State, message string) func(*Facts) {
 	return func(f *Facts) {
@@ -379,7 +381,9 @@ func TestTheStatusSaysWhatWasPublishedAndWhichChannelIsActive(t *testing.T) {
 	if after.ActiveChannel != "regular" {
 		t.Errorf("active channel is %q", after.ActiveChannel)
 	}
-	s.with(func(f *Facts) { f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4} })
+	s.with(func(f *Facts) {
+		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4}
+	})
 	if after := s.status(); after.ActiveChannel != "fast" {
 		t.Errorf("active channel is %q, the runtime's own Kyma says fast", after.ActiveChannel)
 	}

@@ -38,6 +38,7 @@ const (
 func Folder(dir string) (Objects, error) {
 	var objects Objects
 	var problems []error
+	seen := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -55,7 +56,7 @@ func Folder(dir string) (Objects, error) {
 		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
 			return nil
 		}
-		problems = append(problems, objects.addFile(path))
+		problems = append(problems, objects.addFile(path, seen))
 		return nil
 	})
 	if err != nil {
@@ -64,7 +65,8 @@ func Folder(dir string) (Objects, error) {
 	return objects, errors.Join(problems...)
 }
 
-func (o *Objects) addFile(path string) error {
+// addFile adds the objects of a file. seen says where each object was found, by kind, namespace and name.
+func (o *Objects) addFile(path string, seen map[string]string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -82,14 +84,15 @@ func (o *Objects) addFile(path string) error {
 	}
 	var problems []error
 	for _, document := range documents {
-		if err := o.add(document); err != nil {
-			problems = append(problems, fmt.Errorf("%s:%d: %w", path, document.Line, err))
+		place := fmt.Sprintf("%s:%d", path, document.Line)
+		if err := o.add(document, place, seen); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", place, err))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-func (o *Objects) add(document *yaml.Node) error {
+func (o *Objects) add(document *yaml.Node, place string, seen map[string]string) error {
 	var tree any
 	if err := document.Decode(&tree); err != nil {
 		return err
@@ -101,23 +104,32 @@ func (o *Objects) add(document *yaml.Node) error {
 	var kind struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
+		Metadata   struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(data, &kind); err != nil {
-		return errors.New("is not a Kubernetes object: apiVersion and kind are required")
+		return errors.New("is not a Kubernetes object: apiVersion, kind and metadata are required")
 	}
 	if kind.APIVersion != v1beta2.GroupVersion.String() {
 		return fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)
 	}
+	object := kind.Kind + " " + strings.TrimPrefix(kind.Metadata.Namespace+"/"+kind.Metadata.Name, "/")
+	if first, ok := seen[object]; ok && kind.Metadata.Name != "" {
+		return fmt.Errorf("%s is there already, in %s", object, first)
+	}
+	seen[object] = place
 	switch kind.Kind {
 	case "Kyma":
 		if data, err = json.Marshal(withDefaults(tree)); err != nil {
 			return err
 		}
-		return decodeInto(data, &o.Kymas)
+		return decodeInto(data, &o.Kymas, checkKyma)
 	case "ModuleTemplate":
-		return decodeInto(data, &o.Templates)
+		return decodeInto(data, &o.Templates, func(*v1beta2.ModuleTemplate) error { return nil })
 	case "ModuleReleaseMeta":
-		return decodeInto(data, &o.Metas)
+		return decodeInto(data, &o.Metas, checkMeta)
 	}
 	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate or ModuleReleaseMeta", kind.Kind)
 }
@@ -144,7 +156,7 @@ func withDefaults(kyma any) any {
 // named is what an object must have to be told apart.
 type named interface{ GetName() string }
 
-func decodeInto[T any](data []byte, into *[]T) error {
+func decodeInto[T any](data []byte, into *[]T, check func(*T) error) error {
 	var object T
 	strictErrors, err := kjson.UnmarshalStrict(data, &object)
 	if err = errors.Join(append(strictErrors, err)...); err != nil {
@@ -153,6 +165,41 @@ func decodeInto[T any](data []byte, into *[]T) error {
 	if n, ok := any(&object).(named); ok && n.GetName() == "" {
 		return errors.New("metadata.name: is required")
 	}
+	if err := check(&object); err != nil {
+		return err
+	}
 	*into = append(*into, object)
+	return nil
+}
+
+// checkKyma refuses what an API server would refuse and resolving would take for something else.
+func checkKyma(kyma *v1beta2.Kyma) error {
+	seen := map[string]bool{}
+	for i, m := range kyma.Spec.Modules {
+		switch {
+		case m.Name == "":
+			return fmt.Errorf("spec.modules[%d].name: is required", i)
+		case seen[m.Name]:
+			return fmt.Errorf("spec.modules[%d].name: %q appears twice", i, m.Name)
+		case m.CustomResourcePolicy != v1beta2.PolicyCreateAndDelete && m.CustomResourcePolicy != v1beta2.PolicyIgnore:
+			return fmt.Errorf("spec.modules[%d].customResourcePolicy: %q is not known, want %s or %s", i, m.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete, v1beta2.PolicyIgnore)
+		}
+		seen[m.Name] = true
+	}
+	return nil
+}
+
+// checkMeta does the same for a ModuleReleaseMeta.
+func checkMeta(meta *v1beta2.ModuleReleaseMeta) error {
+	if meta.Spec.ModuleName == "" {
+		return errors.New("spec.moduleName: is required")
+	}
+	seen := map[string]bool{}
+	for i, c := range meta.Spec.Channels {
+		if seen[c.Channel] {
+			return fmt.Errorf("spec.channels[%d].channel: %q appears twice", i, c.Channel)
+		}
+		seen[c.Channel] = true
+	}
 	return nil
 }

@@ -1,0 +1,179 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// folder writes files by relative path and gives their folder.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	kyma = `apiVersion: operator.kyma-project.io/v1beta2
+kind: Kyma
+metadata: {name: one}
+spec:
+  channel: regular
+`
+	template = `apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleTemplate
+metadata: {name: keda-1.0.0}
+spec: {moduleName: keda, version: 1.0.0, descriptor: {}}
+`
+	releaseMeta = `apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleReleaseMeta
+metadata: {name: keda}
+spec:
+  moduleName: keda
+  channels:
+  - {channel: regular, version: 1.0.0}
+`
+)
+
+func TestAFolderGivesItsObjects(t *testing.T) {
+	objects, err := Folder(folder(t, map[string]string{
+		"fleet/one.yaml":      kyma,
+		"catalog/keda.yml":    template + "---\n# a comment is no object\n---\n" + releaseMeta,
+		"catalog/second.json": `{"apiVersion":"operator.kyma-project.io/v1beta2","kind":"ModuleTemplate","metadata":{"name":"mail-1.0.0"},"spec":{"descriptor":{}}}`,
+		"empty.yaml":          "",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(objects.Kymas) != 1 || len(objects.Templates) != 2 || len(objects.Metas) != 1 || objects.Components != nil {
+		t.Errorf("got %+v", objects)
+	}
+	if objects.Metas[0].Spec.Channels[0] != (v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}) {
+		t.Errorf("got %+v", objects.Metas[0])
+	}
+}
+
+func TestKymasHaveTheDefaultsOfTheAPI(t *testing.T) {
+	objects, err := Folder(folder(t, map[string]string{"one.yaml": kyma + `  modules:
+  - name: keda
+  - {name: mail, managed: false, customResourcePolicy: Ignore}
+  - {name: both, managed: true, customResourcePolicy: CreateAndDelete}
+`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []v1beta2.Module{
+		{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
+		{Name: "mail", Managed: false, CustomResourcePolicy: v1beta2.PolicyIgnore},
+		{Name: "both", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
+	}
+	if got := objects.Kymas[0].Spec.Modules; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestBadInputNamesFileAndLine(t *testing.T) {
+	for name, c := range map[string]struct{ content, want string }{
+		"YAML that does not parse":            {"apiVersion: [", "bad.yaml: document 1: line 1"},
+		"The second of two documents":         {kyma + "---\na: [", "bad.yaml: document 2"},
+		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\n", `bad.yaml:7: kind "Watcher" is not known, want Kyma, ModuleTemplate or ModuleReleaseMeta`},
+		"An unknown API":                      {"\napiVersion: v1\nkind: Secret\n", `bad.yaml:2: apiVersion "v1" of kind "Secret" is not known, want operator.kyma-project.io/v1beta2`},
+		"An old version of the API":           {"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n", `bad.yaml:1: apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma" is not known`},
+		"A list":                              {"- a\n- b\n", "bad.yaml:1: is not a Kubernetes object: apiVersion, kind and metadata are required"},
+		"A lone word":                         {"hello\n", "bad.yaml:1: is not a Kubernetes object"},
+		"An unknown field":                    {kyma + "  chanel: fast\n", `bad.yaml:1: unknown field "spec.chanel"`},
+		"An unknown field in a module":        {kyma + "  modules:\n  - {name: keda, chanel: fast}\n", `bad.yaml:1: unknown field "spec.modules[0].chanel"`},
+		"A field in another case":             {kyma + "  Modules: []\n", `bad.yaml:1: unknown field "spec.Modules"`},
+		"A field of another type":             {kyma + "  skipMaintenanceWindows: often\n", "bad.yaml:1: json: cannot unmarshal string into Go struct field"},
+		"A key that appears twice":            {kyma + "  channel: fast\n", `bad.yaml: document 1: line 6: key "channel" appears twice`},
+		"An alias":                            {"a: &a x\nb: *a\n", "bad.yaml: document 1: line 1: anchors and aliases are not accepted"},
+		"An object without a name":            {strings.Replace(kyma, "name: one", "namespace: one", 1), "bad.yaml:1: metadata.name: is required"},
+		"A module without a name":             {kyma + "  modules:\n  - {channel: fast}\n", "bad.yaml:1: spec.modules[0].name: is required"},
+		"A module that is asked for twice":    {kyma + "  modules:\n  - {name: keda}\n  - {name: keda, channel: fast}\n", `bad.yaml:1: spec.modules[1].name: "keda" appears twice`},
+		"A policy that does not exist":        {kyma + "  modules:\n  - {name: keda, customResourcePolicy: ignore}\n", `bad.yaml:1: spec.modules[0].customResourcePolicy: "ignore" is not known, want CreateAndDelete or Ignore`},
+		"A channel that has two versions":     {releaseMeta + "  - {channel: regular, version: 2.0.0}\n", `bad.yaml:1: spec.channels[1].channel: "regular" appears twice`},
+		"A ModuleReleaseMeta without a name":  {strings.Replace(releaseMeta, "moduleName: keda", "beta: true", 1), "bad.yaml:1: spec.moduleName: is required"},
+		"An object that is there twice":       {releaseMeta + "---\n" + releaseMeta, "bad.yaml:9: ModuleReleaseMeta keda is there already, in "},
+		"A file that is larger than any sane": {strings.Repeat("#", maxFileBytes+1), "bad.yaml: 4194305 bytes, at most 4194304"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, map[string]string{"deep/bad.yaml": c.content, "good.yaml": template})
+			_, err := Folder(dir)
+			if want := filepath.Join(dir, "deep", c.want); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+}
+
+func TestAllBadFilesAreNamedAtOnce(t *testing.T) {
+	dir := folder(t, map[string]string{"a.yaml": "kind: Kyma", "b.yaml": "a: [", "c.yaml": "a: 1\n---\nb: 2"})
+	_, err := Folder(dir)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"a.yaml:1:", "b.yaml: document 1", "c.yaml:1:", "c.yaml:3:"} {
+		if !strings.Contains(err.Error(), filepath.Join(dir, want)) {
+			t.Errorf("%v\ndoes not name %s", err, want)
+		}
+	}
+}
+
+func TestObjectsOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
+	inTest := strings.Replace(kyma, "name: one", "name: one, namespace: test", 1)
+	objects, err := Folder(folder(t, map[string]string{"a.yaml": kyma, "b.yaml": inTest}))
+	if err != nil || len(objects.Kymas) != 2 {
+		t.Errorf("got %d Kymas, %v", len(objects.Kymas), err)
+	}
+}
+
+func TestTransportArchivesAreFoundAndNotLookedInto(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"keda.yaml":                           template,
+		"archives/keda/artifact-index.json":   "{}",
+		"archives/keda/blobs/broken.yaml":     "a: [",
+		"archives/mail/artifact-index.json":   "{}",
+		"archives/mail/nested/more/some.yaml": "kind: Secret",
+	})
+	objects, err := Folder(dir)
+	want := []string{filepath.Join(dir, "archives", "keda"), filepath.Join(dir, "archives", "mail")}
+	if err != nil || !reflect.DeepEqual(objects.Components, want) || len(objects.Templates) != 1 {
+		t.Errorf("got %+v, %v", objects, err)
+	}
+}
+
+func TestNothingElseIsLookedAt(t *testing.T) {
+	objects, err := Folder(folder(t, map[string]string{
+		"README.md": "# hello", "keda.yaml.bak": "a: [", "script.sh": "a: [", "noextension": "a: [", ".git/config.yaml": "a: [", ".github/workflow.yml": "a: [",
+	}))
+	if err != nil || !reflect.DeepEqual(objects, Objects{}) {
+		t.Errorf("got %+v, %v", objects, err)
+	}
+}
+
+func TestAFolderWhoseOwnNameIsHiddenIsRead(t *testing.T) {
+	dir := folder(t, map[string]string{".state/one.yaml": kyma})
+	if objects, err := Folder(filepath.Join(dir, ".state")); err != nil || len(objects.Kymas) != 1 {
+		t.Errorf("got %+v, %v", objects, err)
+	}
+}
+
+func TestAFolderThatIsNotThereIsAnError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "nowhere")
+	if _, err := Folder(dir); err == nil || !strings.Contains(err.Error(), "read folder "+dir) {
+		t.Errorf("got %v", err)
+	}
+}
