@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,7 +197,7 @@ func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	accepted, err := bundle.VerifyReport(fetched, k.reporter(kyma, runtime))
 	if next.refused = bundle.RefusalOf(err); next.refused != nil {
 		reportsRefused.WithLabelValues(string(next.refused.Reason)).Inc()
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "report of runtime %s: %s", runtime, next.refused)
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", runtime, next.refused)))
 	} else {
 		next.accepted = &accepted
 		k.tell(kyma, runtime, known.accepted, accepted)
@@ -232,9 +233,18 @@ func (k *Kymas) tell(kyma *v1beta2.Kyma, runtime string, before *bundle.Accepted
 		if !told[r.Digest.String()+string(r.Reason)] {
 			// What lies in the registry is not what was put there: look at it again, and replace it.
 			k.Publisher.Forget(runtime)
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
 		}
 	}
+}
+
+// noted bounds what others wrote to what the API takes as the note of an Event.
+func noted(text string) string {
+	const maxNoteBytes = 1024
+	if len(text) > maxNoteBytes {
+		return strings.ToValidUTF8(text[:maxNoteBytes], "")
+	}
+	return text
 }
 
 func (k *Kymas) remember(kyma *v1beta2.Kyma, report bundle.AcceptedReport) {

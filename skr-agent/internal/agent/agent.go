@@ -123,8 +123,8 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		if refused := a.Puller.Refused(); len(refused) != before {
 			bundlesRefused.WithLabelValues(string(refusal.Reason)).Inc()
 			last := refused[len(refused)-1]
-			log.Error(refusal, "refused a bundle, the one before stays in force", "digest", last.Digest, "reason", refusal.Reason)
-			a.event(ctx, "BundleRefused", fmt.Sprintf("refused bundle %s (%s): %s", last.Digest, refusal.Reason, refusal.Detail))
+			log.Error(errors.New(last.Detail), "refused a bundle, the one before stays in force", "digest", last.Digest, "reason", last.Reason)
+			a.event(ctx, "BundleRefused", fmt.Sprintf("refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail))
 		}
 	case err != nil && !a.outage:
 		a.outage = true
