@@ -1,0 +1,459 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// outcome is what a command line came to.
+type outcome struct {
+	code     int
+	out, err string
+}
+
+func run(args ...string) outcome {
+	var out, errOut bytes.Buffer
+	code := Execute("v0.0.0-test", args, &out, &errOut)
+	return outcome{code, out.String(), errOut.String()}
+}
+
+// done runs a command that must succeed and gives its output.
+func done(t *testing.T, args ...string) string {
+	t.Helper()
+	o := run(args...)
+	if o.code != exitDone {
+		t.Fatalf("%v: exit %d: %s", args, o.code, o.err)
+	}
+	return o.out
+}
+
+// keys makes a key folder.
+func keys(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "keys")
+	done(t, "keys", "init", "--keys", dir)
+	return dir
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestKeysInitMakesWhatAFleetNeeds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "keys")
+	var made []keyFile
+	if err := json.Unmarshal([]byte(done(t, "keys", "init", "--keys", dir, "-o", "json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range made {
+		info, err := os.Stat(f.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if secret := filepath.Base(f.File) != fileRoot; secret && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %s", f.File, info.Mode())
+		}
+	}
+	if len(made) != 4 {
+		t.Errorf("made %+v", made)
+	}
+	if _, _, err := loadPublisher(dir); err != nil {
+		t.Error(err)
+	}
+	if secret, err := loadTokenSecret(dir); err != nil || len(secret) != 32 {
+		t.Errorf("the secret has %d bytes, %v", len(secret), err)
+	}
+}
+
+func TestKeysInitNeverOverwrites(t *testing.T) {
+	for _, left := range []string{fileRoot, fileRootKey, filePublisherKey, fileTokenKey} {
+		t.Run(left+" is left", func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, left), "precious")
+			o := run("keys", "init", "--keys", dir)
+			if o.code != exitFailed || !strings.Contains(o.err, filepath.Join(dir, left)+" exists") || o.out != "" {
+				t.Errorf("%+v", o)
+			}
+			if got := read(t, filepath.Join(dir, left)); got != "precious" {
+				t.Errorf("overwritten with %q", got)
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+				t.Errorf("there are %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
+	dir := keys(t)
+	root, signer, err := loadPublisher(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := signer.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	thumbprint, err := bundle.Thumbprint(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := done(t, "keys", "show", "--keys", dir)
+	for _, want := range []string{"VERSION", "PUBLISHER KEYS", thumbprint, root.Expires.Format(time.DateOnly)} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	for format, unmarshal := range map[string]func([]byte, any) error{
+		"json": json.Unmarshal, "yaml": func(data []byte, into any) error { return yaml.Unmarshal(data, into) },
+	} {
+		var shown struct {
+			Version, Epoch int64
+			Publishers     []string
+		}
+		if err := unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", format)), &shown); err != nil {
+			t.Fatal(err)
+		}
+		if shown.Version != 1 || shown.Epoch != root.Epoch || !slices.Equal(shown.Publishers, []string{thumbprint}) {
+			t.Errorf("%s shows %+v", format, shown)
+		}
+	}
+}
+
+func TestExitCodesSayWhatHappened(t *testing.T) {
+	dir := keys(t)
+	empty, bad := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(bad, "bad.yaml"), "kind: Secret\napiVersion: v1\n")
+	noDictionary := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, noDictionary, "- a")
+	for name, c := range map[string]struct {
+		args string
+		code int
+		want string
+	}{
+		"Nothing asked for gives the help":            {"", exitDone, "kcp-publisher"},
+		"Help is no failure":                          {"publish --help", exitDone, "--from"},
+		"The version is no failure":                   {"--version", exitDone, "v0.0.0-test"},
+		"keys alone gives its help":                   {"keys", exitDone, "init"},
+		"An unknown command is a usage error":         {"fly", exitUsage, `unknown command "fly"`},
+		"An unknown command of keys too":              {"keys lose", exitUsage, `unknown command "lose"`},
+		"An unknown flag too":                         {"publish --fast", exitUsage, "unknown flag: --fast"},
+		"A flag that does not parse too":              {"publish --validity soon", exitUsage, "--validity"},
+		"An argument too many too":                    {"publish here", exitUsage, "want no arguments, got 1 arguments"},
+		"publish from nowhere too":                    {"publish --to oci-layout:x", exitUsage, "--from and --to are required"},
+		"publish to nowhere too":                      {"publish --from x", exitUsage, "--from and --to are required"},
+		"A place with a scheme too":                   {"publish --from " + empty + " --to https://host/path --keys " + dir, exitUsage, "--to: location"},
+		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, exitUsage, "--components ./nowhere: is no folder"},
+		"An output format that is not known too":      {"keys show -o xml --keys " + dir, exitUsage, `-o "xml": want table, json or yaml`},
+		"enrol without a runtime too":                 {"enrol", exitUsage, "want one runtime id, got 0 arguments"},
+		"enrol of what can be no runtime too":         {"enrol ../x --location l", exitUsage, `runtime id "../x"`},
+		"enrol without a location too":                {"enrol one", exitUsage, "--location is required"},
+		"why without a runtime too":                   {"why", exitUsage, "want a runtime id"},
+		"run without a location too":                  {"run", exitUsage, "--location is required"},
+		"run to a folder too":                         {"run --location oci-layout:x", exitUsage, "`run` needs a registry"},
+		"A configuration that is not there too":       {"keys --config /nowhere.yaml", exitUsage, "--config: open /nowhere.yaml"},
+		"A configuration that is no dictionary too":   {"keys --config " + noDictionary, exitUsage, "--config " + noDictionary},
+		"A registry's certificates that are not too":  {"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, exitUsage, "--registry-ca: open /nowhere"},
+		"A folder that is not there is a failure":     {"publish --from /nowhere --to oci-layout:x", exitFailed, "/nowhere"},
+		"A folder with a bad file is a failure":       {"publish --from " + bad + " --to oci-layout:x", exitFailed, "bad.yaml:1: apiVersion"},
+		"Keys that are not there are a failure":       {"keys show --keys /nowhere", exitFailed, "make one with `kcp-publisher keys init --keys /nowhere`"},
+		"A kubeconfig that is not there is a failure": {"why one --kubeconfig /nowhere", exitFailed, "kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := run(strings.Fields(c.args)...)
+			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
+				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
+			}
+			if c.code != exitDone && (o.out != "" || !strings.HasPrefix(o.err, "kcp-publisher: ")) {
+				t.Errorf("errors belong on the error output: %+v", o)
+			}
+			if strings.Contains(o.err, "--help") != (c.code == exitUsage) {
+				t.Errorf("only a usage error points to the help: %q", o.err)
+			}
+		})
+	}
+}
+
+func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
+	dir := keys(t)
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	for name, c := range map[string]struct {
+		config string
+		args   []string
+		code   int
+		want   string
+	}{
+		"A flag that is not given comes from the file": {"keys: " + dir + "\noutput: json\n", nil, exitDone, `"version": 1`},
+		"A flag that is given wins":                    {"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, exitDone, "version: 1\n"},
+		"A value in the file is checked like a flag's": {"keys: " + dir + "\noutput: xml\n", nil, exitUsage, `-o "xml"`},
+		"A flag of all commands may be in the file":    {"keys: " + dir + "\nlog-level: debug\n", nil, exitDone, "PUBLISHER KEYS"},
+		"What is no flag is refused":                   {"kyes: x\n", nil, exitUsage, `"kyes" is no flag of this command`},
+		"The file cannot name another":                 {"config: other.yaml\n", nil, exitUsage, `"config" is no flag of this command`},
+		"A name that appears twice is refused":         {"output: json\noutput: yaml\n", nil, exitUsage, "already set"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, config, c.config)
+			o := run(append([]string{"keys", "show", "--config", config}, c.args...)...)
+			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
+				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
+			}
+		})
+	}
+	t.Run("A list sets a flag that may be repeated, a number one that counts", func(t *testing.T) {
+		write(t, config, "components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: true\n")
+		g := &global{config: config}
+		cmd := newPublish(g)
+		if err := g.readConfig(cmd.Flags()); err != nil {
+			t.Fatal(err)
+		}
+		for flag, want := range map[string]string{
+			"components": "[registry.example/one,registry.example/two]", "concurrency": "3", "validity": "48h0m0s", "plain-http": "true",
+		} {
+			if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
+				t.Errorf("--%s is %s, want %s", flag, got, want)
+			}
+		}
+	})
+	t.Run("A value that does not parse names flag and file", func(t *testing.T) {
+		write(t, config, "validity: soon\n")
+		if o := run("publish", "--config", config); o.code != exitUsage || !strings.Contains(o.err, "--config "+config+": validity: ") {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
+	dir := keys(t)
+	var secret struct {
+		APIVersion, Kind, Type string
+		Metadata               metav1.ObjectMeta
+		StringData             map[string]string
+	}
+	out := done(t, "enrol", "r-1", "--location", "registry.example/fleet", "--keys", dir)
+	if err := yaml.UnmarshalStrict([]byte(out), &secret); err != nil {
+		t.Fatal(err)
+	}
+	if secret.APIVersion != "v1" || secret.Kind != "Secret" || secret.Metadata.Namespace != "kyma-system" || secret.Metadata.Name != "skr-agent-bootstrap" {
+		t.Errorf("printed\n%s", out)
+	}
+	if secret.StringData["runtime"] != "r-1" || secret.StringData["location"] != "registry.example/fleet" || secret.StringData["root.json"] != read(t, filepath.Join(dir, fileRoot)) {
+		t.Errorf("printed\n%s", out)
+	}
+	token, err := bundle.ParseToken(secret.StringData["token"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := loadTokenSecret(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := issuer.Issue("r-1", token.Expires); err != nil || again.String() != token.String() {
+		t.Errorf("the token is not r-1's: %v", err)
+	}
+	for _, private := range []string{fileRootKey, filePublisherKey, fileTokenKey} {
+		if strings.Contains(out, strings.TrimSpace(read(t, filepath.Join(dir, private)))) {
+			t.Errorf("%s is printed", private)
+		}
+	}
+}
+
+// archive writes a common transport archive with one version of keda.
+//
+// Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md.
+func archive(t *testing.T, dir, component, version string) {
+	t.Helper()
+	put := func(mediaType string, data []byte) ocispec.Descriptor {
+		d := digest.FromBytes(data)
+		write(t, filepath.Join(dir, "blobs", "sha256."+d.Encoded()), string(data))
+		return ocispec.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(data))}
+	}
+	content := put("application/yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: keda}\n"))
+	descriptor := put("application/vnd.ocm.software.component-descriptor.v2+yaml", fmt.Appendf(nil, `meta: {schemaVersion: v2}
+component:
+  name: %s
+  version: %q
+  resources:
+  - {name: raw-manifest, version: %q, type: yaml, relation: local, access: {type: localBlob, localReference: %q, mediaType: application/yaml}}
+`, component, version, version, content.Digest))
+	config := put("application/vnd.ocm.software.component.config.v1+json", marshal(t, map[string]any{"componentDescriptorLayer": descriptor}))
+	manifest := put(ocispec.MediaTypeImageManifest, marshal(t, ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: []ocispec.Descriptor{descriptor, content},
+	}))
+	write(t, filepath.Join(dir, "artifact-index.json"), string(marshal(t, map[string]any{
+		"schemaVersion": 1, "artifacts": []any{map[string]any{"repository": "component-descriptors/" + component, "tag": version, "digest": manifest.Digest}},
+	})))
+}
+
+func marshal(t *testing.T, value any) []byte {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+const catalogYAML = `apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleReleaseMeta
+metadata: {name: keda, namespace: kcp-system}
+spec:
+  moduleName: keda
+  ocmComponentName: kyma-project.io/module/keda
+  channels: [{channel: regular, version: 1.0.0}]
+---
+apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleTemplate
+metadata: {name: keda-1.0.0, namespace: kcp-system}
+spec: {moduleName: keda, version: 1.0.0, descriptor: {}}
+`
+
+func kymaYAML(name, id string, modules ...string) string {
+	text := "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " + name + ", namespace: kcp-system, labels: {kyma-project.io/runtime-id: " + id + "}}\n" +
+		"spec:\n  channel: regular\n  modules:\n"
+	for _, m := range modules {
+		text += "  - name: " + m + "\n"
+	}
+	return text
+}
+
+// fleet writes a folder with a catalog, its archive, and two Kymas.
+func fleet(t *testing.T) string {
+	t.Helper()
+	from := t.TempDir()
+	archive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
+	write(t, filepath.Join(from, "catalog.yaml"), catalogYAML)
+	write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1", "keda"))
+	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "keda", "nope"))
+	return from
+}
+
+func publishTo(t *testing.T, from, layout, keys string) []published {
+	t.Helper()
+	var rows []published
+	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "-o", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func TestPublishingTwicePushesOnce(t *testing.T) {
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keys(t)
+	first := publishTo(t, from, layout, keys)
+	if len(first) != 2 || first[0].Runtime != "r-1" || first[1].Runtime != "r-2" {
+		t.Fatalf("got %+v", first)
+	}
+	for _, row := range first {
+		if row.Action != "pushed" || !slices.Equal(row.Modules, []string{"keda@1.0.0"}) || row.Error != "" {
+			t.Errorf("got %+v", row)
+		}
+	}
+	if p := first[1].Problems; len(p) != 1 || p[0].Module != "nope" || first[0].Problems != nil {
+		t.Errorf("problems are %+v and %+v", first[0].Problems, p)
+	}
+	before := read(t, filepath.Join(layout, "index.json"))
+	second := publishTo(t, from, layout, keys)
+	for i, row := range second {
+		if row.Action != "unchanged" || row.Digest != first[i].Digest || row.Sequence != first[i].Sequence {
+			t.Errorf("was %+v\nis %+v", first[i], row)
+		}
+	}
+	if read(t, filepath.Join(layout, "index.json")) != before {
+		t.Error("the layout changed")
+	}
+
+	t.Run("A change for one runtime is pushed to that runtime only", func(t *testing.T) {
+		write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1"))
+		third := publishTo(t, from, layout, keys)
+		if third[0].Action != "pushed" || third[0].Sequence <= first[0].Sequence || !slices.Equal(third[0].Removals, []string{"keda"}) || len(third[0].Modules) != 0 {
+			t.Errorf("got %+v", third[0])
+		}
+		if third[1].Action != "unchanged" {
+			t.Errorf("got %+v", third[1])
+		}
+	})
+	t.Run("The table says it to people", func(t *testing.T) {
+		table := done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys)
+		for _, want := range []string{"RUNTIME", "r-1", "r-2", "unchanged", "keda@1.0.0", "module nope: is unknown"} {
+			if !strings.Contains(table, want) {
+				t.Errorf("no %q in\n%s", want, table)
+			}
+		}
+	})
+	t.Run("The order of modules in a file is no change", func(t *testing.T) {
+		write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "nope", "keda"))
+		if rows := publishTo(t, from, layout, keys); rows[1].Action != "unchanged" {
+			t.Errorf("got %+v", rows[1])
+		}
+	})
+}
+
+func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keys(t)
+	if err := os.RemoveAll(filepath.Join(from, "components")); err != nil {
+		t.Fatal(err)
+	}
+	rows := publishTo(t, from, layout, keys)
+	for _, row := range rows {
+		if row.Action != "pushed" || len(row.Modules) != 0 || len(row.Problems) == 0 || !strings.Contains(row.Problems[0].Message, "kyma-project.io/module/keda:1.0.0") {
+			t.Errorf("got %+v", row)
+		}
+	}
+	archive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
+	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || len(rows[0].Modules) != 1 || rows[0].Problems != nil {
+		t.Errorf("got %+v", rows[0])
+	}
+}
+
+func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
+	from := fleet(t)
+	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
+	layout := filepath.Join(t.TempDir(), "layout")
+	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys(t))
+	if o.code != exitFailed || !strings.Contains(o.err, "has the runtime id r-1 of Kyma") {
+		t.Errorf("%+v", o)
+	}
+	if _, err := os.Stat(layout); !os.IsNotExist(err) {
+		t.Errorf("something was published: %v", err)
+	}
+}
+
+func TestAPublisherKeyThatTheRootDoesNotListIsRefused(t *testing.T) {
+	dir, other := keys(t), keys(t)
+	write(t, filepath.Join(dir, filePublisherKey), read(t, filepath.Join(other, filePublisherKey)))
+	o := run("publish", "--from", fleet(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
+	if o.code != exitFailed || !strings.Contains(o.err, "is not listed in the root of trust") {
+		t.Errorf("%+v", o)
+	}
+}

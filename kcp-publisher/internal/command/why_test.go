@@ -1,0 +1,113 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// condition gives a condition; an empty message means that it holds.
+func condition(kind, reason, message string) metav1.Condition {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "fine"}
+	if message != "" {
+		c.Status, c.Message = metav1.ConditionFalse, message
+	}
+	return c
+}
+
+// kymaWith is a Kyma of runtime r-1 whose runtime spoke a minute before noon.
+func kymaWith(state v1beta2.State, modules []v1beta2.ModuleStatus, conditions ...metav1.Condition) *v1beta2.Kyma {
+	return &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
+		Status: v1beta2.KymaStatus{State: state, Modules: modules, Conditions: conditions,
+			Runtime: &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon.Add(-time.Minute))}}},
+	}
+}
+
+func TestWhyNamesTheFirstThingInTheWay(t *testing.T) {
+	keda := v1beta2.ModuleStatus{Name: "keda", State: v1beta2.StateReady}
+	mail := v1beta2.ModuleStatus{Name: "mail", State: v1beta2.StateError, Message: "no such image"}
+	for name, c := range map[string]struct {
+		kyma   *v1beta2.Kyma
+		module string
+		cause  string
+	}{
+		"Nothing is in a ready runtime's way": {
+			kymaWith("Ready", []v1beta2.ModuleStatus{keda}, condition("Ready", "Ready", ""), condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")), "", ""},
+		"A Kyma that nobody looked at needs a publisher": {
+			kymaWith("", nil), "", "the publisher has not looked at this Kyma yet: does it run?"},
+		"What could not be published comes first": {
+			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "PublishFailed", "no registry"), condition("Accepted", "Pending", "waiting"), condition("Reporting", "Silent", "silent")),
+			"", "no registry"},
+		"A bundle that was not accepted comes before silence": {
+			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"), condition("Accepted", "BundleRefused", "refused"), condition("Reporting", "Silent", "silent")),
+			"", "refused"},
+		"Silence comes before the modules, of which nothing is known": {
+			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"), condition("Accepted", "Accepted", ""), condition("Reporting", "Silent", "silent")),
+			"", "silent"},
+		"A module in trouble is the cause": {
+			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")),
+			"", "module mail is Error: no such image"},
+		"A module that is asked about and ready has no cause": {
+			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x")), "keda", ""},
+		"An unmanaged module is in nobody's way": {
+			kymaWith("Ready", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateUnmanaged}}, condition("Ready", "Ready", "")), "", ""},
+		"A module without words says that there are none": {
+			kymaWith("Processing", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateProcessing}}, condition("Ready", "NotReady", "x")), "",
+			"module keda is Processing: no reason was reported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := explain(c.kyma, c.module, noon)
+			if err != nil || a.Cause != c.cause || a.Runtime != "r-1" || a.Age != "1m0s" {
+				t.Errorf("got %+v, %v; want %q", a, err, c.cause)
+			}
+			if c.module != "" && (len(a.Modules) != 1 || a.Modules[0].Name != c.module) {
+				t.Errorf("modules are %+v", a.Modules)
+			}
+		})
+	}
+}
+
+func TestWhyOfAModuleThatNobodyAskedForIsAnError(t *testing.T) {
+	_, err := explain(kymaWith("Ready", nil), "keda", noon)
+	if err == nil || err.Error() != "runtime r-1: module keda: nobody asks for it and it is not installed" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
+	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""), condition("Reporting", "NeverReported", "the runtime has never reported"))
+	kyma.Labels, kyma.Status.Runtime = nil, nil
+	a, err := explain(kyma, "", noon)
+	if err != nil || a.Age != "" || a.Runtime != "one" || a.Cause != "the runtime has never reported" {
+		t.Errorf("got %+v, %v", a, err)
+	}
+}
+
+func TestWhyIsDrawnForPeople(t *testing.T) {
+	a, err := explain(kymaWith("Error", []v1beta2.ModuleStatus{{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"}},
+		condition("Ready", "NotReady", "x")), "", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	a.draw(&out)
+	lines := []string{}
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	want := `runtime r-1 is Error
+  because    module mail is Error: no such image
+  last word  1m0s ago
+
+MODULE  CHANNEL  VERSION  STATE  MESSAGE
+mail    fast     1.0.0    Error  no such image`
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
