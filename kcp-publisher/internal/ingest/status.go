@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -92,7 +93,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: facts.Generation, LastTransitionTime: metav1.NewTime(now),
+			Type: kind, Status: status, Reason: reason, Message: bounded(message), ObservedGeneration: facts.Generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 	silent := reporting(after.Runtime, facts, now, set)
@@ -120,6 +121,16 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		after.LastOperation = &v1beta2.LastOperation{Operation: readyMessage(after), LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
 	}
 	return after
+}
+
+// bounded keeps what a runtime wrote well below what the API takes as the message of a condition: one it refuses would keep
+// the whole status from being written.
+func bounded(message string) string {
+	const maxMessageBytes = 4096
+	if len(message) > maxMessageBytes {
+		return strings.ToValidUTF8(message[:maxMessageBytes], "")
+	}
+	return message
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {
