@@ -16,7 +16,9 @@ const (
 	AnnotationFQDN          = Group + "/fqdn"
 	AnnotationOwnedBy       = Group + "/owned-by"
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
-	AnnotationUnmanaged     = Group + "/is-unmanaged"
+	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
+	AnnotationModule    = "kyma-pull.dev/module"
+	AnnotationUnmanaged = Group + "/is-unmanaged"
 
 	LabelRuntimeID       = "kyma-project.io/runtime-id"
 	LabelInstanceID      = "kyma-project.io/instance-id"

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -185,11 +187,15 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	name := strings.ReplaceAll(choice.Module, "/", "-")
+	if problems := validation.IsDNS1123Label(strings.ReplaceAll(name, ".", "-")); len(problems) > 0 {
+		return nil, fmt.Errorf("its name cannot be that of a Manifest: %s: ask for it by its module name", strings.Join(problems, ", "))
+	}
 	manifest := &bundle.Manifest{
-		Name: choice.Module, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
+		Name: name, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
 		Component: choice.Component, Template: choice.Template.Name,
 		Labels: map[string]string{
-			v1beta2.LabelModuleName: choice.Module,
+			v1beta2.LabelModuleName: name,
 			v1beta2.LabelKymaName:   v1beta2.RuntimeKymaName,
 			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
 		},
@@ -201,6 +207,9 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			Manager:              choice.Template.Spec.Manager,
 			CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
 		},
+	}
+	if name != choice.Module {
+		manifest.Annotations[v1beta2.AnnotationModule] = choice.Module
 	}
 	if choice.Channel != "" {
 		manifest.Labels[v1beta2.LabelChannel] = choice.Channel

@@ -165,8 +165,11 @@ func (s *Syncer) removals(ctx context.Context, modules []string) error {
 	return errors.Join(problems...)
 }
 
-// ModuleOf names the module of a Manifest.
+// ModuleOf names the module of a Manifest as it was asked for.
 func ModuleOf(m *v1beta2.Manifest) string {
+	if module := m.Annotations[v1beta2.AnnotationModule]; module != "" {
+		return module
+	}
 	if module := m.Labels[v1beta2.LabelModuleName]; module != "" {
 		return module
 	}

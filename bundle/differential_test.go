@@ -1,0 +1,377 @@
+package bundle
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+)
+
+func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
+	for place, c := range map[string]struct {
+		firstKey string
+		hook     func(*attempt, func(string) string)
+	}{
+		"in the manifest":    {"schemaVersion", func(a *attempt, h func(string) string) { a.body = append(a.body, h) }},
+		"in the attestation": {"mediaType", func(a *attempt, h func(string) string) { a.attestation = append(a.attestation, h) }},
+		"in the statement":   {"_type", func(a *attempt, h func(string) string) { a.payload = append(a.payload, h) }},
+	} {
+		for _, d := range differentials(t, c.firstKey) {
+			t.Run(place+" "+d.name, func(t *testing.T) {
+				a := newAttempt(t)
+				c.hook(a, d.change)
+				_, err := a.verify(t)
+				wantReason(t, err, ReasonMalformed)
+			})
+		}
+	}
+	// Below the top level, where a decoder of its own or a map takes over.
+	for name, change := range map[string]func(*testing.T, *attempt){
+		"in the manifest's annotations a key stands there twice": func(t *testing.T, a *attempt) {
+			a.body = append(a.body, replace(t, `"annotations":{`, `"annotations":{"`+AnnotationAttestation+`":"",`))
+		},
+		"in the manifest's config a key stands there in another case": func(t *testing.T, a *attempt) {
+			a.body = append(a.body, replace(t, `"config":{`, `"config":{"Digest":"x",`))
+		},
+		"in the envelope the payload stands there twice": func(t *testing.T, a *attempt) {
+			a.attestation = append(a.attestation, replace(t, `"dsseEnvelope":{`, `"dsseEnvelope":{"payload":"e30=",`))
+		},
+		"in the envelope a signature has an unknown key": func(t *testing.T, a *attempt) {
+			a.attestation = append(a.attestation, replace(t, `{"sig":`, `{"keyid":"x","sig":`))
+		},
+		"in the audience the runtime stands there twice": func(t *testing.T, a *attempt) {
+			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"runtime":"r-18",`))
+		},
+		"in the audience the runtime stands there in another case": func(t *testing.T, a *attempt) {
+			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"Runtime":"r-18",`))
+		},
+		"in a subject a digest stands there twice": func(t *testing.T, a *attempt) {
+			a.payload = append(a.payload, replace(t, `"digest":{`, `"digest":{"sha256":"00",`))
+		},
+		"the predicate has a key of a later version": func(t *testing.T, a *attempt) {
+			a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":true,`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempt(t)
+			change(t, a)
+			_, err := a.verify(t)
+			wantReason(t, err, ReasonMalformed)
+		})
+	}
+}
+
+func TestOpenRefusesTwoReadersTwoDocuments(t *testing.T) {
+	open := func(t *testing.T, change func(*Documents)) {
+		t.Helper()
+		a := newAttempt(t)
+		change(&a.documents)
+		verified, err := a.verify(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes)
+		wantReason(t, err, ReasonMalformed)
+	}
+	rewrite := func(blob *Blob, change func(string) string) {
+		*blob = NewBlob(blob.Descriptor.MediaType, []byte(change(string(blob.Bytes))))
+	}
+	for _, d := range differentials(t, "apiVersion") {
+		t.Run("in the desired state "+d.name, func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.State, d.change) }) })
+		t.Run("in the catalog "+d.name, func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) }) })
+	}
+	for name, change := range map[string]func(*testing.T, *Documents){
+		"in a template's spec, which is kept as it is, a key stands there twice": func(t *testing.T, ds *Documents) {
+			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"version":"6.6.6",`))
+		},
+		"in a template's spec there is more depth than the limit": func(t *testing.T, ds *Documents) {
+			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"x":`+nested(MaxJSONDepth)+`,`))
+		},
+		"in a module's spec a key stands there in another case": func(t *testing.T, ds *Documents) {
+			rewrite(&ds.State, replace(t, `"install":{`, `"Install":{},"install":{`))
+		},
+		"in a module's content a digest stands there twice": func(t *testing.T, ds *Documents) {
+			rewrite(&ds.State, replace(t, `"content":[{`, `"content":[{"digest":"sha256:00",`))
+		},
+		"the catalog stands where the desired state should": func(_ *testing.T, ds *Documents) {
+			ds.State = NewBlob(MediaTypeDesiredState, ds.Catalog.Bytes)
+		},
+		"the desired state stands where the catalog should": func(_ *testing.T, ds *Documents) {
+			ds.Catalog = NewBlob(MediaTypeCatalog, ds.State.Bytes)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { open(t, func(ds *Documents) { change(t, ds) }) })
+	}
+}
+
+func TestOpenRefusesOtherBytesThanWereSigned(t *testing.T) {
+	a := newAttempt(t)
+	verified, err := a.verify(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := func(data []byte) []byte {
+		out := []byte(string(data))
+		out[len(out)/2] ^= 1
+		return out
+	}
+	state, catalog := a.documents.State.Bytes, a.documents.Catalog.Bytes
+	for name, c := range map[string]struct{ config, catalog []byte }{
+		"a byte of the config is flipped":   {flipped(state), catalog},
+		"a byte of the catalog is flipped":  {state, flipped(catalog)},
+		"the config is cut off":             {state[:len(state)-1], catalog},
+		"the catalog goes on":               {state, append(catalog[:len(catalog):len(catalog)], ' ')},
+		"the config is missing":             {nil, catalog},
+		"the two documents changed places":  {catalog, state},
+		"the config is there twice instead": {state, state},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := verified.Open(c.config, c.catalog)
+			wantReason(t, err, ReasonWrongDigest)
+		})
+	}
+}
+
+// TestNoFlippedByteChangesWhatIsFollowed flips every byte of a manifest: what was signed is followed, or nothing is.
+func TestNoFlippedByteChangesWhatIsFollowed(t *testing.T) {
+	a := newAttempt(t)
+	honest := a.fetched(t)
+	want, err := Verify(honest, a.trust, a.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(17)
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range honest.Bytes {
+		flipped := Fetched{Descriptor: honest.Descriptor, Bytes: []byte(string(honest.Bytes))}
+		flipped.Bytes[i] ^= byte(1 + random.IntN(255))
+		if _, err := Verify(flipped, a.trust, a.now); RefusalOf(err) == nil || RefusalOf(err).Reason != ReasonWrongDigest {
+			t.Fatalf("byte %d: got %v, want %s", i, err, ReasonWrongDigest)
+		}
+		// The same without a digest to compare with, as a tag is fetched from a registry that lies.
+		flipped.Descriptor.Digest = ""
+		got, err := Verify(flipped, a.trust, a.now)
+		if err != nil {
+			if RefusalOf(err) == nil {
+				t.Fatalf("byte %d: %v is not a refusal", i, err)
+			}
+			continue
+		}
+		if !reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest || got.Catalog.Digest != want.Catalog.Digest {
+			t.Fatalf("byte %d: got %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestVerifyNotesAGap(t *testing.T) {
+	last := Accepted{Epoch: 1, Sequence: 90, Digest: digest.FromString("90")}
+	for name, c := range map[string]struct {
+		last     Accepted
+		previous *Position
+		want     bool
+	}{
+		"the first bundle of a runtime has none":        {Accepted{}, nil, false},
+		"the first bundle seen by a runtime has none":   {Accepted{}, &Position{90, last.Digest}, false},
+		"the bundle after the last has none":            {last, &Position{90, last.Digest}, false},
+		"a bundle after one that was not seen has one":  {last, &Position{95, digest.FromString("95")}, true},
+		"a bundle after another of the same number too": {last, &Position{90, digest.FromString("another")}, true},
+		"a bundle that names none before it has one":    {last, nil, true},
+		"the first bundle of a new epoch has none":      {Accepted{Sequence: 90, Digest: last.Digest}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempt(t)
+			a.trust.Last = c.last
+			a.predicate(func(p *Predicate) { p.Previous = c.previous })
+			verified, err := a.verify(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if verified.Gap != c.want {
+				t.Errorf("gap is %t, want %t", verified.Gap, c.want)
+			}
+		})
+	}
+	t.Run("the last bundle once more has none", func(t *testing.T) {
+		a := newAttempt(t)
+		fetched := a.fetched(t)
+		a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
+		verified, err := Verify(fetched, a.trust, a.now)
+		if err != nil || verified.Gap {
+			t.Errorf("gap is %t, %v", verified.Gap, err)
+		}
+	})
+}
+
+func TestAcceptedTimeNeverGoesBack(t *testing.T) {
+	for name, c := range map[string]struct{ before, want time.Time }{
+		"it moves to when the bundle was issued": {testNow.Add(-2 * time.Hour), testNow.Add(-time.Hour)},
+		"it stays where it was further":          {testNow, testNow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempt(t)
+			a.trust.Last.NewestTime = c.before
+			verified, err := a.verify(t)
+			if err != nil || !verified.Accepted.NewestTime.Equal(c.want) {
+				t.Errorf("got %s, %v, want %s", verified.Accepted.NewestTime, err, c.want)
+			}
+		})
+	}
+}
+
+func TestAdoptTakesTheLastBundleWhateverItsTime(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*attempt)
+		want   Reason
+	}{
+		{"an expired bundle is the last one all the same", func(a *attempt) {
+			a.predicate(func(p *Predicate) { p.IssuedAt, p.ExpiresAt = testNow.AddDate(-2, 0, 0), testNow.AddDate(-1, 0, 0) })
+		}, ""},
+		{"a bundle of another epoch is read", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, ""},
+		{"a bundle of another runtime is not", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, ReasonWrongRuntime},
+		{"a bundle of an unknown key is not", func(a *attempt) { a.trust.Root.publishers = nil }, ReasonUnknownKey},
+		{"an unsigned bundle is not", func(a *attempt) {
+			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Annotations = nil })
+		}, ReasonUnsigned},
+		{"a bundle over another config is not", func(a *attempt) {
+			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Config.Digest = digest.FromString("other") })
+		}, ReasonWrongDigest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAttempt(t)
+			c.change(a)
+			_, err := Adopt(a.fetched(t), a.trust.Root, testRuntime)
+			wantReason(t, err, c.want)
+		})
+	}
+}
+
+func TestNextSequenceAlwaysGrows(t *testing.T) {
+	at := time.UnixMilli(1_000)
+	for name, c := range map[string]struct{ last, want int64 }{
+		"the first is the time":                      {0, 1_000},
+		"the next is the time":                       {500, 1_000},
+		"two in one millisecond differ":              {1_000, 1_001},
+		"a clock that was turned back does not show": {5_000, 5_001},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NextSequence(c.last, at); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAttestationOfOtherToolsIsRead(t *testing.T) {
+	const sample = "../../shared/realworld/sigstore_bundle_v03_sample"
+	data, err := os.ReadFile(filepath.FromSlash(sample + ".json"))
+	if err != nil {
+		t.Skipf("%s.json is not beside this checkout", sample)
+	}
+	file, err := os.ReadFile(filepath.FromSlash(sample + ".pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := cryptoutils.UnmarshalPEMToPublicKey(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, refusal := readAttestation(data)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	if hint, err := Thumbprint(key); err != nil || hint != read.VerificationMaterial.PublicKey.Hint {
+		t.Errorf("hint is %s, want %s", read.VerificationMaterial.PublicKey.Hint, hint)
+	}
+	if !checkSignature(key, preAuthEncoding(read.Envelope.Payload), read.Envelope.Signatures[0].Sig) {
+		t.Error("the signature does not verify")
+	}
+	read.Envelope.Payload[0] ^= 1
+	if _, refusal := read.authenticate(key); refusal == nil || refusal.Reason != ReasonBadSignature {
+		t.Errorf("got %v for a changed payload", refusal)
+	}
+}
+
+func TestCheckJSONBoundsDepth(t *testing.T) {
+	for name, c := range map[string]struct {
+		in string
+		ok bool
+	}{
+		"arrays as deep as the limit":           {nested(MaxJSONDepth), true},
+		"arrays one level deeper":               {nested(MaxJSONDepth + 1), false},
+		"objects as deep as the limit":          {strings.Repeat(`{"a":`, MaxJSONDepth) + "1" + strings.Repeat("}", MaxJSONDepth), true},
+		"objects one level deeper":              {strings.Repeat(`{"a":`, MaxJSONDepth+1) + "1" + strings.Repeat("}", MaxJSONDepth+1), false},
+		"the same key in two objects":           {`[{"a":1},{"a":2}]`, true},
+		"a key again after a nested object":     {`{"a":{"b":1},"b":2,"a":3}`, false},
+		"a key again after an array of objects": {`{"a":[{"a":1}],"a":2}`, false},
+		"a value like a key":                    {`{"a":"a","b":"a"}`, true},
+		"nothing":                               {``, false},
+		"white space alone":                     {" \n", false},
+		"two numbers":                           {`1 2`, false},
+		"an open array without end":             {strings.Repeat("[", 1<<16), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := checkJSON([]byte(c.in)); (err == nil) != c.ok {
+				t.Errorf("got %v, want accepted: %t", err, c.ok)
+			}
+		})
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	a := newAttempt(b)
+	fetched := a.fetched(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Verify(fetched, a.trust, a.now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCompose(b *testing.B) {
+	documents, signer, predicate := sampleDocuments(b), newSigner(b), samplePredicate()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Compose(documents, predicate, signer); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	a := attemptBy(f, fixedSigner(f))
+	honest := a.fetched(f)
+	want, err := Verify(honest, a.trust, a.now)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(honest.Bytes)
+	for _, c := range checks(f) {
+		faulty := attemptBy(f, fixedSigner(f))
+		c.fault(faulty)
+		if data := faulty.fetched(f).Bytes; len(data) < 1<<16 {
+			f.Add(data)
+		}
+	}
+	for _, d := range differentials(f, "schemaVersion") {
+		f.Add([]byte(d.change(string(honest.Bytes))))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := Verify(Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}, a.trust, a.now)
+		switch {
+		case err != nil && RefusalOf(err) == nil:
+			t.Errorf("%v is not a refusal", err)
+		case err == nil && (!reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest || got.Catalog.Digest != want.Catalog.Digest):
+			t.Errorf("accepted %+v, signed was %+v", got, want)
+		}
+	})
+}
