@@ -213,7 +213,7 @@ func (a *attempt) fetched(tb testing.TB) Fetched {
 		body = change(body)
 	}
 	blob := NewBlob(ocispec.MediaTypeImageManifest, []byte(body))
-	fetched := Fetched{Descriptor: blob.Descriptor, Bytes: blob.Bytes}
+	fetched := Fetched(blob)
 	for _, change := range a.response {
 		change(&fetched)
 	}
