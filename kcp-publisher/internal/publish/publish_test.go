@@ -1,0 +1,260 @@
+package publish
+
+import (
+	"crypto"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// fleet is a publisher's surroundings: its key, the root that lists it, and a folder that stands for the registry.
+type fleet struct {
+	t      *testing.T
+	signer bundle.Signer
+	root   bundle.Root
+	dir    string
+	now    time.Time
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{t: t, signer: newSigner(t), dir: filepath.Join(t.TempDir(), "registry"), now: noon}
+	public, err := f.signer.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := bundle.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.root, err = bundle.ParseRoot(data); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func newSigner(t *testing.T) bundle.Signer {
+	t.Helper()
+	file, err := bundle.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := bundle.LoadSigner(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+func (f *fleet) place() *bundle.Place {
+	f.t.Helper()
+	place, err := bundle.NewPlace(bundle.LayoutScheme+f.dir, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return place
+}
+
+// started is a publisher as it is after a start: it remembers nothing.
+func (f *fleet) started() *Publisher {
+	f.t.Helper()
+	p, err := New(Options{
+		Place: f.place(), Signer: f.signer, Root: f.root, Validity: validity, Now: func() time.Time { return f.now },
+		Components: component.NewReader(nil, time.Hour, time.Hour),
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return p
+}
+
+func (f *fleet) publish(p *Publisher, runtime Runtime, channel string) Outcome {
+	f.t.Helper()
+	outcome, err := f.try(p, runtime, channel)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return outcome
+}
+
+func (f *fleet) try(p *Publisher, runtime Runtime, channel string) (Outcome, error) {
+	f.t.Helper()
+	snapshot, err := catalog.New(nil, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	spec := v1beta2.KymaSpec{Channel: channel}
+	return p.Publish(f.t.Context(), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+}
+
+// lying gives the digest of what the registry holds for a runtime.
+func (f *fleet) lying(runtime string) digest.Digest {
+	f.t.Helper()
+	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	found, err := bundle.Head(f.t.Context(), repository, bundle.TagDesired)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return found
+}
+
+// puts makes the manifest what the registry holds for a runtime, whoever it was made for.
+func (f *fleet) puts(runtime string, manifest bundle.Blob) {
+	f.t.Helper()
+	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := bundle.PushManifest(f.t.Context(), repository, manifest, bundle.TagDesired); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func runtimeNamed(id string) Runtime { return Runtime{ID: id, Audience: bundle.Audience{Runtime: id}} }
+
+func TestABundleIsPushedOnce(t *testing.T) {
+	f := newFleet(t)
+	p := f.started()
+	first := f.publish(p, runtimeNamed("one"), "regular")
+	if !first.Pushed || first.Published.Digest != f.lying("one") || first.Published.Predicate.Previous != nil {
+		t.Fatalf("first: %+v", first)
+	}
+	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Published.Digest != first.Published.Digest {
+		t.Errorf("second: %+v", second)
+	}
+	f.now = noon.Add(time.Minute)
+	changed := f.publish(p, runtimeNamed("one"), "fast")
+	previous := changed.Published.Predicate.Previous
+	if !changed.Pushed || previous == nil || previous.Digest != first.Published.Digest || previous.Sequence != first.Published.Predicate.Sequence {
+		t.Errorf("changed: %+v", changed)
+	}
+}
+
+func TestAPublisherThatWasKilledAfterAPushAdoptsWhatItPushed(t *testing.T) {
+	f := newFleet(t)
+	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")
+	f.now = noon.Add(time.Minute)
+	after := f.publish(f.started(), runtimeNamed("one"), "regular")
+	if after.Pushed || after.Published.Digest != pushed.Published.Digest || after.Published.Predicate.Sequence != pushed.Published.Predicate.Sequence {
+		t.Errorf("pushed %+v\nadopted %+v", pushed, after)
+	}
+}
+
+func TestAnExpiredBundleIsStillTheLastOne(t *testing.T) {
+	f := newFleet(t)
+	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")
+	f.now = noon.Add(10 * validity)
+	renewed := f.publish(f.started(), runtimeNamed("one"), "regular")
+	previous := renewed.Published.Predicate.Previous
+	if !renewed.Pushed || previous == nil || previous.Digest != pushed.Published.Digest || renewed.Published.StateDigest != pushed.Published.StateDigest {
+		t.Errorf("renewed: %+v", renewed)
+	}
+	if expires := renewed.Published.Predicate.ExpiresAt; !expires.Equal(f.now.Add(validity)) {
+		t.Errorf("expires at %s", expires)
+	}
+}
+
+func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
+	for name, put := range map[string]func(f *fleet) bundle.Blob{
+		"a bundle of another publisher": func(f *fleet) bundle.Blob {
+			manifest, err := bundle.Compose(documents(f.t), bundle.Predicate{Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 9_000_000_000_000,
+				IssuedAt: noon, ExpiresAt: noon.Add(validity), RootVersion: 1}, newSigner(f.t))
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return manifest
+		},
+		"the bundle of another runtime": func(f *fleet) bundle.Blob {
+			f.publish(f.started(), runtimeNamed("two"), "regular")
+			repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository("two"))
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			fetched, err := bundle.Fetch(f.t.Context(), repository, bundle.TagDesired)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return bundle.Blob{Descriptor: fetched.Descriptor, Bytes: fetched.Bytes}
+		},
+		"garbage": func(*fleet) bundle.Blob {
+			return bundle.NewBlob("application/vnd.oci.image.manifest.v1+json", []byte(`{"schemaVersion":2}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			f.puts("one", put(f))
+			runtime := runtimeNamed("one")
+			runtime.LastSequence = noon.Add(time.Hour).UnixMilli() // what the status remembers still counts
+			outcome := f.publish(f.started(), runtime, "regular")
+			if !outcome.Pushed || outcome.Published.Predicate.Previous != nil || outcome.Published.Predicate.Sequence != runtime.LastSequence+1 {
+				t.Errorf("got %+v", outcome)
+			}
+			if outcome.Published.Digest != f.lying("one") {
+				t.Errorf("the registry holds %s", f.lying("one"))
+			}
+		})
+	}
+}
+
+func TestRuntimesWithTheSameWishShareTheirDocuments(t *testing.T) {
+	f := newFleet(t)
+	p := f.started()
+	one, two := f.publish(p, runtimeNamed("one"), "regular"), f.publish(p, runtimeNamed("two"), "regular")
+	if one.Published.StateDigest != two.Published.StateDigest || one.Published.CatalogDigest != two.Published.CatalogDigest {
+		t.Errorf("one has %s and %s, two has %s and %s", one.Published.StateDigest, one.Published.CatalogDigest, two.Published.StateDigest, two.Published.CatalogDigest)
+	}
+	if one.Published.Digest == two.Published.Digest {
+		t.Error("two runtimes have one bundle")
+	}
+}
+
+func TestAPushThatFailedIsTriedAgainAndNotRemembered(t *testing.T) {
+	f := newFleet(t)
+	p := f.started()
+	first := f.publish(p, runtimeNamed("one"), "regular")
+	index := filepath.Join(f.dir, "index.json")
+	kept, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The registry's data is damaged, then restored from an older copy, as after a disk that was full.
+	if err := os.WriteFile(index, []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.now = noon.Add(time.Minute)
+	if outcome, err := f.try(p, runtimeNamed("one"), "fast"); err == nil {
+		t.Fatalf("published into a damaged registry: %+v", outcome)
+	}
+	if err := os.WriteFile(index, kept, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again := f.publish(p, runtimeNamed("one"), "fast")
+	if previous := again.Published.Predicate.Previous; !again.Pushed || previous == nil || previous.Digest != first.Published.Digest {
+		t.Errorf("got %+v", again)
+	}
+	if again.Published.Digest != f.lying("one") {
+		t.Errorf("the registry holds %s", f.lying("one"))
+	}
+}
+
+func TestARuntimeThatCannotBeOneIsRefusedBeforeAnythingIsRead(t *testing.T) {
+	f := newFleet(t)
+	if outcome, err := f.try(f.started(), runtimeNamed("../one"), "regular"); err == nil {
+		t.Errorf("published %+v", outcome)
+	}
+	if _, err := os.Stat(f.dir); !os.IsNotExist(err) {
+		t.Errorf("something was written: %v", err)
+	}
+}
