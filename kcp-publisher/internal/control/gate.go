@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -75,4 +76,14 @@ func unreachable(err error) bool {
 	}
 	var connection interface{ Timeout() bool } // what net and url errors have in common
 	return errors.As(err, &connection)
+}
+
+// plainly says the same of the same answer: registries put times and request numbers into theirs, and a condition that holds
+// one would be written anew at every pass.
+func plainly(err error) error {
+	var response *errcode.ErrorResponse
+	if errors.As(err, &response) {
+		return fmt.Errorf("the registry answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	return err
 }

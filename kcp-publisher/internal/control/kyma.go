@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,15 +45,19 @@ type Kymas struct {
 	gate gate
 
 	mu      sync.Mutex // guards reports
-	reports map[string]heard
+	reports map[types.NamespacedName]heard
 }
 
 // heard is the newest report of a runtime as it was judged.
 type heard struct {
+	// kyma is the object that it was judged for: one of the same name that is made anew has to hear for itself.
+	kyma     types.UID
 	asked    time.Time
 	digest   digest.Digest
 	accepted *bundle.AcceptedReport
 	refused  *bundle.Refusal
+	// unread is why a registry that answers did not give the report.
+	unread error
 }
 
 const (
@@ -74,6 +79,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := k.Client.Get(ctx, req.NamespacedName, kyma); err != nil {
 		if apierrors.IsNotFound(err) {
 			runtimeStates.forget(req.String())
+			k.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -84,10 +90,10 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True || !kyma.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	if wait := k.gate.wait(k.Now()); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
 	before := kyma.DeepCopy()
+	if wait := k.gate.wait(k.Now()); wait > 0 {
+		return k.meanwhile(ctx, before, kyma, wait)
+	}
 	runtime := RuntimeID(kyma)
 	if err := k.unique(ctx, kyma, runtime); err != nil {
 		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: k.Silence}, k.Now())
@@ -95,16 +101,16 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	report, err := k.listen(ctx, kyma, runtime)
 	if err != nil {
-		return k.registryDown(ctx, err), nil
+		return k.registryDown(ctx, before, kyma, err)
 	}
 	outcome, err := k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), k.request(kyma), snapshot)
 	facts := ingest.Facts{
-		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused,
+		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
 		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
 	}
 	if err != nil {
 		if unreachable(err) {
-			return k.registryDown(ctx, err), nil
+			return k.registryDown(ctx, before, kyma, err)
 		}
 		facts.PublishError = err
 	} else {
@@ -152,12 +158,15 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 	}
 	if status.Observed != nil {
 		r.Audience.ClusterUID = status.Observed.ClusterUID
-		r.Observed = digest.Digest(status.Observed.Digest)
 	}
 	if status.Key != nil {
 		r.Audience.KeyThumbprint = status.Key.Thumbprint
 	}
+	// Both from the same report: what the runtime has means something only together with what it lives by.
 	if report.accepted != nil {
+		if o := report.accepted.Observed; o != nil {
+			r.Observed = o.Digest
+		}
 		for _, m := range report.accepted.Modules {
 			r.Installed = append(r.Installed, m.Name)
 		}
@@ -165,52 +174,75 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 	return r
 }
 
-// listen reads the runtime's newest report if it is new. The error is the registry's; a refused report is not one.
+// listen reads the runtime's newest report if it is new. The error says that the registry is away; a report that is refused or
+// that the registry does not give is this runtime's trouble alone and no error.
 func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) (heard, error) {
-	k.mu.Lock()
-	known := k.reports[runtime]
-	k.mu.Unlock()
 	if err := bundle.CheckRuntimeID(runtime); err != nil {
 		return heard{}, nil // Publish says so, too, where it becomes visible
 	}
+	known := k.known(kyma)
 	if known.asked.Add(k.PollInterval / 2).After(k.Now()) {
 		return k.again(kyma, known), nil
 	}
-	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(runtime))
-	if err != nil {
+	known.asked, known.unread = k.Now(), nil
+	newest, fetched, err := k.newest(ctx, runtime, known.digest)
+	switch {
+	case err != nil && unreachable(err):
 		return known, err
-	}
-	newest, err := bundle.Head(ctx, repository, bundle.TagLatest)
-	if err != nil && !errors.Is(err, bundle.ErrNotFound) {
-		return known, err
-	}
-	known.asked = k.Now()
-	if err != nil || newest == known.digest {
-		k.keep(runtime, known)
+	case err != nil && !errors.Is(err, bundle.ErrNotFound):
+		known.unread = plainly(err)
+		fallthrough
+	case err != nil || newest == known.digest:
+		k.keep(kyma, known)
 		return k.again(kyma, known), nil
 	}
-	fetched, err := bundle.Fetch(ctx, repository, newest.String())
-	if err != nil {
-		return known, err
-	}
-	next := heard{asked: known.asked, digest: newest, accepted: known.accepted}
+	next := heard{kyma: kyma.UID, asked: known.asked, digest: newest, accepted: known.accepted}
 	accepted, err := bundle.VerifyReport(fetched, k.reporter(kyma, runtime))
 	if next.refused = bundle.RefusalOf(err); next.refused != nil {
 		reportsRefused.WithLabelValues(string(next.refused.Reason)).Inc()
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", runtime, next.refused)))
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "report of runtime %s: %s", runtime, next.refused)
 	} else {
 		next.accepted = &accepted
 		k.tell(kyma, runtime, known.accepted, accepted)
 		k.remember(kyma, accepted)
 	}
-	k.keep(runtime, next)
+	k.keep(kyma, next)
 	return next, nil
 }
 
-func (k *Kymas) keep(runtime string, report heard) {
+// newest asks for the digest of the newest report, and for the report if it is not the known one.
+func (k *Kymas) newest(ctx context.Context, runtime string, known digest.Digest) (digest.Digest, bundle.Fetched, error) {
+	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(runtime))
+	if err != nil {
+		return "", bundle.Fetched{}, err
+	}
+	newest, err := bundle.Head(ctx, repository, bundle.TagLatest)
+	if err != nil || newest == known {
+		return newest, bundle.Fetched{}, err
+	}
+	fetched, err := bundle.Fetch(ctx, repository, newest.String())
+	return newest, fetched, err
+}
+
+func (k *Kymas) known(kyma *v1beta2.Kyma) heard {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.reports[runtime] = report
+	if known := k.reports[client.ObjectKeyFromObject(kyma)]; known.kyma == kyma.UID {
+		return known
+	}
+	return heard{kyma: kyma.UID}
+}
+
+func (k *Kymas) keep(kyma *v1beta2.Kyma, report heard) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reports[client.ObjectKeyFromObject(kyma)] = report
+}
+
+func (k *Kymas) forget(kyma types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.reports, kyma)
 }
 
 // again takes up a report that was heard before: writing what it says may have been put off or have failed.
@@ -284,13 +316,17 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
 		return ctrl.Result{RequeueAfter: jittered(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
 	}
+	return k.written(ctx, before, after, ctrl.Result{RequeueAfter: jittered(k.PollInterval), Priority: new(routine)})
+}
+
+func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
 	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
 		if err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, client.IgnoreNotFound(err))
 		}
 	}
 	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status.State)
-	return ctrl.Result{RequeueAfter: jittered(k.PollInterval), Priority: new(routine)}, nil
+	return result, nil
 }
 
 func jittered(d time.Duration) time.Duration {
@@ -298,6 +334,18 @@ func jittered(d time.Duration) time.Duration {
 }
 
 // registryDown closes the gate for all runtimes at once, so that one outage is one backoff and one line of log.
-func (k *Kymas) registryDown(ctx context.Context, err error) ctrl.Result {
-	return ctrl.Result{RequeueAfter: k.gate.shut(ctx, k.Now(), err)}
+func (k *Kymas) registryDown(ctx context.Context, before, kyma *v1beta2.Kyma, err error) (ctrl.Result, error) {
+	return k.meanwhile(ctx, before, kyma, k.gate.shut(ctx, k.Now(), err))
+}
+
+// meanwhile says what is known of a runtime that cannot be heard because the registry is away: that is silence, too, and
+// silence is never health. Nothing is written before the allowed silence is over.
+func (k *Kymas) meanwhile(ctx context.Context, before, kyma *v1beta2.Kyma, wait time.Duration) (ctrl.Result, error) {
+	result := ctrl.Result{RequeueAfter: wait}
+	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, k.Silence, k.Now())
+	if !silent {
+		return result, nil
+	}
+	kyma.Status = after
+	return k.written(ctx, before, kyma, result)
 }

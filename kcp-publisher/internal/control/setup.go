@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +32,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
 	kymas.Catalog.Reader = mgr.GetClient()
 	kymas.Catalog.Changed = changed
-	kymas.reports = map[string]heard{}
+	kymas.reports = map[types.NamespacedName]heard{}
 	registryUp.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not.

@@ -28,6 +28,9 @@ type Facts struct {
 	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
 	Report        *bundle.AcceptedReport
 	ReportRefused *bundle.Refusal
+	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
+	// follows, not before: the next try may well succeed.
+	ReportUnread error
 	// Silence is how long a runtime may be silent.
 	Silence  time.Duration
 	Deleting bool
@@ -87,15 +90,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	}
 	after.Modules = modules(before.Modules, facts)
 
-	set := func(kind, reason, message string, ok bool) {
-		status := metav1.ConditionFalse
-		if ok {
-			status = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: bounded(message), ObservedGeneration: facts.Generation, LastTransitionTime: metav1.NewTime(now),
-		})
-	}
+	set := setter(&after.Conditions, facts.Generation, now)
 	silent := reporting(after.Runtime, facts, now, set)
 	acceptance(after.Runtime, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
@@ -121,6 +116,19 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		after.LastOperation = &v1beta2.LastOperation{Operation: readyMessage(after), LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
 	}
 	return after
+}
+
+// setter gives a function that sets conditions; transition times change only with transitions.
+func setter(conditions *[]metav1.Condition, generation int64, now time.Time) func(kind, reason, message string, ok bool) {
+	return func(kind, reason, message string, ok bool) {
+		status := metav1.ConditionFalse
+		if ok {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: bounded(message), ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
 }
 
 // bounded keeps what a runtime wrote well below what the API takes as the message of a condition: one it refuses would keep
@@ -153,11 +161,11 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 		set(v1beta2.ConditionReporting, reasonRefused, "the newest report was refused: "+facts.ReportRefused.Error(), false)
 		return true
 	case r.Observed == nil:
-		set(v1beta2.ConditionReporting, reasonNeverHeard, "the runtime has never reported", false)
+		set(v1beta2.ConditionReporting, reasonNeverHeard, "the runtime has never reported"+unread(facts), false)
 		return true
 	case now.Sub(r.Observed.Time.Time) > facts.Silence:
 		// The age is rounded, or the condition would be written anew at every pass.
-		set(v1beta2.ConditionReporting, reasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence), false)
+		set(v1beta2.ConditionReporting, reasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
 	}
 	set(v1beta2.ConditionReporting, reasonReported, "the runtime reports", true)
