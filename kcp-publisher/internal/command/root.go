@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/go-logr/logr"
@@ -28,9 +29,6 @@ const (
 // usageError is a mistake in how the command was called.
 type usageError struct{ error }
 
-// errRefusedByPolicy makes a command end with the exit code for refusals.
-var errRefusedByPolicy = errors.New("refused")
-
 // Execute runs the command line and gives the exit code.
 func Execute(version string, args []string, out, errOut io.Writer) int {
 	root := newRoot(version)
@@ -45,7 +43,7 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(errOut, "kcp-publisher: %v\nrun `kcp-publisher --help`\n", err)
 		return exitUsage
-	case errors.Is(err, errRefusedByPolicy) || bundle.RefusalOf(err) != nil:
+	case bundle.RefusalOf(err) != nil:
 		fmt.Fprintf(errOut, "kcp-publisher: %v\n", err)
 		return exitRefused
 	}
@@ -66,7 +64,12 @@ func newRoot(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use: "kcp-publisher", Short: "resolves Kymas into signed desired-state bundles that runtimes pull",
 		Version: version, SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return g.readConfig(cmd.Flags()) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := g.readConfig(cmd.Flags()); err != nil {
+				return err
+			}
+			return g.checkLogging()
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("unknown command %q", args[0])}
@@ -114,6 +117,17 @@ func (g *global) readConfig(flags *pflag.FlagSet) error {
 				return usageError{fmt.Errorf("--config %s: %s: %w", g.config, name, err)}
 			}
 		}
+	}
+	return nil
+}
+
+// checkLogging refuses what the logger would pass over in silence.
+func (g *global) checkLogging() error {
+	if !slices.Contains([]string{"trace", "debug", "info", "error"}, g.logLevel) {
+		return usageError{fmt.Errorf("--log-level %q: want trace, debug, info or error", g.logLevel)}
+	}
+	if g.logFormat != "json" && g.logFormat != "console" {
+		return usageError{fmt.Errorf("--log-format %q: want json or console", g.logFormat)}
 	}
 	return nil
 }
