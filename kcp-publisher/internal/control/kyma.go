@@ -200,7 +200,7 @@ func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	accepted, err := bundle.VerifyReport(fetched, k.reporter(kyma, runtime))
 	if next.refused = bundle.RefusalOf(err); next.refused != nil {
 		reportsRefused.WithLabelValues(string(next.refused.Reason)).Inc()
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "report of runtime %s: %s", runtime, next.refused)
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", runtime, next.refused)))
 	} else {
 		next.accepted = &accepted
 		k.tell(kyma, runtime, known.accepted, accepted)
