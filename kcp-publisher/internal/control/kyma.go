@@ -112,6 +112,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		if unreachable(err) {
 			return k.registryDown(ctx, before, kyma, err)
 		}
+		publishFailures.Inc()
 		facts.PublishError = err
 	} else {
 		k.gate.open(ctx)

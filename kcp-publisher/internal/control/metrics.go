@@ -13,6 +13,9 @@ var (
 	bundlesPublished = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kyma_pull_publisher_bundles_published_total", Help: "Bundles pushed to runtimes' repositories.",
 	})
+	publishFailures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kyma_pull_publisher_publish_failures_total", Help: "Attempts to publish to one runtime that failed although the registry answered.",
+	})
 	reportsRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were not believed, by the check that refused them.",
 	}, []string{"reason"})
@@ -26,7 +29,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(bundlesPublished, reportsRefused, registryUp, runtimes)
+	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryUp, runtimes)
 }
 
 // states counts runtimes by state, so that no metric is labelled with a runtime.

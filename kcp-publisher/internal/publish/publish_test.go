@@ -186,7 +186,7 @@ func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			return bundle.Blob{Descriptor: fetched.Descriptor, Bytes: fetched.Bytes}
+			return bundle.Blob(fetched)
 		},
 		"garbage": func(*fleet) bundle.Blob {
 			return bundle.NewBlob("application/vnd.oci.image.manifest.v1+json", []byte(`{"schemaVersion":2}`))
