@@ -27,43 +27,21 @@ const MaxDescriptorBytes = 1 << 20
 // maxResources bounds the resources of a component; the largest known have some hundred.
 const maxResources = 2_000
 
-// Descriptor is a component version.
-type Descriptor struct {
-	Name      string
-	Version   string
-	Resources []Resource
-}
-
-// Resource is one thing a component version is made of.
-type Resource struct {
-	Name     string
-	Version  string
-	Type     string
-	Relation string
-	Access   Access
-}
-
-// Access says where a resource's content is.
-type Access struct {
-	// Type is as it was written; Kind is without version and in one spelling.
-	Type string
-	// LocalReference is the digest of a layer of the component's own manifest (localBlob, localOciBlob).
-	LocalReference digest.Digest
-	MediaType      string
-	// ImageReference is that of an ociArtifact.
-	ImageReference string
-}
-
-// Kinds of access, in one spelling.
+// Kinds of access, in one spelling. Others are read and never fetched.
 const (
 	AccessLocalBlob   = "localBlob"
 	AccessOCIArtifact = "ociArtifact"
+	AccessOCIBlob     = "ociBlob"
+	AccessRelativeOCI = "relativeOciReference"
+	AccessHelm        = "helm"
+	AccessNone        = "none"
 )
 
 var accessKinds = map[string]string{
 	"localBlob": AccessLocalBlob, "LocalBlob": AccessLocalBlob, "localOciBlob": AccessLocalBlob,
 	"ociArtifact": AccessOCIArtifact, "ociRegistry": AccessOCIArtifact, "ociImage": AccessOCIArtifact,
 	"OCIImage": AccessOCIArtifact, "OCIArtifact": AccessOCIArtifact,
+	"ociBlob": AccessOCIBlob, "OCIImageLayer": AccessOCIBlob, "helm": AccessHelm, "Helm": AccessHelm, "none": AccessNone, "None": AccessNone,
 }
 
 // Kind is the type in one spelling, without its version; an unknown one is given as it is.
@@ -191,18 +169,17 @@ func resourcesOf(resources []resourceV2) ([]Resource, error) {
 			return nil, fmt.Errorf("%s.name: %q appears twice with the same version and identity", field, r.Name)
 		}
 		seen[identity] = true
-		resource := Resource{Name: r.Name, Version: r.Version, Type: r.Type, Relation: r.Relation,
+		resource := Resource{Element: Element{Name: r.Name, Version: r.Version, ExtraIdentity: r.ExtraIdentity}, Type: r.Type, Relation: r.Relation,
 			Access: Access{Type: r.Access.Type, MediaType: r.Access.MediaType, ImageReference: r.Access.ImageReference}}
 		if resource.Access.Kind() == AccessLocalBlob {
 			reference := r.Access.LocalReference
 			if reference == "" {
 				reference = r.Access.Digest
 			}
-			parsed, err := digest.Parse(reference)
-			if err != nil {
+			if _, err := digest.Parse(reference); err != nil {
 				return nil, fmt.Errorf("%s.access.localReference: %q is not a digest", field, reference)
 			}
-			resource.Access.LocalReference = parsed
+			resource.Access.LocalReference = reference
 		}
 		out = append(out, resource)
 	}

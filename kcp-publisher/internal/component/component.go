@@ -178,7 +178,7 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, name, vers
 		if resource.Access.Kind() != ocm.AccessLocalBlob {
 			continue
 		}
-		layer, ok := layerOf(manifest, resource.Access.LocalReference)
+		layer, ok := layerOf(manifest, digest.Digest(resource.Access.LocalReference))
 		if !ok {
 			return Component{}, fmt.Errorf("component descriptor: component.resources[%d].access.localReference: %s is no layer of the component version", i, resource.Access.LocalReference)
 		}
