@@ -44,10 +44,10 @@ func TestNamesOfComponents(t *testing.T) {
 func TestAsManyResourcesAsTheLimitAreDecoded(t *testing.T) {
 	var in strings.Builder
 	in.WriteString(good)
-	for i := range maxResources {
+	for i := range maxElements {
 		fmt.Fprintf(&in, "  - {name: r%d, access: {type: none}}\n", i)
 	}
-	if d, err := Decode([]byte(in.String())); err != nil || len(d.Resources) != maxResources {
+	if d, err := Decode([]byte(in.String())); err != nil || len(d.Resources) != maxElements {
 		t.Errorf("got %d resources, %v", len(d.Resources), err)
 	}
 }
@@ -119,7 +119,7 @@ func TestDescriptorsWrittenByTheOfficialTool(t *testing.T) {
 					t.Error("has no resources")
 				}
 				for _, resource := range descriptor.Resources {
-					reference := resource.Access.LocalReference
+					reference := digest.Digest(resource.Access.LocalReference)
 					if resource.Access.Kind() != AccessLocalBlob {
 						continue
 					}

@@ -15,17 +15,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/opencontainers/go-digest"
-
-	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
 // MaxDescriptorBytes bounds a component descriptor; those of Kyma's modules have 4 KiB on average.
 const MaxDescriptorBytes = 1 << 20
-
-// maxResources bounds the resources of a component; the largest known have some hundred.
-const maxResources = 2_000
 
 // Kinds of access, in one spelling. Others are read and never fetched.
 const (
@@ -38,6 +31,7 @@ const (
 )
 
 var accessKinds = map[string]string{
+	"relativeOciReference": AccessRelativeOCI, "RelativeOciReference": AccessRelativeOCI,
 	"localBlob": AccessLocalBlob, "LocalBlob": AccessLocalBlob, "localOciBlob": AccessLocalBlob,
 	"ociArtifact": AccessOCIArtifact, "ociRegistry": AccessOCIArtifact, "ociImage": AccessOCIArtifact,
 	"OCIImage": AccessOCIArtifact, "OCIArtifact": AccessOCIArtifact,
@@ -70,33 +64,6 @@ func (d Descriptor) Resource(name string) (Resource, bool) {
 	return found, true
 }
 
-// descriptorV2 is the schema v2 as far as it is used. All scalars are strings: unquoted digits must stay what they are.
-type descriptorV2 struct {
-	Meta struct {
-		SchemaVersion string `yaml:"schemaVersion"`
-	} `yaml:"meta"`
-	Component struct {
-		Name      string       `yaml:"name"`
-		Version   string       `yaml:"version"`
-		Resources []resourceV2 `yaml:"resources"`
-	} `yaml:"component"`
-}
-
-type resourceV2 struct {
-	Name          string            `yaml:"name"`
-	Version       string            `yaml:"version"`
-	Type          string            `yaml:"type"`
-	Relation      string            `yaml:"relation"`
-	ExtraIdentity map[string]string `yaml:"extraIdentity"`
-	Access        struct {
-		Type           string `yaml:"type"`
-		LocalReference string `yaml:"localReference"`
-		Digest         string `yaml:"digest"`
-		MediaType      string `yaml:"mediaType"`
-		ImageReference string `yaml:"imageReference"`
-	} `yaml:"access"`
-}
-
 var componentName = regexp.MustCompile(`^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$`)
 
 // CheckName tells whether name can be a component's.
@@ -120,71 +87,16 @@ func CheckVersion(v string) error {
 	return nil
 }
 
+// Version is the version that a tag stands for; the reverse of Tag.
+func Version(tag string) string {
+	if i := strings.LastIndex(tag, ".build-"); i >= 0 {
+		return tag[:i] + "+" + tag[i+len(".build-"):]
+	}
+	return tag
+}
+
 // Tag is a version as it stands in an OCI tag, which cannot hold a "+".
 func Tag(version string) string { return strings.Replace(version, "+", ".build-", 1) }
-
-// Decode reads a component descriptor of schema v2 in YAML or JSON. Errors name the field.
-func Decode(data []byte) (Descriptor, error) {
-	if len(data) > MaxDescriptorBytes {
-		return Descriptor{}, fmt.Errorf("component descriptor: larger than %d bytes", MaxDescriptorBytes)
-	}
-	documents, err := strict.Documents(data, strict.Limits{Documents: 1})
-	if err != nil {
-		return Descriptor{}, fmt.Errorf("component descriptor: %w", err)
-	}
-	if len(documents) == 0 {
-		return Descriptor{}, errors.New("component descriptor: is empty")
-	}
-	var v2 descriptorV2
-	if err := documents[0].Decode(&v2); err != nil {
-		return Descriptor{}, fmt.Errorf("component descriptor: %w", err)
-	}
-	if v2.Meta.SchemaVersion != "v2" {
-		return Descriptor{}, fmt.Errorf("component descriptor: meta.schemaVersion: %q is not supported, want \"v2\"", v2.Meta.SchemaVersion)
-	}
-	if err := CheckName(v2.Component.Name); err != nil {
-		return Descriptor{}, fmt.Errorf("component descriptor: component.name: %w", err)
-	}
-	if err := CheckVersion(v2.Component.Version); err != nil {
-		return Descriptor{}, fmt.Errorf("component descriptor: component.version: %w", err)
-	}
-	descriptor := Descriptor{Name: v2.Component.Name, Version: v2.Component.Version}
-	descriptor.Resources, err = resourcesOf(v2.Component.Resources)
-	return descriptor, err
-}
-
-func resourcesOf(resources []resourceV2) ([]Resource, error) {
-	if len(resources) > maxResources {
-		return nil, fmt.Errorf("component descriptor: component.resources: %d, at most %d", len(resources), maxResources)
-	}
-	seen := map[string]bool{}
-	out := make([]Resource, 0, len(resources))
-	for i, r := range resources {
-		field := fmt.Sprintf("component descriptor: component.resources[%d]", i)
-		if r.Name == "" || r.Access.Type == "" {
-			return nil, fmt.Errorf("%s: name and access.type are required", field)
-		}
-		identity := fmt.Sprint(r.Name, "\n", r.Version, "\n", r.ExtraIdentity)
-		if seen[identity] {
-			return nil, fmt.Errorf("%s.name: %q appears twice with the same version and identity", field, r.Name)
-		}
-		seen[identity] = true
-		resource := Resource{Element: Element{Name: r.Name, Version: r.Version, ExtraIdentity: r.ExtraIdentity}, Type: r.Type, Relation: r.Relation,
-			Access: Access{Type: r.Access.Type, MediaType: r.Access.MediaType, ImageReference: r.Access.ImageReference}}
-		if resource.Access.Kind() == AccessLocalBlob {
-			reference := r.Access.LocalReference
-			if reference == "" {
-				reference = r.Access.Digest
-			}
-			if _, err := digest.Parse(reference); err != nil {
-				return nil, fmt.Errorf("%s.access.localReference: %q is not a digest", field, reference)
-			}
-			resource.Access.LocalReference = reference
-		}
-		out = append(out, resource)
-	}
-	return out, nil
-}
 
 const descriptorFile = "component-descriptor.yaml"
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -34,20 +35,20 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 			Descriptor{Version: "1.10"}},
 		"digits in a resource's version stay as they were written": {
 			good + "  - {name: raw, version: 0123456789012345678901234567890123456789, access: {type: none, unknown: {a: [1]}}}\n",
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "raw", Version: "0123456789012345678901234567890123456789", Access: Access{Type: "none"}}}}},
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "raw", Version: "0123456789012345678901234567890123456789"}, Access: Access{Type: "none"}}}}},
 		"a build version": {
 			head + "  version: 1.0.0+ci.42\n",
 			Descriptor{Version: "1.0.0+ci.42"}},
 		"a local blob": {
 			good + local("raw-manifest", ""),
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "raw-manifest", Version: "1.2.3", Type: "directoryTree", Relation: "local",
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "raw-manifest", Version: "1.2.3"}, Type: "directoryTree", Relation: "local",
 				Access: Access{Type: "localBlob", LocalReference: hello}}}}},
 		"a local blob as lifecycle-manager wrote it": {
 			good + "  - {name: raw-manifest, type: yaml, access: {type: localOciBlob, digest: \"" + hello + "\"}}\n",
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "raw-manifest", Type: "yaml", Access: Access{Type: "localOciBlob", LocalReference: hello}}}}},
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "raw-manifest"}, Type: "yaml", Access: Access{Type: "localOciBlob", LocalReference: hello}}}}},
 		"an image": {
 			good + "  - {name: operator, type: ociArtifact, access: {type: ociArtifact/v1, imageReference: registry.example/operator:1}}\n",
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Name: "operator", Type: "ociArtifact", Access: Access{Type: "ociArtifact/v1", ImageReference: "registry.example/operator:1"}}}}},
+			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "operator"}, Type: "ociArtifact", Access: Access{Type: "ociArtifact/v1", ImageReference: "registry.example/operator:1"}}}}},
 		"JSON": {
 			`{"meta":{"schemaVersion":"v2"},"component":{"name":"kyma-pull.dev/module/scaler","version":"v1"}}`,
 			Descriptor{Version: "v1"}},
@@ -57,7 +58,7 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Name != "kyma-pull.dev/module/scaler" || got.Version != c.want.Version || !slices.Equal(got.Resources, c.want.Resources) {
+			if got.Name != "kyma-pull.dev/module/scaler" || got.Version != c.want.Version || !slices.EqualFunc(got.Resources, c.want.Resources, func(a, b Resource) bool { return reflect.DeepEqual(a, b) }) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
@@ -70,7 +71,8 @@ func TestBrokenDescriptorsNameTheirField(t *testing.T) {
 		"two documents":                   {good + "---\na: 1\n", "more than 1 documents"},
 		"a scalar":                        {"hello", "component descriptor: "},
 		"an unknown schema":               {"meta: {schemaVersion: v9}", `meta.schemaVersion: "v9" is not supported`},
-		"the next schema":                 {"apiVersion: ocm.software/v3alpha1\nkind: ComponentVersion", "meta.schemaVersion"},
+		"a schema after the next":         {"apiVersion: ocm.software/v4\nkind: ComponentVersion", "apiVersion: ocm.software/v4 ComponentVersion is not supported"},
+		"two schemas at once":             {"apiVersion: ocm.software/v3alpha1\nkind: ComponentVersion\n" + good, "apiVersion"},
 		"a name without a domain":         {strings.Replace(good, "kyma-pull.dev/", "", 1), "component.name"},
 		"a name that climbs":              {strings.Replace(good, "module/scaler", "../../etc", 1), "component.name"},
 		"no version":                      {head, "component.version"},

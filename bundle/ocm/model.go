@@ -17,6 +17,8 @@ type Descriptor struct {
 	Sources            []Source
 	References         []Reference
 	Signatures         []Signature
+
+	document []byte // as it was read, in JSON
 }
 
 // The schemas that are read.

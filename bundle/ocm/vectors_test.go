@@ -1,0 +1,208 @@
+package ocm
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// vector reads a file that the official tool wrote.
+func vector(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(realworld, filepath.FromSlash(name)))
+	if err != nil {
+		t.Skip("shared/realworld is not beside this checkout")
+	}
+	return data
+}
+
+func decoded(t *testing.T, data []byte) Descriptor {
+	t.Helper()
+	d, err := Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// fromArchive gives the descriptors in a common transport archive, by component and version.
+func fromArchive(t *testing.T, name string) map[string]Descriptor {
+	t.Helper()
+	vector(t, name+"/artifact-index.json")
+	found := map[string]Descriptor{}
+	blobs, err := filepath.Glob(filepath.Join(realworld, filepath.FromSlash(name), "blobs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range blobs {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := FromTar(data); err == nil {
+			d := decoded(t, text)
+			key := d.Name + ":" + d.Version
+			if len(d.Signatures) >= len(found[key].Signatures) {
+				found[key] = d
+			}
+		}
+	}
+	return found
+}
+
+// digested gives the descriptor with the digests of its references by another normalisation, as the official tool has it when it
+// prints a normal form.
+func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
+	t.Helper()
+	for i, r := range d.References {
+		value, err := DigestOf(all[r.Component+":"+r.Version], normalisation, "SHA-256")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.References[i].Digest = &Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: normalisation, Value: value}
+	}
+	return d
+}
+
+func TestNormalFormsAreThoseOfTheOfficialTool(t *testing.T) {
+	for version, normalisation := range map[string]string{"v1": NormalisationV1, "v2": NormalisationV2, "v3": NormalisationV3} {
+		t.Run(normalisation, func(t *testing.T) {
+			want := vector(t, "ocm-vectors/top.norm."+version)
+			all := fromArchive(t, "ocm-vectors/ctf_signed_rsa15_and_plain_pss")
+			got, err := Normalise(digested(t, all["kyma-project.io/module/top:1.2.3"], all, normalisation), normalisation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != strings.TrimRight(string(want), "\n") {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+	t.Run("of the tool itself", func(t *testing.T) {
+		want := vector(t, "ocm-vectors/ocmcli_0.27_v3_expected.json")
+		for _, normalisation := range []string{NormalisationV3, NormalisationV4} {
+			got, err := Normalise(decoded(t, vector(t, "ocm-vectors/ocmcli_0.27_input.yaml")), normalisation)
+			if err != nil || string(got) != strings.TrimRight(string(want), "\n") {
+				t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
+			}
+		}
+	})
+}
+
+func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
+	plain := vector(t, "ocm-vectors/rsa_plain.pub")
+	root := vector(t, "ocm-vectors/root.cert")
+	for _, c := range []struct{ archive, component, key string }{
+		{"ocm-vectors/ctf_signed_rsa15_and_plain_pss", "kyma-project.io/module/top:1.2.3", string(plain)},
+		{"ocm-vectors/ctf_signed_rsa15_pem_chain", "kyma-project.io/module/top:1.2.3", string(root)},
+		{"ctf/podinfo-6.14.1-signed", "kyma-project.io/module/podinfo:6.14.1", string(vector(t, "ctf/podinfo-6.14.1-signed.pub.pem"))},
+	} {
+		t.Run(c.archive, func(t *testing.T) {
+			trust, err := ParseTrust([]byte(c.key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := fromArchive(t, c.archive)[c.component]
+			if len(d.Signatures) == 0 {
+				t.Fatal("has no signature")
+			}
+			now := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
+			for _, s := range d.Signatures {
+				if s.MediaType == mediaTypePEM {
+					_, chain, err := decodePEM(s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					now, trust.Subject = chain[0].NotBefore.Add(time.Minute), chain[0].Subject.CommonName
+					if err := d.CheckSignature(s, trust, chain[0].NotAfter.Add(time.Minute)); err == nil {
+						t.Error("an expired certificate is accepted")
+					}
+				}
+				if err := d.CheckSignature(s, trust, now); err != nil {
+					t.Error(err)
+				}
+			}
+			d.Resources[0].Digest.Value = strings.Repeat("0", 64)
+			if err := d.CheckSignature(d.Signatures[0], trust, now); err == nil || !strings.Contains(err.Error(), "is about another descriptor") {
+				t.Errorf("another content is accepted: %v", err)
+			}
+		})
+	}
+}
+
+func TestAChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
+	const chart = "ctf/podinfo-6.14.1-signed/blobs/sha256.969afa22ed752325500403982491ab5c89ea7241b06c6bc1c7e60b5004330231"
+	data := vector(t, chart)
+	set, err := OpenArtifactSet(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := set.Blob(set.Main.Digest)
+	if err != nil || !json.Valid(manifest) {
+		t.Errorf("%v: %s", err, manifest)
+	}
+	d := fromArchive(t, "ctf/podinfo-6.14.1-signed")["kyma-project.io/module/podinfo:6.14.1"]
+	podinfo, _ := d.Resource("podinfo")
+	config, _ := d.Resource("config")
+	if err := CheckContent(podinfo, data); err != nil {
+		t.Error(err)
+	}
+	if err := CheckContent(config, data); err == nil {
+		t.Error("the chart passes for its values")
+	}
+	config.Digest = nil
+	if err := CheckContent(config, data); !errors.Is(err, ErrNotCovered) {
+		t.Errorf("without a digest: %v", err)
+	}
+}
+
+func TestHostileArtifactSetsAreRefused(t *testing.T) {
+	index := member{"index.json", `{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"` + hello + `","size":5}]}`, tar.TypeReg}
+	blob := member{"blobs/" + strings.Replace(hello, ":", ".", 1), "hello", tar.TypeReg}
+	good := archive(t, index, blob)
+	set, err := OpenArtifactSet(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := set.Blob(set.Main.Digest); err != nil || string(data) != "hello" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"no index":            {archive(t, blob), "has no index.json"},
+		"a blob twice":        {archive(t, index, blob, blob), "twice"},
+		"a link":              {archive(t, index, member{"blobs/x", "", tar.TypeSymlink}), "no plain file"},
+		"a name that climbs":  {archive(t, index, member{"blobs/../x", "x", tar.TypeReg}), "unexpected member"},
+		"a blob of md5":       {archive(t, index, member{"blobs/md5.00", "x", tar.TypeReg}), "unexpected member"},
+		"two mains":           {archive(t, member{"index.json", `{"manifests":[{"digest":"` + hello + `"},{"digest":"` + hello + `"}]}`, tar.TypeReg}), "2 manifests"},
+		"a main that is none": {archive(t, member{"index.json", `{"manifests":[{"digest":"sha256:00"}]}`, tar.TypeReg}), "invalid"},
+		"cut off":             {good[:600], "artifact set: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := OpenArtifactSet(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	lying, err := OpenArtifactSet(archive(t, index, member{blob.name, "hallo", tar.TypeReg}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lying.Blob(digest.Digest(hello)); err == nil {
+		t.Error("a blob that is not what its name says is given")
+	}
+	if _, err := OpenArtifactSet(bytes.Repeat([]byte{0}, 1024)); err == nil && !errors.Is(err, io.EOF) {
+		t.Error("nothing is accepted")
+	}
+}
