@@ -1,0 +1,155 @@
+package archive
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/registry"
+	kjson "sigs.k8s.io/json"
+)
+
+// Version is one entry of an archive's index.
+type Version struct {
+	// Repository is relative, such as "component-descriptors/kyma-project.io/module/keda".
+	Repository string `json:"repository"`
+	// Tag is empty for what is named by digest only: what lost its tag to a newer version, or belongs to an image index.
+	Tag    string        `json:"tag,omitempty"`
+	Digest digest.Digest `json:"digest"`
+	// MediaType is empty when the index does not say it, as older writers left it out.
+	MediaType string `json:"mediaType,omitempty"`
+}
+
+// document is artifact-index.json. Official readers refuse fields that they do not know.
+//
+// Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md; open-component-model, bindings/go/ctf/index/v1.
+type document struct {
+	SchemaVersion int       `json:"schemaVersion"`
+	Artifacts     []Version `json:"artifacts"`
+}
+
+// index is what an archive says it holds.
+type index struct {
+	mu      sync.RWMutex // guards entries
+	entries []Version
+}
+
+// decodeIndex reads artifact-index.json. A tag that means two things, and names that no registry would take, are refused:
+// what is read here becomes part of references.
+func decodeIndex(data []byte) (*index, error) {
+	var d document
+	doubts, err := kjson.UnmarshalStrict(data, &d, kjson.DisallowDuplicateFields)
+	if err = errors.Join(append(doubts, err)...); err != nil {
+		return nil, err
+	}
+	if d.SchemaVersion != 1 {
+		return nil, fmt.Errorf("schemaVersion: %d is not supported, want 1", d.SchemaVersion)
+	}
+	tagged := map[[2]string]digest.Digest{}
+	for i, v := range d.Artifacts {
+		if _, err := blobName(v.Digest); err != nil {
+			return nil, fmt.Errorf("artifacts[%d].digest: %w", i, err)
+		}
+		if err := checkRepository(v.Repository); err != nil {
+			return nil, fmt.Errorf("artifacts[%d].repository: %w", i, err)
+		}
+		if v.Tag == "" {
+			continue
+		}
+		if err := checkTag(v.Tag); err != nil {
+			return nil, fmt.Errorf("artifacts[%d].tag: %w", i, err)
+		}
+		name := [2]string{v.Repository, v.Tag}
+		if other, twice := tagged[name]; twice && other != v.Digest {
+			return nil, fmt.Errorf("artifacts[%d]: %s:%s is both %s and %s", i, v.Repository, v.Tag, other, v.Digest)
+		}
+		tagged[name] = v.Digest
+	}
+	return &index{entries: d.Artifacts}, nil
+}
+
+func checkRepository(name string) error {
+	if err := (registry.Reference{Registry: "archive", Repository: name}).ValidateRepository(); err != nil || len(name) > 255 {
+		return fmt.Errorf("%q is no repository name", name)
+	}
+	return nil
+}
+
+func checkTag(tag string) error {
+	if err := (registry.Reference{Reference: tag}).ValidateReferenceAsTag(); err != nil {
+		return fmt.Errorf("%q is no tag", tag)
+	}
+	return nil
+}
+
+// encode gives artifact-index.json; the same entries give the same bytes.
+func (x *index) encode() ([]byte, error) {
+	return json.Marshal(document{SchemaVersion: 1, Artifacts: x.versions()})
+}
+
+// versions gives the entries by repository and tag; those without a tag come last.
+func (x *index) versions() []Version {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	sorted := append([]Version{}, x.entries...)
+	slices.SortFunc(sorted, func(a, b Version) int {
+		byTag := strings.Compare(a.Tag, b.Tag)
+		if (a.Tag == "") != (b.Tag == "") {
+			byTag = -byTag
+		}
+		return cmp.Or(strings.Compare(a.Repository, b.Repository), byTag, strings.Compare(a.Digest.String(), b.Digest.String()), strings.Compare(a.MediaType, b.MediaType))
+	})
+	return slices.Compact(sorted)
+}
+
+// find gives the entry of a tag, or else of a digest, in a repository.
+func (x *index) find(repository, reference string) (Version, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	i := x.position(func(v Version) bool {
+		return v.Repository == repository && reference != "" && (v.Tag == reference || v.Digest.String() == reference)
+	})
+	if i < 0 {
+		return Version{}, false
+	}
+	return x.entries[i], true
+}
+
+// position is slices.IndexFunc. It needs mu.
+func (x *index) position(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
+
+// add makes v an entry. What had its tag stays without one, and an entry without a tag for the same digest is given the
+// tag, as the official tools do.
+func (x *index) add(v Version) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	same := func(e Version) bool { return e.Repository == v.Repository && e.Digest == v.Digest }
+	if v.Tag == "" {
+		if x.position(same) < 0 {
+			x.entries = append(x.entries, v)
+		}
+		return
+	}
+	if had := x.position(func(e Version) bool { return e.Repository == v.Repository && e.Tag == v.Tag }); had >= 0 {
+		if x.entries[had].Digest == v.Digest {
+			x.entries[had].MediaType = v.MediaType
+			return
+		}
+		old := x.entries[had]
+		x.entries = slices.Delete(x.entries, had, had+1)
+		if x.position(func(e Version) bool { return e.Repository == old.Repository && e.Digest == old.Digest }) < 0 {
+			old.Tag = ""
+			x.entries = append(x.entries, old)
+		}
+	}
+	if free := x.position(func(e Version) bool { return same(e) && e.Tag == "" }); free >= 0 {
+		x.entries[free] = v
+		return
+	}
+	x.entries = append(x.entries, v)
+}

@@ -1,0 +1,177 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Close makes the archive visible at its path, all at once. When it fails, what was there before is there still.
+func (w *Writer) Close() error {
+	if !w.close() {
+		return fmt.Errorf("common transport archive %s: is closed", w.path)
+	}
+	err := w.publish()
+	if err = errors.Join(err, w.clean()); err != nil {
+		return fmt.Errorf("common transport archive %s: %w", w.path, err)
+	}
+	return nil
+}
+
+// Discard forgets what was written. After Close it does nothing, so that it may be deferred.
+func (w *Writer) Discard() error {
+	if !w.close() {
+		return nil
+	}
+	return w.clean()
+}
+
+// close says that it was open until now.
+func (w *Writer) close() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := !w.closed
+	w.closed = true
+	return was
+}
+
+func (w *Writer) clean() error {
+	var err error
+	if w.root != nil {
+		err = w.root.Close()
+	}
+	if w.dir != w.path && w.dir != "" {
+		err = errors.Join(err, os.RemoveAll(w.dir)) // gone already when the folder became the archive
+	}
+	return err
+}
+
+func (w *Writer) publish() error {
+	data, err := w.index.encode()
+	if err != nil {
+		return err
+	}
+	if len(data) > maxIndexBytes {
+		return fmt.Errorf("%s: larger than %d bytes: write several archives", indexFile, maxIndexBytes)
+	}
+	if w.format == Folder {
+		return w.publishFolder(data)
+	}
+	file, err := os.CreateTemp(w.dir, "packed")
+	if err != nil {
+		return err
+	}
+	if err := finish(file, func(to io.Writer) error { return w.pack(to, data) }); err != nil {
+		return err
+	}
+	if err := w.free(); err != nil {
+		return err
+	}
+	return w.moveTo(file.Name())
+}
+
+func (w *Writer) publishFolder(data []byte) error {
+	if w.before != nil {
+		now, err := (folder{dir: w.dir}).indexBytes()
+		if err != nil || !bytes.Equal(now, w.before) {
+			return errors.Join(fmt.Errorf("%s: was changed by another writer meanwhile: write again", indexFile), err)
+		}
+	}
+	if err := syncDir(filepath.Join(w.dir, blobsDir)); err != nil {
+		return err
+	}
+	err := w.writeFile(indexFile, func(to io.Writer) error { _, err := to.Write(data); return err })
+	if err != nil || w.before != nil {
+		return errors.Join(err, syncDir(w.dir))
+	}
+	if err := os.Chmod(w.dir, 0o755); err != nil {
+		return err
+	}
+	return w.moveTo(w.dir)
+}
+
+// moveTo puts a finished file or folder at the archive's path, durably.
+func (w *Writer) moveTo(finished string) error {
+	if err := os.Rename(finished, w.path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(w.path))
+}
+
+// free says that nobody else has put a file at the path meanwhile.
+func (w *Writer) free() error {
+	if _, err := os.Lstat(w.path); w.replace || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.New("was made by somebody else meanwhile: remove it or name another one")
+}
+
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// pack writes the archive as a tar: the index, then the blobs by name, all without times and owners.
+func (w *Writer) pack(to io.Writer, index []byte) error {
+	if w.format == TGZ {
+		zip := gzip.NewWriter(to)
+		return errors.Join(w.packTar(zip, index), zip.Close())
+	}
+	return w.packTar(to, index)
+}
+
+func (w *Writer) packTar(to io.Writer, index []byte) error {
+	out := tar.NewWriter(to)
+	if err := out.WriteHeader(&tar.Header{Name: indexFile, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(index))}); err != nil {
+		return err
+	}
+	if _, err := out.Write(index); err != nil {
+		return err
+	}
+	if err := out.WriteHeader(&tar.Header{Name: blobsDir + "/", Typeflag: tar.TypeDir, Mode: 0o755}); err != nil {
+		return err
+	}
+	staged := folder{dir: w.dir, maxEntries: math.MaxInt - 1}
+	digests, err := staged.list()
+	if err != nil {
+		return err
+	}
+	slices.Sort(digests)
+	for _, d := range digests {
+		body, size, err := staged.open(d)
+		if err != nil {
+			return err
+		}
+		body.Close()
+		name, err := blobName(d)
+		if err != nil {
+			return err
+		}
+		if err := out.WriteHeader(&tar.Header{Name: path.Join(blobsDir, name), Typeflag: tar.TypeReg, Mode: 0o644, Size: size}); err != nil {
+			return err
+		}
+		verified, err := openVerified(staged, w.path, ocispec.Descriptor{Digest: d})
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, verified)
+		if err = errors.Join(err, verified.Close()); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}

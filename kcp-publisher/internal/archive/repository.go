@@ -1,0 +1,159 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// repository reads one repository of an archive.
+type repository struct {
+	name  string
+	where string // the archive's path, for messages
+	index *index
+	blobs blobs
+}
+
+// Resolve gives the descriptor of the manifest that a tag or digest names, with the media type that the manifest has.
+func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
+	named, ok := r.index.find(r.name, reference)
+	if !ok {
+		named.Digest = digest.Digest(reference)
+		if _, err := blobName(named.Digest); err != nil {
+			return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", r.name, reference, r.where, errdef.ErrNotFound)
+		}
+	}
+	data, err := r.manifest(named.Digest)
+	if ok && errors.Is(err, errdef.ErrNotFound) { // the archive is damaged, which is not the same as having no such version
+		err = fmt.Errorf("manifest %s: is in the index and not in the archive: fetch the archive again", named.Digest)
+	}
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", r.name, reference, r.where, err)
+	}
+	mediaType, err := mediaTypeOf(data)
+	if err == nil && named.MediaType != "" && named.MediaType != mediaType {
+		err = fmt.Errorf("mediaType: is %q in the index and %q in the manifest", named.MediaType, mediaType)
+	}
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: manifest %s: %w", r.name, reference, r.where, named.Digest, err)
+	}
+	return ocispec.Descriptor{MediaType: mediaType, Digest: named.Digest, Size: int64(len(data))}, nil
+}
+
+func (r repository) manifest(d digest.Digest) ([]byte, error) {
+	body, err := openVerified(r.blobs, r.where, ocispec.Descriptor{Digest: d})
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return readBounded(body, "manifest "+d.String(), bundle.MaxManifestBytes)
+}
+
+// Fetch opens a blob. Reading it to its end fails when the bytes are not what the digest says.
+func (r repository) Fetch(_ context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
+	return openVerified(r.blobs, r.where, target)
+}
+
+// Exists says that the archive has the blob; a size that target states must be right.
+func (r repository) Exists(_ context.Context, target ocispec.Descriptor) (bool, error) {
+	body, err := openVerified(r.blobs, r.where, target)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, body.Close()
+}
+
+const (
+	dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+// mediaTypeOf says what a manifest is: what it says of itself, which must fit what it lists, else what it lists.
+func mediaTypeOf(manifest []byte) (string, error) {
+	var m struct {
+		MediaType string          `json:"mediaType"`
+		Config    json.RawMessage `json:"config"`
+		Layers    json.RawMessage `json:"layers"`
+		Manifests json.RawMessage `json:"manifests"`
+	}
+	doubts, err := kjson.UnmarshalStrict(manifest, &m, kjson.DisallowDuplicateFields)
+	if err = errors.Join(append(doubts, err)...); err != nil {
+		return "", err
+	}
+	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
+	switch {
+	case image == list: // a document that is both is read by some as the one, by some as the other
+		return "", errors.New("is neither an image manifest nor an image index")
+	case m.MediaType == "" && image:
+		return ocispec.MediaTypeImageManifest, nil
+	case m.MediaType == "" && list:
+		return ocispec.MediaTypeImageIndex, nil
+	case image && (m.MediaType == ocispec.MediaTypeImageManifest || m.MediaType == dockerManifest),
+		list && (m.MediaType == ocispec.MediaTypeImageIndex || m.MediaType == dockerList):
+		return m.MediaType, nil
+	}
+	return "", fmt.Errorf("mediaType: %q does not fit what the manifest lists", m.MediaType)
+}
+
+func isManifest(mediaType string) bool {
+	switch mediaType {
+	case ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, dockerManifest, dockerList:
+		return true
+	}
+	return false
+}
+
+// openVerified opens the blob that target names. A target without a size may have any.
+func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadCloser, error) {
+	body, size, err := from.open(target.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("blob %s in %s: %w", target.Digest, where, err)
+	}
+	if target.Size != 0 && target.Size != size {
+		body.Close()
+		return nil, fmt.Errorf("blob was asked for as %s with %d bytes and has %d in %s: fetch the archive again", target.Digest, target.Size, size, where)
+	}
+	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil
+}
+
+// verified passes a blob on and fails at its end when it was not what its digest says.
+type verified struct {
+	body  io.ReadCloser
+	hash  digest.Digester
+	want  digest.Digest
+	where string
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	n, err := v.body.Read(p)
+	v.hash.Hash().Write(p[:n])
+	if errors.Is(err, io.EOF) {
+		if is := v.hash.Digest(); is != v.want {
+			return n, fmt.Errorf("blob was asked for as %s and is %s in %s: fetch the archive again", v.want, is, v.where)
+		}
+	}
+	return n, err
+}
+
+func (v *verified) Close() error { return v.body.Close() }
+
+// readBounded reads all of r, and fails when that is more than limit bytes.
+func readBounded(r io.Reader, name string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s: larger than %d bytes", name, limit)
+	}
+	return data, err
+}

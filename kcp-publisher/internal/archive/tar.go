@@ -1,0 +1,222 @@
+package archive
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB if nobody asked for more.
+const maxPaddingBytes = 1 << 20
+
+// tarball is an archive as a tar: where its blobs lie in the file, which stays open and is read at offsets.
+type tarball struct {
+	file  io.ReaderAt
+	close func() error
+	index []byte // nil when there is none
+	found map[digest.Digest]extent
+}
+
+// extent is a part of a file, in bytes.
+type extent struct{ offset, size int64 }
+
+// openFile opens a tar or gzipped tar.
+//
+// A gzipped tar cannot be read at offsets. It is unpacked once into one temporary file that has no name any more when the
+// first byte is written, and then is a tar like any other: no name from the archive reaches the disk, an
+// archive with images needs no memory, and nothing is left behind by a process that is killed.
+func (l Limits) openFile(path string) (blobs, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var magic [4]byte
+	if _, err := file.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(err, file.Close())
+	}
+	switch {
+	case bytes.HasPrefix(magic[:], []byte{0x1f, 0x8b}):
+		unpacked, err := l.gunzip(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return nil, err
+		}
+		file = unpacked
+	case magic == [4]byte{0x28, 0xb5, 0x2f, 0xfd}:
+		return nil, errors.Join(errors.New("is compressed with zstd: want a folder, a tar or a gzipped tar"), file.Close())
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	t, err := scan(io.NewSectionReader(file, 0, info.Size()), l.Entries)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	t.close = file.Close
+	return t, nil
+}
+
+// gunzip unpacks into a temporary file without a name.
+func (l Limits) gunzip(packed *os.File) (*os.File, error) {
+	info, err := packed.Stat()
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp("", "kyma-pull-archive-*.tar")
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w: make the folder for temporary files writable, or name another one in TMPDIR", err)
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	limit := min(l.UnpackedBytes, max(ratioFreeBytes, l.Ratio*info.Size()))
+	if err := gunzip(file, packed, limit); err != nil {
+		return nil, errors.Join(fmt.Errorf("unpack: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+func gunzip(to io.Writer, from io.Reader, limit int64) error {
+	in := bufio.NewReader(from)
+	unzip, err := gzip.NewReader(in)
+	if err != nil {
+		return err
+	}
+	unzip.Multistream(false)
+	n, err := io.Copy(to, io.LimitReader(unzip, limit+1))
+	switch {
+	case err != nil:
+		return err
+	case n > limit:
+		return fmt.Errorf("unpacks to more than %d bytes", limit)
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return errors.Join(errors.New("something follows the gzip stream"), err)
+	}
+	return nil
+}
+
+// scan reads the headers of a tar and remembers where its blobs are. It refuses whatever does not belong into an archive.
+func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
+	t := &tarball{file: file, found: map[digest.Digest]extent{}}
+	reader, seen, end := tar.NewReader(file), map[string]bool{}, int64(0)
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return t, checkEnd(file, end)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read tar: %w", err)
+		}
+		name, err := entryName(header)
+		switch {
+		case err != nil:
+			return nil, err
+		case seen[name]:
+			return nil, fmt.Errorf("entry %q: is there twice", name)
+		case len(seen) == maxEntries:
+			return nil, fmt.Errorf("more than %d entries", maxEntries)
+		}
+		seen[name] = true
+		// tar.Reader reads whole blocks and nothing ahead, so that the data starts where the file was read to.
+		offset, err := file.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return nil, err
+		}
+		if header.Size > file.Size()-offset {
+			return nil, fmt.Errorf("entry %q: %d bytes are not all there: the archive was cut off, fetch it again", name, header.Size)
+		}
+		end = offset + (header.Size+511)&^511
+		if header.Typeflag == tar.TypeDir {
+			continue
+		}
+		if name == indexFile {
+			if t.index, err = readBounded(reader, indexFile, maxIndexBytes); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		d, _ := blobDigest(strings.TrimPrefix(name, blobsDir+"/"))
+		t.found[d] = extent{offset, header.Size}
+	}
+}
+
+// entryName gives the name of an entry without a leading "./", and refuses what is no index, no blob and no folder.
+func entryName(header *tar.Header) (string, error) {
+	for key := range header.PAXRecords { // their data is not where it seems
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return "", fmt.Errorf("entry %q: is a sparse file", header.Name)
+		}
+	}
+	name := strings.TrimPrefix(header.Name, "./")
+	if header.Typeflag == tar.TypeDir {
+		if name = strings.TrimSuffix(name, "/"); name == "" || name == "." || name == blobsDir {
+			return name + "/", nil
+		}
+		return "", fmt.Errorf("entry %q: want no folder but %s", header.Name, blobsDir)
+	}
+	if header.Typeflag != tar.TypeReg {
+		return "", fmt.Errorf("entry %q: is neither a file nor a folder but of type %q", header.Name, header.Typeflag)
+	}
+	if name == indexFile {
+		return name, nil
+	}
+	if file, ok := strings.CutPrefix(name, blobsDir+"/"); ok && blobFile.MatchString(file) {
+		return name, nil
+	}
+	return "", fmt.Errorf("entry %q: want %s, or %s/ with a digest as sha256.<hexadecimal>", header.Name, indexFile, blobsDir)
+}
+
+// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete, and
+// one with something behind it that other readers might see.
+func checkEnd(file *io.SectionReader, end int64) error {
+	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "what follows the last entry", maxPaddingBytes)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) < 512:
+		return errors.New("the end is missing: the archive was cut off, fetch it again")
+	case slices.ContainsFunc(rest, func(b byte) bool { return b != 0 }):
+		return errors.New("something follows the last entry")
+	}
+	return nil
+}
+
+func (t *tarball) Close() error { return t.close() }
+
+func (t *tarball) indexBytes() ([]byte, error) {
+	if t.index == nil {
+		return nil, errdef.ErrNotFound
+	}
+	return t.index, nil
+}
+
+func (t *tarball) open(d digest.Digest) (io.ReadCloser, int64, error) {
+	if _, err := blobName(d); err != nil {
+		return nil, 0, err
+	}
+	at, ok := t.found[d]
+	if !ok {
+		return nil, 0, errdef.ErrNotFound
+	}
+	return io.NopCloser(io.NewSectionReader(t.file, at.offset, at.size)), at.size, nil
+}
+
+func (t *tarball) list() ([]digest.Digest, error) {
+	found := make([]digest.Digest, 0, len(t.found))
+	for d := range t.found {
+		found = append(found, d)
+	}
+	slices.Sort(found)
+	return found, nil
+}

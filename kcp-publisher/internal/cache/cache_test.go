@@ -1,0 +1,393 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+)
+
+func open(t testing.TB, dir string, maxBytes int64) *Cache {
+	t.Helper()
+	c, err := Open(dir, maxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func fetch(t testing.TB, c *Cache, from *source, desc ocispec.Descriptor) {
+	t.Helper()
+	body, err := c.Wrap(from).Fetch(t.Context(), desc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil || digest.FromBytes(data) != desc.Digest {
+		t.Fatalf("got %d bytes with %s, want %s: %v", len(data), digest.FromBytes(data), desc.Digest, err)
+	}
+}
+
+func blobPath(dir string, d digest.Digest) string {
+	name, _ := fileOf(d)
+	return filepath.Join(dir, name)
+}
+
+func TestWhatWasFetchedOnceIsReadFromDisk(t *testing.T) {
+	for name, size := range map[string]int{"nothing": 0, "a descriptor": 2000, "what memory just takes": smallBytes, "an image": smallBytes + 1} {
+		t.Run(name, func(t *testing.T) {
+			from, dir := newSource(), t.TempDir()
+			desc := from.add(bytes.Repeat([]byte("x"), size))
+			c := open(t, dir, 64<<20)
+			for range 3 {
+				fetch(t, c, from, desc)
+			}
+			if s := c.Stats(); s.Hits != 2 || s.Misses != 1 || s.Bytes != int64(size) || from.fetched.Load() != 1 {
+				t.Errorf("%+v and %d fetches", s, from.fetched.Load())
+			}
+			for path, want := range map[string]os.FileMode{blobPath(dir, desc.Digest): 0o600, filepath.Join(dir, blobsDir): 0o700 | os.ModeDir} {
+				if info, err := os.Stat(path); err != nil || info.Mode() != want {
+					t.Errorf("%s: %v, %v", path, info.Mode(), err)
+				}
+			}
+		})
+	}
+}
+
+func TestARestartFetchesNothing(t *testing.T) {
+	from, dir := newSource(), t.TempDir()
+	var descs []ocispec.Descriptor
+	c := open(t, dir, 64<<20)
+	for i := range 500 {
+		desc := from.tag(fmt.Sprint("1.0.", i), fmt.Sprintf(`{"mediaType":%q,"annotations":{"n":"%d"}}`, ocispec.MediaTypeImageManifest, i))
+		fetch(t, c, from, desc)
+		if err := c.Pin(fmt.Sprint("module:1.0.", i), desc.Digest); err != nil {
+			t.Fatal(err)
+		}
+		descs = append(descs, desc)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	from.fetched.Store(0)
+	from.down = errors.New("the registry is down")
+	c = open(t, dir, 64<<20)
+	for i, desc := range descs {
+		pinned, ok := c.Pinned(fmt.Sprint("module:1.0.", i))
+		if !ok || pinned != desc.Digest {
+			t.Fatalf("pinned: %s %t", pinned, ok)
+		}
+		got, err := c.Wrap(from).Resolve(t.Context(), pinned.String())
+		if err != nil || got.MediaType != desc.MediaType || got.Size != desc.Size {
+			t.Fatalf("resolved: %+v, %v", got, err)
+		}
+		if there, err := c.Wrap(from).Exists(t.Context(), got); err != nil || !there {
+			t.Fatalf("exists: %t, %v", there, err)
+		}
+		fetch(t, c, from, got)
+	}
+	if s := c.Stats(); s.Hits != 500 || s.Misses != 0 || from.fetched.Load() != 0 || from.resolved.Load() != 0 {
+		t.Errorf("%+v, %d fetches", s, from.fetched.Load())
+	}
+}
+
+func TestWhatIsDamagedIsFetchedAgain(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	for name, size := range map[string]int{"small": 5000, "large": smallBytes + 10} {
+		content := bytes.Repeat([]byte("x"), size)
+		if err := os.WriteFile(outside, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for damage, spoil := range map[string]func(path string) error{
+			"truncated": func(path string) error { return os.Truncate(path, int64(size-1)) },
+			"emptied":   func(path string) error { return os.Truncate(path, 0) },
+			"longer":    func(path string) error { return os.WriteFile(path, append(bytes.Clone(content), 'x'), 0o600) },
+			"flipped": func(path string) error {
+				return os.WriteFile(path, append(bytes.Repeat([]byte("x"), size-1), 'y'), 0o600)
+			},
+			"a symbolic link": func(path string) error { return errors.Join(os.Remove(path), os.Symlink(outside, path)) },
+			"a folder": func(path string) error {
+				return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "x"), 0o700))
+			},
+		} {
+			t.Run(name+" "+damage, func(t *testing.T) {
+				from, dir := newSource(), t.TempDir()
+				desc := from.add(content)
+				c := open(t, dir, 64<<20)
+				fetch(t, c, from, desc)
+				if err := spoil(blobPath(dir, desc.Digest)); err != nil {
+					t.Fatal(err)
+				}
+				fetch(t, c, from, desc)
+				fetch(t, c, from, desc)
+				if s := c.Stats(); s.Damaged != 1 || s.Misses != 2 || s.Hits != 1 {
+					t.Errorf("%+v", s)
+				}
+			})
+		}
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhoIsWrongAboutASizeDamagesNothing(t *testing.T) {
+	from, dir := newSource(), t.TempDir()
+	desc := from.add([]byte("content"))
+	c := open(t, dir, 1<<20)
+	fetch(t, c, from, desc)
+	wrong := desc
+	wrong.Size++
+	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "the source sent something else") {
+		t.Errorf("got %v", err)
+	}
+	fetch(t, c, from, desc)
+	if s := c.Stats(); s.Damaged != 0 || s.Hits != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhatTheSourceSendsIsChecked(t *testing.T) {
+	for _, size := range []int{100, smallBytes + 1} {
+		from := newSource()
+		desc := from.add(bytes.Repeat([]byte("x"), size))
+		from.blobs[desc.Digest] = bytes.Repeat([]byte("y"), size)
+		dir := t.TempDir()
+		c := open(t, dir, 64<<20)
+		if _, err := c.Wrap(from).Fetch(t.Context(), desc); err == nil || !strings.Contains(err.Error(), desc.Digest.String()) {
+			t.Errorf("got %v", err)
+		}
+		for _, name := range []string{blobsDir, partialDir} {
+			if left, err := os.ReadDir(filepath.Join(dir, name)); err != nil || len(left) > 0 {
+				t.Errorf("%s: %v, %v", name, left, err)
+			}
+		}
+	}
+}
+
+func TestWhatWasReadLongestAgoGoesFirst(t *testing.T) {
+	from, dir := newSource(), t.TempDir()
+	var descs []ocispec.Descriptor
+	c := open(t, dir, 10_000)
+	for i := range 9 {
+		descs = append(descs, from.add(bytes.Repeat([]byte{byte(i)}, 1000)))
+		fetch(t, c, from, descs[i])
+	}
+	fetch(t, c, from, descs[0])
+	c = open(t, dir, 10_000) // the order survives
+	for i := range 3 {
+		fetch(t, c, from, from.add(bytes.Repeat([]byte{byte(100 + i)}, 1000)))
+	}
+	s := c.Stats()
+	if s.Evicted == 0 || s.Bytes > 10_000 {
+		t.Errorf("%+v", s)
+	}
+	from.fetched.Store(0)
+	fetch(t, c, from, descs[0])
+	fetch(t, c, from, descs[8])
+	if from.fetched.Load() != 0 {
+		t.Error("what was read last is gone")
+	}
+	fetch(t, c, from, descs[1])
+	if from.fetched.Load() != 1 {
+		t.Error("what was read longest ago is there")
+	}
+}
+
+func TestAFolderTooLargeShrinksWhenOpened(t *testing.T) {
+	from, dir := newSource(), t.TempDir()
+	c := open(t, dir, 1<<20)
+	for i := range 10 {
+		fetch(t, c, from, from.add(bytes.Repeat([]byte{byte(i)}, 1000)))
+	}
+	if s := open(t, dir, 5000).Stats(); s.Bytes > 5000 || s.Evicted < 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestOneLargeBlobDoesNotPushOutTheRest(t *testing.T) {
+	from, dir := newSource(), t.TempDir()
+	desc := from.add(make([]byte, 2501))
+	c := open(t, dir, 10_000)
+	fetch(t, c, from, desc)
+	fetch(t, c, from, desc)
+	if s := c.Stats(); s.Misses != 2 || s.Bytes != 0 {
+		t.Errorf("%+v", s)
+	}
+	from.blobs[desc.Digest] = bytes.Repeat([]byte("y"), 2501)
+	body, err := c.Wrap(from).Fetch(t.Context(), desc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(body); err == nil {
+		t.Error("what is passed on is not checked")
+	}
+	manifest := from.tag("1", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`","annotations":{"x":"`+strings.Repeat("x", 2500)+`"}}`)
+	for _, reference := range []string{"1", manifest.Digest.String()} {
+		_, body, err := c.Wrap(referenceSource{from}).(registry.ReferenceFetcher).FetchReference(t.Context(), reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := io.ReadAll(body); err != nil || digest.FromBytes(data) != manifest.Digest {
+			t.Errorf("%s: %v", reference, err)
+		}
+	}
+	fetch(t, c, from, from.add(make([]byte, 2500)))
+	if s := c.Stats(); s.Bytes != 2500 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSeveralProcessesStayBelowTheSizeTogether(t *testing.T) {
+	from, dir := newSource(), t.TempDir()
+	one, two := open(t, dir, 20_000), open(t, dir, 20_000)
+	for i := range 60 {
+		fetch(t, []*Cache{one, two}[i%2], from, from.add(bytes.Repeat([]byte{byte(i)}, 1000)))
+	}
+	files, err := os.ReadDir(filepath.Join(dir, blobsDir))
+	if err != nil || len(files) > 25 || len(files) < 10 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+	desc := from.add([]byte("shared"))
+	fetch(t, one, from, desc)
+	from.fetched.Store(0)
+	fetch(t, two, from, desc)
+	if from.fetched.Load() != 0 {
+		t.Error("one process does not see what the other wrote")
+	}
+}
+
+func TestWhatACrashLeftIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir, 1<<20)
+	old, young := filepath.Join(dir, partialDir, "old"), filepath.Join(dir, partialDir, "young")
+	for _, path := range []string{old, young} {
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	then := time.Now().Add(-2 * abandonedAfter)
+	if err := os.Chtimes(old, then, then); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir, 1<<20)
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what nobody writes is there: %v", err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("what somebody may be writing is gone: %v", err)
+	}
+}
+
+func TestAFolderThatCannotBeUsedIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(filepath.Join(file, "cache"), 1); err == nil || !strings.Contains(err.Error(), "cache "+file) || !strings.Contains(err.Error(), "may write to") {
+		t.Errorf("below a file: %v", err)
+	}
+	if _, err := Open(dir, 0); err == nil || !strings.Contains(err.Error(), "want more than 0") {
+		t.Errorf("no size: %v", err)
+	}
+	for _, path := range []string{"/proc/self/fdinfo", "/sys/kernel"} { // read-only, even for root
+		if _, err := Open(path, 1); err == nil || !strings.Contains(err.Error(), "cache "+path) || !strings.Contains(err.Error(), "may write to") {
+			t.Errorf("read-only: %v", err)
+		}
+	}
+}
+
+func TestADiskThatFailsIsPassedBy(t *testing.T) {
+	for _, size := range []int{100, smallBytes + 1} {
+		from, dir := newSource(), t.TempDir()
+		desc := from.add(bytes.Repeat([]byte("x"), size))
+		c := open(t, dir, 64<<20)
+		if err := os.RemoveAll(filepath.Join(dir, partialDir)); err != nil {
+			t.Fatal(err)
+		}
+		fetch(t, c, from, desc)
+		if s := c.Stats(); s.Unstored != 1 || !strings.Contains(s.Failure, partialDir) || s.Bytes != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestAManifestByTagCostsOneRequest(t *testing.T) {
+	from, dir := referenceSource{newSource()}, t.TempDir()
+	desc := from.tag("1.0.0", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`"}`)
+	c := open(t, dir, 1<<20)
+	if _, is := c.Wrap(from.source).(registry.ReferenceFetcher); is {
+		t.Error("a source that fetches no references became one that does")
+	}
+	wrapped := c.Wrap(from).(registry.ReferenceFetcher)
+	for i, reference := range []string{"1.0.0", "1.0.0", desc.Digest.String()} {
+		got, body, err := wrapped.FetchReference(t.Context(), reference)
+		if err != nil || got.Digest != desc.Digest || got.MediaType != desc.MediaType {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if data, err := io.ReadAll(body); err != nil || digest.FromBytes(data) != desc.Digest {
+			t.Errorf("%q, %v", data, err)
+		}
+		if want := min(int64(i)+1, 2); from.fetched.Load() != want || from.resolved.Load() != 0 {
+			t.Errorf("%s: %d requests, want %d", reference, from.fetched.Load(), want)
+		}
+	}
+	if s := c.Stats(); s.Hits != 2 || s.Misses != 1 {
+		t.Errorf("%+v", s)
+	}
+	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // says no media type of its own
+	for range 2 {
+		got, body, err := wrapped.FetchReference(t.Context(), mute.Digest.String())
+		if err != nil || got.MediaType != ocispec.MediaTypeImageManifest {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		_ = body.Close()
+	}
+	from.blobs[desc.Digest] = []byte("something else")
+	if err := os.Remove(blobPath(dir, desc.Digest)); err != nil {
+		t.Fatal(err)
+	}
+	for _, reference := range []string{"1.0.0", desc.Digest.String()} {
+		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "the source sent something else") {
+			t.Errorf("%s: got %v", reference, err)
+		}
+	}
+	for _, reference := range []string{"3.0.0", digest.FromString("x").String()} {
+		if _, _, err := wrapped.FetchReference(t.Context(), reference); !errors.Is(err, errdef.ErrNotFound) {
+			t.Errorf("%s: got %v", reference, err)
+		}
+	}
+}
+
+func BenchmarkHit(b *testing.B) {
+	for name, size := range map[string]int{"2KiB": 2 << 10, "1MiB": 1 << 20, "32MiB": 32 << 20} {
+		b.Run(name, func(b *testing.B) {
+			from := newSource()
+			desc := from.add(bytes.Repeat([]byte("x"), size))
+			c := open(b, b.TempDir(), 1<<30)
+			wrapped := c.Wrap(from)
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				body, err := wrapped.Fetch(b.Context(), desc)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, body)
+				_ = body.Close()
+			}
+		})
+	}
+}

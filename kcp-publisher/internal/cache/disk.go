@@ -1,0 +1,306 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
+
+// fileOf is the file of a digest, unless the digest has a form that gives no safe name.
+func fileOf(d digest.Digest) (string, bool) {
+	name := strings.Replace(d.String(), ":", ".", 1)
+	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
+}
+
+// keeps says that a blob is one for the cache.
+func (c *Cache) keeps(desc ocispec.Descriptor) bool {
+	_, ok := fileOf(desc.Digest)
+	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
+}
+
+// load opens a blob of size bytes that were checked just now, and marks it as used. It gives nil when there is none; what
+// is there but damaged is dropped.
+func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
+	name, ok := fileOf(d)
+	if !ok {
+		return nil
+	}
+	body, err := c.check(name, d, size)
+	if err == nil {
+		now := time.Now()
+		_ = c.root.Chtimes(name, now, now) // gone or not ours to touch: it is only dropped sooner
+		return body
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherSize) {
+		return nil
+	}
+	c.count(func(s *Stats) { s.Damaged++ })
+	if err := c.root.RemoveAll(name); err != nil {
+		c.fail(err)
+	}
+	return nil
+}
+
+// errOtherSize says that who asks is wrong about the size, and not the file about its digest.
+var errOtherSize = errors.New("has another size")
+
+func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, error) {
+	file, err := c.openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	body, is, err := checked(file, d)
+	if err == nil && is != size {
+		err = errOtherSize
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return body, nil
+}
+
+// checked gives the file's content from its start, and its size, when it has the digest.
+func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	size := info.Size()
+	if size <= smallBytes {
+		data := make([]byte, size)
+		if _, err := io.ReadFull(file, data); err != nil {
+			return nil, 0, err
+		}
+		if d.Algorithm().FromBytes(data) != d {
+			return nil, 0, content.ErrMismatchedDigest
+		}
+		return io.NopCloser(bytes.NewReader(data)), size, file.Close()
+	}
+	reader := content.NewVerifyReader(file, ocispec.Descriptor{Digest: d, Size: size})
+	if _, err := io.Copy(io.Discard, reader); err != nil {
+		return nil, 0, err
+	}
+	if err := reader.Verify(); err != nil {
+		return nil, 0, err
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	return file, size, err
+}
+
+// openRegular opens a file that is one: neither a link is followed nor a pipe waited for.
+func (c *Cache) openRegular(name string) (*os.File, error) {
+	before, err := c.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no file but %s", name, before.Mode().Type())
+	}
+	file, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := file.Stat(); err != nil || !after.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s: is no file", name), err, file.Close())
+	}
+	return file, nil
+}
+
+// errDisk says that the source is fine and the disk is not.
+type errDisk struct{ error }
+
+func (e errDisk) Unwrap() error { return e.error }
+
+// store writes a blob while checking it, and gives its bytes back when they are few. The error is an errDisk when not the
+// source is to blame.
+func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
+	if desc.Size <= smallBytes {
+		data, err := content.ReadAll(body, desc)
+		if err != nil {
+			return nil, err
+		}
+		return data, c.keep(desc, bytes.NewReader(data))
+	}
+	source := &witness{body: content.NewVerifyReader(body, desc)}
+	err := c.keep(desc, source)
+	if source.err != nil {
+		return nil, source.err
+	}
+	return nil, err
+}
+
+// witness fails at the end of a body that is not what it should be, and remembers that it was the reading that failed.
+type witness struct {
+	body *content.VerifyReader
+	err  error
+}
+
+func (w *witness) Read(p []byte) (int, error) {
+	n, err := w.body.Read(p)
+	if errors.Is(err, io.EOF) {
+		if wrong := w.body.Verify(); wrong != nil {
+			err = wrong
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
+}
+
+// passed is a body that nothing keeps. It fails at its end when it is not what desc says.
+func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{&witness{body: content.NewVerifyReader(body, desc)}, body}
+}
+
+// keep makes the blob's file appear. It need not be durable: what a crash leaves of it is found when it is read.
+func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
+	name, _ := fileOf(desc.Digest)
+	partial, err := c.partialFrom(body, false)
+	if err != nil {
+		return errDisk{err}
+	}
+	now := time.Now()
+	if err := errors.Join(c.root.Chtimes(partial, now, now), c.root.Rename(partial, name)); err != nil {
+		return errDisk{errors.Join(err, c.root.Remove(partial))}
+	}
+	c.mu.Lock()
+	c.written += desc.Size
+	c.stats.Bytes += desc.Size
+	full := c.stats.Bytes > c.maxBytes || c.written > c.maxBytes/scanShare
+	c.mu.Unlock()
+	if !full {
+		return nil
+	}
+	if err := c.evict(); err != nil {
+		return errDisk{err}
+	}
+	return nil
+}
+
+func (c *Cache) partial(data []byte) (string, error) {
+	return c.partialFrom(bytes.NewReader(data), true)
+}
+
+// partialFrom writes a file that nobody looks at, durably if asked to, and gives its name.
+func (c *Cache) partialFrom(body io.Reader, durable bool) (string, error) {
+	file, err := os.CreateTemp(path.Join(c.dir, partialDir), "*")
+	if err != nil {
+		return "", err
+	}
+	name := path.Join(partialDir, path.Base(file.Name()))
+	_, err = io.Copy(file, body)
+	if err == nil && durable {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, c.root.Remove(name))
+	}
+	return name, nil
+}
+
+func (c *Cache) fail(err error) {
+	c.count(func(s *Stats) { s.Unstored++; s.Failure = err.Error() })
+}
+
+// stored is a blob's file as the folder has it.
+type stored struct {
+	name string
+	size int64
+	used time.Time
+}
+
+// evict looks at the folder and, when that holds more than it may, drops what was used longest ago. It drops a tenth
+// more than it has to, so that a full cache does not look at its folder for every blob.
+func (c *Cache) evict() error {
+	c.eviction.Lock()
+	defer c.eviction.Unlock()
+	files, err := c.files()
+	if err != nil {
+		return err
+	}
+	var bytes, evicted int64
+	for _, f := range files {
+		bytes += f.size
+	}
+	if bytes > c.maxBytes {
+		slices.SortFunc(files, func(a, b stored) int { return a.used.Compare(b.used) })
+		for _, f := range files {
+			if bytes <= c.maxBytes-c.maxBytes/10 {
+				break
+			}
+			switch err = c.root.Remove(f.name); {
+			case err == nil:
+				evicted++
+			case !errors.Is(err, fs.ErrNotExist):
+				return err
+			}
+			bytes -= f.size
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Bytes, c.written = bytes, 0
+	c.stats.Evicted += evicted
+	return nil
+}
+
+func (c *Cache) files() ([]stored, error) {
+	entries, err := c.readDir(blobsDir)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]stored, 0, len(entries))
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) { // another process was faster
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if blobFile.MatchString(entry.Name()) && info.Mode().IsRegular() {
+			files = append(files, stored{name: path.Join(blobsDir, entry.Name()), size: info.Size(), used: info.ModTime()})
+		}
+	}
+	return files, nil
+}
+
+func (c *Cache) dropAbandoned() error {
+	entries, err := c.readDir(partialDir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || time.Since(info.ModTime()) < abandonedAfter {
+			continue
+		}
+		if err := c.root.RemoveAll(path.Join(partialDir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cache) readDir(name string) ([]fs.DirEntry, error) {
+	return fs.ReadDir(c.root.FS(), name)
+}

@@ -1,0 +1,175 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	kjson "sigs.k8s.io/json"
+)
+
+const (
+	maxNameBytes = 1024 // a component's name has at most 255, a version 128
+	maxPinBytes  = 8 << 10
+	pinSuffix    = ".json"
+)
+
+// pin is the file that remembers what a name meant.
+type pin struct {
+	Name   string        `json:"name"`
+	Digest digest.Digest `json:"digest"`
+}
+
+// pinFile is where a name's pin is. Names come from elsewhere, and only their hash becomes a file name.
+func pinFile(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
+}
+
+// Pinned gives the digest that the name had when it was first pinned, by whichever process.
+//
+// A pin whose file became unreadable since Open is pinned still, to an empty digest that nothing is equal to; Pin says why.
+func (c *Cache) Pinned(name string) (digest.Digest, bool) {
+	c.mu.Lock()
+	d, ok := c.pins[name]
+	c.mu.Unlock()
+	if ok {
+		return d, true
+	}
+	p, err := c.readPin(pinFile(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false
+	}
+	if err != nil || p.Name != name {
+		return "", true
+	}
+	c.learn(p)
+	return p.Digest, true
+}
+
+// Pin remembers, for good, that the name means d. When it returns nil, that survives a crash. A name that is pinned to
+// another digest is an error, and stays as it was.
+func (c *Cache) Pin(name string, d digest.Digest) error {
+	if _, ok := fileOf(d); !ok {
+		return fmt.Errorf("pin %q: digest %q: want sha256 or sha512 in lower-case hexadecimal", name, d)
+	}
+	if name == "" || len(name) > maxNameBytes {
+		return fmt.Errorf("pin %.80q: want a name of 1 to %d bytes", name, maxNameBytes)
+	}
+	file := pinFile(name)
+	c.mu.Lock()
+	known, ok := c.pins[name]
+	c.mu.Unlock()
+	if !ok {
+		made, err := c.makePin(file, pin{Name: name, Digest: d})
+		if err != nil {
+			return fmt.Errorf("pin %q: cache %s: %w", name, c.dir, err)
+		}
+		known = made
+	}
+	if known != d {
+		return fmt.Errorf("pin %q: was %s, is %s: publish a new version instead, or remove %s and restart if the change is meant", name, known, d, path.Join(c.dir, file))
+	}
+	return nil
+}
+
+// makePin writes the pin unless there is one, and gives the digest that is pinned then. The file appears by a link, which
+// only one of several processes can make.
+func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	partial, err := c.partial(data)
+	if err != nil {
+		return "", err
+	}
+	err = errors.Join(ignoreExist(c.root.Link(partial, file)), c.root.Remove(partial), c.syncPins())
+	if err != nil {
+		return "", err
+	}
+	there, err := c.readPin(file)
+	if err == nil && there.Name != p.Name {
+		err = fmt.Errorf("%s: is the pin of %q", file, there.Name)
+	}
+	if err != nil {
+		return "", err
+	}
+	c.learn(there)
+	return there.Digest, nil
+}
+
+func ignoreExist(err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func (c *Cache) learn(p pin) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pins[p.Name] = p.Digest
+}
+
+// syncPins makes names in the folder of pins durable.
+func (c *Cache) syncPins() error {
+	dir, err := c.root.Open(pinsDir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// readPins reads all pins, so that a damaged one is reported when somebody is there to read it.
+func (c *Cache) readPins() error {
+	entries, err := c.readDir(pinsDir)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), pinSuffix) {
+			continue
+		}
+		file := path.Join(pinsDir, entry.Name())
+		p, err := c.readPin(file)
+		if err == nil && pinFile(p.Name) != file {
+			err = fmt.Errorf("%s: is the pin of %q and belongs elsewhere", file, p.Name)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%w: restore it, or remove it to trust what the registry has now", err))
+			continue
+		}
+		c.pins[p.Name] = p.Digest
+	}
+	return errors.Join(wrong...)
+}
+
+func (c *Cache) readPin(file string) (pin, error) {
+	var p pin
+	in, err := c.openRegular(file)
+	if err != nil {
+		return p, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, maxPinBytes+1))
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", file, err)
+	}
+	doubts, err := kjson.UnmarshalStrict(data, &p)
+	if err = errors.Join(append(doubts, err)...); err != nil {
+		return p, fmt.Errorf("%s: pin is damaged: %w", file, err)
+	}
+	if _, ok := fileOf(p.Digest); !ok || p.Name == "" {
+		return p, fmt.Errorf("%s: pin is damaged: %q means %q", file, p.Name, p.Digest)
+	}
+	return p, nil
+}

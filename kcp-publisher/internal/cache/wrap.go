@@ -1,0 +1,263 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Wrap gives a repository that answers from disk what it can, and from the source what it must. It is a
+// registry.ReferenceFetcher when the source is one, so that a manifest by tag still costs one request.
+//
+// What a tag means is always asked for. By digest, the disk answers even when the source does not have the content any
+// more or cannot be reached.
+func (c *Cache) Wrap(from oras.ReadOnlyTarget) oras.ReadOnlyTarget {
+	r := repository{cache: c, from: from}
+	if fetcher, ok := from.(registry.ReferenceFetcher); ok {
+		return referenceRepository{repository: r, fetcher: fetcher}
+	}
+	return r
+}
+
+type repository struct {
+	cache *Cache
+	from  oras.ReadOnlyTarget
+}
+
+// Resolve asks the source what a tag means. A digest of a manifest that is on disk, and that says its own media type,
+// needs no asking.
+func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
+	if desc, _, ok := r.cache.manifest(reference); ok {
+		return desc, nil
+	}
+	return r.from.Resolve(ctx, reference)
+}
+
+// Exists says that content of this digest and size is on disk, or else what the source says.
+func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool, error) {
+	if name, ok := fileOf(target.Digest); ok {
+		if info, err := r.cache.root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == target.Size {
+			return true, nil
+		}
+	}
+	return r.from.Exists(ctx, target)
+}
+
+// Fetch gives content from disk, else from the source while it is written to disk. However many ask at once, the source
+// is asked once. Content too large for the cache is passed on, and reading it to its end fails when it is something else.
+func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
+	c := r.cache
+	if !c.keeps(target) {
+		return r.pass(ctx, target)
+	}
+	if body := c.load(target.Digest, target.Size); body != nil {
+		c.count(func(s *Stats) { s.Hits++ })
+		return body, nil
+	}
+	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (landed, error) {
+		if body := c.load(target.Digest, target.Size); body != nil { // another flight landed just before this one started
+			defer body.Close()
+			if target.Size > smallBytes {
+				return landed{desc: target}, nil
+			}
+			data, err := io.ReadAll(body)
+			return landed{desc: target, data: data}, err
+		}
+		c.count(func(s *Stats) { s.Misses++ })
+		body, err := r.from.Fetch(ctx, target)
+		if err != nil {
+			return landed{}, err
+		}
+		return c.land(target, body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.hand(ctx, got)
+}
+
+// hand gives what a flight brought. When that is on disk no more, or could not be written, the source is asked again.
+func (r repository) hand(ctx context.Context, got landed) (io.ReadCloser, error) {
+	if got.data != nil {
+		return io.NopCloser(bytes.NewReader(got.data)), nil
+	}
+	if body := r.cache.load(got.desc.Digest, got.desc.Size); body != nil {
+		return body, nil
+	}
+	return r.pass(ctx, got.desc)
+}
+
+func (r repository) pass(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
+	r.cache.count(func(s *Stats) { s.Misses++ })
+	body, err := r.from.Fetch(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	return passed(target, body), nil
+}
+
+// landed is what a fetch brought. Content of up to smallBytes is at hand, larger content on disk if anywhere.
+type landed struct {
+	desc ocispec.Descriptor
+	data []byte
+}
+
+// land writes to disk what the source sends, and closes it. That the disk fails is counted and no error.
+func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error) {
+	defer body.Close()
+	data, err := c.store(desc, body)
+	var disk errDisk
+	if errors.As(err, &disk) {
+		c.fail(disk)
+		err = nil
+	}
+	if err != nil {
+		return landed{}, fmt.Errorf("%s was asked for with %d bytes: the source sent something else: %w", desc.Digest, desc.Size, err)
+	}
+	return landed{desc: desc, data: data}, nil
+}
+
+// share runs one fetch for all who ask for the same at the same time. Errors are shared too, unless they say nothing about
+// who only waited.
+func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, error)) (landed, error) {
+	for {
+		mine := false // written before the result is sent, and read after it was received
+		flight := c.flights.DoChan(key, func() (any, error) {
+			mine = true
+			return fetch()
+		})
+		select {
+		case <-ctx.Done():
+			return landed{}, ctx.Err()
+		case result := <-flight:
+			switch {
+			case mine:
+			case result.Err == nil:
+				c.count(func(s *Stats) { s.Hits++ })
+			case saysLittle(result.Err) && ctx.Err() == nil:
+				continue
+			}
+			got, _ := result.Val.(landed)
+			return got, result.Err
+		}
+	}
+}
+
+// saysLittle tells errors of another caller's fetch that say nothing about this one's: it gave up, or its source is
+// another one that has no such content.
+func saysLittle(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errdef.ErrNotFound)
+}
+
+// referenceRepository is a repository whose source gives descriptor and content in one request.
+type referenceRepository struct {
+	repository
+	fetcher registry.ReferenceFetcher
+}
+
+// FetchReference gives a manifest by digest from disk, and one by tag in one request of the source; when the disk has what
+// the tag names, its content is not transferred.
+func (r referenceRepository) FetchReference(ctx context.Context, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
+	c := r.cache
+	if desc, data, ok := c.manifest(reference); ok {
+		c.count(func(s *Stats) { s.Hits++ })
+		return desc, io.NopCloser(bytes.NewReader(data)), nil
+	}
+	if _, ok := fileOf(digest.Digest(reference)); !ok {
+		return r.fetchTag(ctx, reference)
+	}
+	got, err := c.share(ctx, reference, func() (landed, error) {
+		c.count(func(s *Stats) { s.Misses++ })
+		desc, body, err := r.fetcher.FetchReference(ctx, reference)
+		if err != nil {
+			return landed{}, err
+		}
+		if desc.Digest.String() != reference {
+			return landed{}, errors.Join(fmt.Errorf("manifest %s: the source sent %s", reference, desc.Digest), body.Close())
+		}
+		if !c.keeps(desc) {
+			return landed{}, errors.Join(errUnkept, body.Close())
+		}
+		return c.land(desc, body)
+	})
+	if errors.Is(err, errUnkept) {
+		return r.fetchTag(ctx, reference)
+	}
+	if err != nil {
+		return ocispec.Descriptor{}, nil, err
+	}
+	body, err := r.hand(ctx, got)
+	return got.desc, body, err
+}
+
+// errUnkept says that a manifest is too large for the cache, so that each who asks needs a body of its own.
+var errUnkept = errors.New("is too large for the cache")
+
+func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.Descriptor, io.ReadCloser, error) {
+	c := r.cache
+	desc, body, err := r.fetcher.FetchReference(ctx, tag)
+	if err != nil {
+		return desc, nil, err
+	}
+	if !c.keeps(desc) {
+		c.count(func(s *Stats) { s.Misses++ })
+		return desc, passed(desc, body), nil
+	}
+	if kept := c.load(desc.Digest, desc.Size); kept != nil {
+		c.count(func(s *Stats) { s.Hits++ })
+		return desc, kept, body.Close()
+	}
+	c.count(func(s *Stats) { s.Misses++ })
+	got, err := c.land(desc, body)
+	if err != nil {
+		return desc, nil, fmt.Errorf("manifest %s: %w", tag, err)
+	}
+	body, err = r.hand(ctx, got)
+	return desc, body, err
+}
+
+// manifest gives a manifest by digest from disk when it says its own media type: the source might give another one to a
+// manifest that does not.
+func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
+	d := digest.Digest(reference)
+	name, ok := fileOf(d)
+	if !ok {
+		return ocispec.Descriptor{}, nil, false
+	}
+	info, err := c.root.Lstat(name)
+	if err != nil || info.Size() > bundle.MaxManifestBytes {
+		return ocispec.Descriptor{}, nil, false
+	}
+	body := c.load(d, info.Size())
+	if body == nil {
+		return ocispec.Descriptor{}, nil, false
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return ocispec.Descriptor{}, nil, false
+	}
+	var says struct {
+		MediaType string `json:"mediaType"`
+	}
+	if doubts, err := kjson.UnmarshalStrict(data, &says, kjson.DisallowDuplicateFields); err != nil || len(doubts) > 0 {
+		return ocispec.Descriptor{}, nil, false
+	}
+	switch says.MediaType {
+	case ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,
+		"application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json":
+		return ocispec.Descriptor{MediaType: says.MediaType, Digest: d, Size: int64(len(data))}, data, true
+	}
+	return ocispec.Descriptor{}, nil, false
+}
