@@ -85,7 +85,18 @@ type Settings struct {
 	// ReportInterval is how often the agent reports although nothing changed.
 	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
 	// Mirrors maps a registry host, or host and path, to the place to read it from.
+	// Images and the content of modules alike come from there.
 	Mirrors map[string]string `json:"mirrors,omitempty"`
+	// ImagePaths are fields of custom resources that hold images, beside those of pods.
+	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
+}
+
+// ImagePath names a field that holds the reference of an image.
+type ImagePath struct {
+	Group string `json:"group"`
+	Kind  string `json:"kind"`
+	// Field is a path such as "spec.images.*" or "spec.components[*].image".
+	Field string `json:"field"`
 }
 
 // Catalog is what a runtime may choose from.

@@ -12,12 +12,18 @@ const (
 	LabelInternal           = Group + "/internal"
 	LabelSkipReconciliation = Group + "/skip-reconciliation"
 	LabelMandatoryModule    = Group + "/mandatory-module"
+	// LabelSignature is on Secrets with public keys; its value is the name of the signatures that they verify.
+	LabelSignature = Group + "/signature"
+	// LabelForceDeletion is ours: a deleted Kyma with it does not wait for its runtime.
+	LabelForceDeletion = "kyma-pull.dev/force-deletion"
 
 	AnnotationFQDN          = Group + "/fqdn"
 	AnnotationOwnedBy       = Group + "/owned-by"
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
 	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
-	AnnotationModule    = "kyma-pull.dev/module"
+	AnnotationModule = "kyma-pull.dev/module"
+	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
+	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
 
 	LabelRuntimeID       = "kyma-project.io/runtime-id"
@@ -51,6 +57,8 @@ const (
 	ConditionSKRWebhook    = "SKRWebhook"
 	ConditionResources     = "Resources"
 	ConditionInstallation  = "Installation"
+	// ConditionImages says on a Manifest whether the images of its objects are those that its component lists.
+	ConditionImages = "Images"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
 	ConditionReporting = "Reporting"
 	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.

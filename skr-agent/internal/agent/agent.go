@@ -199,9 +199,8 @@ func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	}
 	keep := a.Puller.Needed()
 	for i := range facts.Manifests {
-		var source v1beta2.ImageSpec
-		if err := json.Unmarshal(facts.Manifests[i].Spec.Install.Source.Raw, &source); err == nil && digest.Digest(source.Ref).Validate() == nil {
-			keep[digest.Digest(source.Ref)] = true
+		for _, needed := range contentOf(&facts.Manifests[i]) {
+			keep[needed] = true
 		}
 	}
 	if maps.Equal(keep, a.kept) {
@@ -212,6 +211,25 @@ func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	}
 	a.kept = keep
 	return nil
+}
+
+// contentOf are the digests that a Manifest names, whichever bundle it comes from.
+func contentOf(m *v1beta2.Manifest) []digest.Digest {
+	var source v1beta2.ImageSpec
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
+		return nil // the installer says so
+	}
+	named := []string{source.Ref}
+	if m.Spec.Config != nil {
+		named = append(named, m.Spec.Config.Ref)
+	}
+	var found []digest.Digest
+	for _, ref := range named {
+		if d := digest.Digest(ref); d.Validate() == nil {
+			found = append(found, d)
+		}
+	}
+	return found
 }
 
 // report tells the control plane when something changed or it has not been told for long. A report that cannot be delivered is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/probes"
@@ -24,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 )
 
@@ -105,7 +107,14 @@ func (f *runFlags) run(g *global) error {
 	if err := agent.Setup(mgr, agent.New(options)); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
-	if err := install.Setup(mgr, install.Options{Content: store, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency}); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the agent's own program, which renders charts: %w", err)
+	}
+	err = install.Setup(mgr, install.Options{
+		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
+	})
+	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
 	ctrl.Log.Info("starting", "version", g.version, "runtime", options.Runtime, "location", options.Place.String())

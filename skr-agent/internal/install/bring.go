@@ -2,12 +2,10 @@ package install
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/fluxcd/pkg/ssa"
-	"github.com/opencontainers/go-digest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,22 +15,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // bring applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
 // problem, or with something to wait for.
 func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
 	started := i.now()
-	wanted, p, problem, err := i.plan(ctx, m)
+	p, problem, err := i.plan(ctx, m)
 	if err != nil {
 		return outcome{}, err
 	}
 	if problem != nil {
 		return i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem}), nil
 	}
-	out := outcome{inventory: m.Status.Synced, resources: &finding{true, "Rendered", fmt.Sprintf("content holds %d objects", wanted)}}
+	known.images = m.Annotations[v1beta2.AnnotationImages]
+	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
 	wasInstalled := installed(m)
 	if todo == stepApply {
 		// What may come into being is written down first, so that it is found again whatever happens meanwhile.
@@ -120,50 +117,34 @@ func passing(err error) bool {
 }
 
 // plan reads the content and decides what to do with it. A problem is one of the module; an error is one of the moment.
-func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (count int, p plan, problem *finding, err error) {
-	var source v1beta2.ImageSpec
-	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
-		return 0, p, &finding{reason: "SourceBroken", message: "spec.install.source: " + err.Error()}, nil
+func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
+	content, problem, err := i.rendered(ctx, m)
+	if err != nil || problem != nil {
+		return plan{}, problem, err
 	}
-	at := digest.Digest(source.Ref)
-	if err := at.Validate(); err != nil {
-		return 0, p, &finding{reason: "SourceBroken", message: fmt.Sprintf("spec.install.source.ref: %q is not a digest: %v", source.Ref, err)}, nil
-	}
-	data, err := i.Content.Load(ctx, at)
-	switch {
-	case errors.Is(err, content.ErrMissing):
-		return 0, p, &finding{reason: "ContentMissing", message: err.Error()}, nil
-	case errors.Is(err, content.ErrBroken):
-		return 0, p, &finding{reason: "ContentBroken", message: err.Error()}, nil
-	case err != nil:
-		return 0, p, nil, err
-	}
-	objects, err := render.Render(data, source.Type)
-	if err != nil {
-		return 0, p, &finding{reason: "ContentBroken", message: err.Error()}, nil
-	}
-	p, err = makePlan(objects, m.Spec.Resource, m.Status.Synced, i.owner(m), i.scope)
+	p, err := makePlan(content.objects, m.Spec.Resource, m.Status.Synced, i.owner(m), i.scope)
 	if err == nil && m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
 		p.defaultCR = nil
 	}
 	if err != nil {
 		if passing(err) {
-			return 0, p, nil, err
+			return plan{}, nil, err
 		}
 		reason := "ContentBroken"
 		if errors.Is(err, errUnknownKind) {
 			reason = "UnknownKind"
 		}
-		return 0, p, &finding{reason: reason, message: err.Error()}, nil
+		return plan{}, &finding{reason: reason, message: err.Error()}, nil
 	}
+	p.resources, p.images = finding{true, "Rendered", fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
-		return 0, p, nil, fmt.Errorf("list manifests: %w", err)
+		return plan{}, nil, fmt.Errorf("list manifests: %w", err)
 	}
 	if err := claimedByOther(m, p.inventory, all.Items); err != nil {
-		return 0, p, &finding{reason: "Conflict", message: err.Error()}, nil
+		return plan{}, &finding{reason: "Conflict", message: err.Error()}, nil
 	}
-	return len(objects), p, nil, nil
+	return p, nil, nil
 }
 
 func (i *Installer) owner(m *v1beta2.Manifest) owner {

@@ -34,6 +34,8 @@ type plan struct {
 	prune     []v1beta2.Resource
 	// defaultCR is created when it is not there, and otherwise its user's. nil when there is none.
 	defaultCR *unstructured.Unstructured
+	// resources and images say what the content is.
+	resources, images finding
 }
 
 // keepOnly narrows the plan to objects that changed. The default CR stays: it is only ever created.

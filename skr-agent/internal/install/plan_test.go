@@ -28,7 +28,7 @@ func builtIn(gvk schema.GroupVersionKind) (bool, error) {
 
 func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
 	t.Helper()
-	found, err := render.Render([]byte(yaml), v1beta2.OCIRef)
+	found, err := render.Render(render.Input{Content: []byte(yaml), Packed: v1beta2.OCIRef})
 	require.NoError(t, err)
 	return found
 }

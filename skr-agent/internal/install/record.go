@@ -21,9 +21,9 @@ import (
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
-	// resources, installation and ready become conditions; the first two stay as they were when nil.
-	resources, installation *finding
-	ready                   finding
+	// resources, installation, images and ready become conditions; all but the last stay as they were when nil.
+	resources, installation, images *finding
+	ready                           finding
 	// again is when to look again without being asked; 0 is never.
 	again time.Duration
 	// asBefore says that the status keeps what it says.
@@ -59,6 +59,7 @@ func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestS
 	}{
 		{v1beta2.ConditionResources, out.resources},
 		{v1beta2.ConditionInstallation, out.installation},
+		{v1beta2.ConditionImages, out.images},
 		{v1beta2.ConditionReady, &out.ready},
 	} {
 		if c.finding == nil {

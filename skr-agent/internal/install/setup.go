@@ -2,12 +2,15 @@ package install
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/fluxcd/pkg/ssa"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,12 +21,15 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
-// Options say how Manifests are installed. Zero fields but Content mean the default.
+// Options say how Manifests are installed. Zero fields but Content and Render mean the default.
 type Options struct {
 	// Content holds what Manifests name by digest.
 	Content *content.Store
+	// Render makes objects of content, within bounds of time and memory.
+	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
 	Namespace string
 	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it applied.
@@ -51,12 +57,13 @@ func (o Options) orDefaults() Options {
 // Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between workers.
 type Installer struct {
 	Options
-	cluster client.Client // reads past all caches: an inventory that is not the newest forgets objects
-	cached  client.Reader // for the other Manifests only
-	apply   *ssa.ResourceManager
-	watches *watches
-	events  events.EventRecorder
-	now     func() time.Time
+	cluster   client.Client // reads past all caches: an inventory that is not the newest forgets objects
+	cached    client.Reader // for the other Manifests only
+	apply     *ssa.ResourceManager
+	watches   *watches
+	events    events.EventRecorder
+	discovery discovery.DiscoveryInterface
+	now       func() time.Time
 
 	mu    sync.Mutex
 	memos map[types.NamespacedName]*memo // a memo belongs to the worker that has its Manifest
@@ -77,15 +84,20 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("set up the installer: %w", err)
+	}
 	i := &Installer{
-		Options: options,
-		cluster: cluster,
-		cached:  mgr.GetCache(),
-		apply:   ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: options.FieldManager}),
-		watches: newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
-		events:  mgr.GetEventRecorder(options.FieldManager),
-		now:     time.Now,
-		memos:   map[types.NamespacedName]*memo{},
+		Options:   options,
+		cluster:   cluster,
+		cached:    mgr.GetCache(),
+		apply:     ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: options.FieldManager}),
+		watches:   newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
+		events:    mgr.GetEventRecorder(options.FieldManager),
+		discovery: served,
+		now:       time.Now,
+		memos:     map[types.NamespacedName]*memo{},
 	}
 	i.apply.SetConcurrency(4)
 	// Status is left out: it is this controller that writes it.
@@ -107,6 +119,8 @@ type memo struct {
 	// checked is the generation whose objects were all compared at checkedAt. 0 is none.
 	checked   int64
 	checkedAt time.Time
+	// images is the annotation that said where the images of those objects come from.
+	images string
 	// pending is the generation that is not ready since pendingSince, looked at so many times in a row.
 	pending      int64
 	pendingSince time.Time

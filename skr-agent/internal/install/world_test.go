@@ -30,6 +30,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 const home = v1beta2.RuntimeNamespace
@@ -83,7 +84,7 @@ func (w *world) start() {
 		Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &again},
 	})
 	require.NoError(w, err)
-	require.NoError(w, Setup(mgr, Options{Content: w.content, LookInterval: time.Second}))
+	require.NoError(w, Setup(mgr, Options{Render: render.Confined{}.Render, Content: w.content, LookInterval: time.Second}))
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop, w.stopped = stop, make(chan struct{})
 	go func() {

@@ -4,6 +4,11 @@
 // path, documents as they stand in the file. The package is pure. It promises that content which cannot be read whole gives an
 // error that names file, document and object, and no objects at all. It decides nothing about a cluster: scope, namespaces
 // and marks of ownership are the installer's.
+//
+// Charts and overlays are programs, written by somebody else. Two more promises hold for them. They give the same objects on
+// every runtime and at every pass: nothing is fetched, nothing of the cluster is read but what Input says, and templates that
+// let chance or the clock decide are refused. And they run in a child process that is taken away when it needs too much time
+// or memory (Confined), because Go cannot interrupt a template.
 package render
 
 import (
@@ -20,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
@@ -28,33 +34,181 @@ const (
 	MaxObjects = 2_000
 	// MaxObjectBytes bounds an object as JSON; etcd takes 1.5 MiB.
 	MaxObjectBytes = 1 << 20
+	// maxDocumentBytes bounds one document of YAML before it is parsed: an object, indented. Parsing takes 80 times as much.
+	maxDocumentBytes = 2 * MaxObjectBytes
 	// maxDocuments leaves room for documents that hold nothing but a comment.
 	maxDocuments = 2 * MaxObjects
 )
 
+// Input is everything that rendering depends on: two runtimes with equal inputs get equal objects.
+type Input struct {
+	// Content is the blob, already verified against its digest.
+	Content []byte
+	// Packed says what the blob holds; "" is oci-ref.
+	Packed v1beta2.ImageSpecType
+	// Path is the folder of the overlay inside a kustomize content; "" is its top. Other content has no use for it.
+	Path string
+	// Values is the module's config layer, nil for none. Only charts have values; for other content it is not looked at.
+	Values []byte
+	// Release names the release, which is the module; messages about the content name it.
+	Release string
+	// Namespace is the release's.
+	Namespace string
+	// Kubernetes is what the real cluster can do. Only charts ask.
+	Kubernetes Capabilities
+}
+
+// Capabilities are what a chart may ask of its cluster.
+type Capabilities struct {
+	// Version is the API server's, as in v1.36.3.
+	Version string
+	// APIVersions are group-versions and kinds: "apps/v1", "apps/v1/Deployment".
+	APIVersions []string
+}
+
 // Render gives the objects that content holds. Content of type oci-dir is a tar; of type oci-ref it is YAML or a tar, each
-// compressed or not, told apart by how it begins. Lists are taken apart. An object that appears twice is an error, for only one
-// of both could be what was meant.
-func Render(data []byte, packed v1beta2.ImageSpecType) ([]*unstructured.Unstructured, error) {
-	switch packed {
-	case v1beta2.OCIDir, v1beta2.OCIRef, "":
-	default:
-		return nil, fmt.Errorf("content of type %q cannot be installed: use %s or %s", packed, v1beta2.OCIDir, v1beta2.OCIRef)
+// compressed or not, told apart by how it begins; of type helm-chart a chart, of type kustomize a tar of overlays. Lists are
+// taken apart. An object that appears twice is an error, for only one of both could be what was meant.
+//
+// YAML is rendered in time and memory that its size bounds. Templates and overlays are programs: Confined runs them.
+func Render(in Input) (objects []*unstructured.Unstructured, err error) {
+	if len(in.Content) > bundle.MaxLayerBytes {
+		return nil, fmt.Errorf("content of %d bytes, at most %d", len(in.Content), bundle.MaxLayerBytes)
 	}
-	files, err := unpack(data, packed == v1beta2.OCIDir)
+	// Helm and kustomize meet content here that nobody has tried them with.
+	defer func() {
+		if cause := recover(); cause != nil {
+			objects, err = nil, in.named(fmt.Errorf("rendering panicked: %v", cause))
+		}
+	}()
+	var found []placed
+	switch in.Packed {
+	case v1beta2.OCIDir, v1beta2.OCIRef, "":
+		found, err = plain(in)
+	case v1beta2.HelmChart:
+		found, err = templated(in)
+	case v1beta2.Kustomize:
+		found, err = overlaid(in)
+	default:
+		err = fmt.Errorf("content of type %q cannot be installed: use %s, %s, %s or %s",
+			in.Packed, v1beta2.OCIDir, v1beta2.OCIRef, v1beta2.HelmChart, v1beta2.Kustomize)
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := rendering{seen: map[identity]string{}}
+	if objects, err = collect(found); err != nil {
+		return nil, in.named(err)
+	}
+	return objects, nil
+}
+
+// named puts what the content is before an error of a program; YAML's errors name a file already.
+func (in Input) named(err error) error {
+	switch in.Packed {
+	case v1beta2.HelmChart:
+		return fmt.Errorf("chart %s: %w", in.Release, err)
+	case v1beta2.Kustomize:
+		return fmt.Errorf("kustomization %s: %w", in.Release, err)
+	}
+	return err
+}
+
+// plain reads content that is YAML.
+func plain(in Input) ([]placed, error) {
+	files, err := unpack(in.Content, in.Packed == v1beta2.OCIDir)
+	if err != nil {
+		return nil, err
+	}
+	var found []placed
 	for _, f := range files {
-		if err := r.file(f); err != nil {
+		more, err := documents(f)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+// placed is an object and where it stands in the content.
+type placed struct {
+	place  string
+	object *unstructured.Unstructured
+	// within is how long its document is as JSON: the object is not longer.
+	within int
+}
+
+func documents(f file) ([]placed, error) {
+	var found []placed
+	stream := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.data)))
+	for i := 1; ; i++ {
+		text, err := stream.Read()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		place := fmt.Sprintf("%s, document %d", f.name, i)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place, err)
+		}
+		if i > maxDocuments {
+			return nil, fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
+		}
+		more, err := document(place, text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+}
+
+// document reads one document, which holds no object, one, or a list of them.
+func document(place string, text []byte) ([]placed, error) {
+	if len(text) > maxDocumentBytes {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d: divide lists by lines of ---", place, len(text), maxDocumentBytes)
+	}
+	trees, err := strict.Documents(text, strict.Limits{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	switch len(trees) {
+	case 0:
+		return nil, nil
+	case 1:
+	default:
+		return nil, fmt.Errorf("%s: several documents that no line of --- divides", place)
+	}
+	// The tree was only a check: what kubectl makes of YAML is what users expect, and it reads by YAML 1.1.
+	encoded, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal(encoded, &content); err != nil {
+		return nil, fmt.Errorf("%s: is not an object: %w", place, err)
+	}
+	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
+}
+
+// flatten takes lists apart.
+func flatten(found []placed, p placed) ([]placed, error) {
+	if !p.object.IsList() {
+		return append(found, p), nil
+	}
+	items, _, err := unstructured.NestedSlice(p.object.Object, "items")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.place, err)
+	}
+	for i, item := range items {
+		place := fmt.Sprintf("%s, items[%d]", p.place, i)
+		content, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: is not an object", place)
+		}
+		if found, err = flatten(found, placed{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
 			return nil, err
 		}
 	}
-	if len(r.objects) == 0 {
-		return nil, errors.New("content holds no objects")
-	}
-	return r.objects, nil
+	return found, nil
 }
 
 type identity struct {
@@ -62,99 +216,39 @@ type identity struct {
 	namespace, name string
 }
 
-// rendering collects objects; seen says where each came from.
-type rendering struct {
-	objects []*unstructured.Unstructured
-	seen    map[identity]string
-}
-
-func (r *rendering) file(f file) error {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.data)))
-	for i := 1; ; i++ {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
+// collect checks that objects are ones, each once, and not too large or many.
+func collect(found []placed) ([]*unstructured.Unstructured, error) {
+	if len(found) == 0 {
+		return nil, errors.New("content holds no objects")
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(found))
+	seen := make(map[identity]string, len(found))
+	for _, f := range found {
+		if err := wellFormed(f.object); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.place, err)
 		}
-		place := fmt.Sprintf("%s, document %d", f.name, i)
-		if err != nil {
-			return fmt.Errorf("%s: %w", place, err)
+		place := f.place + ", " + Name(f.object)
+		if f.within > MaxObjectBytes {
+			encoded, err := f.object.MarshalJSON()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", place, err)
+			}
+			if len(encoded) > MaxObjectBytes {
+				return nil, fmt.Errorf("%s: %d bytes, at most %d", place, len(encoded), MaxObjectBytes)
+			}
 		}
-		if i > maxDocuments {
-			return fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
+		id := identity{f.object.GroupVersionKind().GroupKind(), f.object.GetNamespace(), f.object.GetName()}
+		if earlier, twice := seen[id]; twice {
+			return nil, fmt.Errorf("%s: is already in %s", place, earlier)
 		}
-		if err := r.document(place, text); err != nil {
-			return err
+		if len(objects) == MaxObjects {
+			return nil, fmt.Errorf("%s: more than %d objects", place, MaxObjects)
 		}
+		seen[id] = place
+		dropServerFields(f.object)
+		objects = append(objects, f.object)
 	}
-}
-
-func (r *rendering) document(place string, text []byte) error {
-	trees, err := strict.Documents(text, strict.Limits{})
-	if err != nil {
-		return fmt.Errorf("%s: %w", place, err)
-	}
-	switch len(trees) {
-	case 0:
-		return nil
-	case 1:
-	default:
-		return fmt.Errorf("%s: several documents that no line of --- divides", place)
-	}
-	// The tree was only a check: what kubectl makes of YAML is what users expect, and it reads by YAML 1.1.
-	encoded, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", place, err)
-	}
-	var content map[string]any
-	if err := utiljson.Unmarshal(encoded, &content); err != nil {
-		return fmt.Errorf("%s: is not an object: %w", place, err)
-	}
-	return r.object(place, &unstructured.Unstructured{Object: content})
-}
-
-func (r *rendering) object(place string, object *unstructured.Unstructured) error {
-	if object.IsList() {
-		return r.list(place, object)
-	}
-	if err := wellFormed(object); err != nil {
-		return fmt.Errorf("%s: %w", place, err)
-	}
-	place += ", " + Name(object)
-	encoded, err := object.MarshalJSON()
-	if err != nil {
-		return fmt.Errorf("%s: %w", place, err)
-	}
-	if len(encoded) > MaxObjectBytes {
-		return fmt.Errorf("%s: %d bytes, at most %d", place, len(encoded), MaxObjectBytes)
-	}
-	id := identity{object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName()}
-	if earlier, twice := r.seen[id]; twice {
-		return fmt.Errorf("%s: is already in %s", place, earlier)
-	}
-	if len(r.objects) == MaxObjects {
-		return fmt.Errorf("%s: more than %d objects", place, MaxObjects)
-	}
-	r.seen[id] = place
-	dropServerFields(object)
-	r.objects = append(r.objects, object)
-	return nil
-}
-
-func (r *rendering) list(place string, list *unstructured.Unstructured) error {
-	items, _, err := unstructured.NestedSlice(list.Object, "items")
-	if err != nil {
-		return fmt.Errorf("%s: %w", place, err)
-	}
-	for i, item := range items {
-		content, ok := item.(map[string]any)
-		if !ok {
-			return fmt.Errorf("%s, items[%d]: is not an object", place, i)
-		}
-		if err := r.object(fmt.Sprintf("%s, items[%d]", place, i), &unstructured.Unstructured{Object: content}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return objects, nil
 }
 
 // wellFormed checks what everything after it relies on. The accessors of unstructured objects give "" for a field of a wrong

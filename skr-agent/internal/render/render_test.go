@@ -77,7 +77,7 @@ func TestObjectsComeInADefinedOrderWhateverTheWrapping(t *testing.T) {
 		"YAML after a comment":      {[]byte("# comment\n" + string(plain)), v1beta2.OCIRef},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := Render(c.data, c.packed)
+			objects, err := Render(Input{Content: c.data, Packed: c.packed})
 			require.NoError(t, err)
 			var names []string
 			for _, o := range objects {
@@ -100,7 +100,7 @@ func TestBadContentGivesAnErrorThatSaysWhere(t *testing.T) {
 	}{
 		"nothing":                       {nil, v1beta2.OCIRef, "no objects"},
 		"only comments":                 {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
-		"a chart":                       {nil, v1beta2.HelmChart, `type "helm-chart"`},
+		"a kind that nobody knows":      {nil, "wasm", `type "wasm" cannot be installed: use oci-dir`},
 		"text where a tar should be":    {[]byte("hello"), v1beta2.OCIDir, "tar:"},
 		"a scalar":                      {[]byte("hello"), v1beta2.OCIRef, "content, document 1: is not an object"},
 		"no apiVersion":                 {[]byte("kind: A\nmetadata: {name: a}"), v1beta2.OCIRef, "content, document 1: object without apiVersion"},
@@ -126,7 +126,7 @@ func TestBadContentGivesAnErrorThatSaysWhere(t *testing.T) {
 		"more objects than allowed":     {[]byte(manyObjects(MaxObjects + 1)), v1beta2.OCIRef, "more than 2000 objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := Render(c.data, c.packed)
+			objects, err := Render(Input{Content: c.data, Packed: c.packed})
 			require.ErrorContains(t, err, c.want)
 			require.Empty(t, objects)
 		})
@@ -142,7 +142,7 @@ func manyObjects(n int) string {
 }
 
 func TestListsAreTakenApartAndServerFieldsDropped(t *testing.T) {
-	objects, err := Render([]byte(`
+	objects, err := Render(Input{Content: []byte(`
 apiVersion: v1
 kind: List
 items:
@@ -155,7 +155,7 @@ items:
   metadata: {name: d, namespace: sample}
   spec: {replicas: 2}
   status: {replicas: 9}
-`), v1beta2.OCIRef)
+`)})
 	require.NoError(t, err)
 	golden(t, "list", objects)
 }
@@ -165,7 +165,7 @@ func golden(t *testing.T, name string, objects any) {
 	require.NoError(t, err)
 	path := filepath.Join("testdata", name+".golden.yaml")
 	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
@@ -191,7 +191,7 @@ func TestRealModulesRender(t *testing.T) {
 				if !isTar(data) || !bytes.HasPrefix(data, []byte(file)) {
 					continue
 				}
-				objects, err := Render(data, v1beta2.OCIDir)
+				objects, err := Render(Input{Content: data, Packed: v1beta2.OCIDir})
 				require.NoError(t, err)
 				require.Greater(t, len(objects), 10)
 				return
@@ -211,7 +211,7 @@ func FuzzRender(f *testing.F) {
 		if folder {
 			packed = v1beta2.OCIDir
 		}
-		objects, err := Render(data, packed)
+		objects, err := Render(Input{Content: data, Packed: packed})
 		if err != nil {
 			require.Empty(t, objects)
 			return

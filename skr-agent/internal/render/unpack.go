@@ -10,8 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 const (
@@ -23,9 +21,11 @@ const (
 	maxRatio = 100
 	// freeBytes may be unpacked whatever the ratio: a small tar is mostly padding.
 	freeBytes = 1 << 20
+	// maxPathBytes and maxPathDepth bound the name of a member. Charts within charts reach 120 and 8.
+	maxPathBytes, maxPathDepth = 256, 16
 )
 
-// file is one YAML file of the content.
+// file is one file of the content.
 type file struct {
 	name string
 	data []byte
@@ -34,34 +34,49 @@ type file struct {
 // unpack gives the YAML files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor; what headers
 // say about them is not believed.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
-	if len(data) > bundle.MaxLayerBytes {
-		return nil, fmt.Errorf("content of %d bytes, at most %d", len(data), bundle.MaxLayerBytes)
-	}
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		plain, err := gunzip(data)
-		if err != nil {
-			return nil, fmt.Errorf("content: %w", err)
-		}
-		data = plain
+	data, err := decompress(data)
+	if err != nil {
+		return nil, fmt.Errorf("content: %w", err)
 	}
 	if mustBeTar || isTar(data) {
-		return untar(data)
+		return new(budget).untar(data, isYAML)
 	}
 	return []file{{name: "content", data: data}}, nil
 }
 
+// budget is what archives, one inside the other, have used of what all of them together may.
+type budget struct {
+	unpacked, entries int
+}
+
+// decompress gives the data itself when it is not compressed.
+func decompress(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	return gunzip(data)
+}
+
+// gunzip counts what comes out before it keeps any of it, so that a bomb costs time and no memory.
 func gunzip(data []byte) ([]byte, error) {
+	limit := min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data)))
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
-	limit := min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data)))
-	plain, err := io.ReadAll(io.LimitReader(reader, int64(limit)+1))
+	unpacked, err := io.Copy(io.Discard, io.LimitReader(reader, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
-	if len(plain) > limit {
+	if unpacked > int64(limit) {
 		return nil, fmt.Errorf("gzip: %d bytes unpack to more than %d", len(data), limit)
+	}
+	if err := reader.Reset(bytes.NewReader(data)); err != nil {
+		return nil, fmt.Errorf("gzip: %w", err)
+	}
+	plain := make([]byte, unpacked)
+	if _, err := io.ReadFull(reader, plain); err != nil {
+		return nil, fmt.Errorf("gzip: %w", err)
 	}
 	return plain, nil
 }
@@ -71,12 +86,12 @@ func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-func untar(data []byte) ([]file, error) {
+// untar gives the files that are wanted, sorted by path.
+func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
-	seen := map[string]bool{}
+	seen := map[string]string{}
 	members := tar.NewReader(bytes.NewReader(data))
-	unpacked := 0
-	for entries := 1; ; entries++ {
+	for {
 		header, err := members.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -84,27 +99,30 @@ func untar(data []byte) ([]file, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tar: %w", err)
 		}
-		if entries > MaxEntries {
+		if b.entries++; b.entries > MaxEntries {
 			return nil, fmt.Errorf("tar: more than %d entries", MaxEntries)
 		}
-		wanted, err := admit(header)
+		isFile, err := admit(header)
 		if err != nil {
 			return nil, fmt.Errorf("tar: %w", err)
 		}
-		if !wanted {
+		name := path.Clean(header.Name)
+		// macOS puts a file's attributes beside it, under the file's own extension.
+		if !isFile || strings.HasPrefix(path.Base(name), "._") || !wanted(name) {
 			continue
 		}
-		name := path.Clean(header.Name)
-		if seen[name] {
+		if other, twice := seen[strings.ToLower(name)]; twice && other != name {
+			return nil, fmt.Errorf("tar: %s and %s differ in case only", other, name)
+		} else if twice {
 			return nil, fmt.Errorf("tar: %s appears twice", name)
 		}
-		seen[name] = true
+		seen[strings.ToLower(name)] = name
 		// A sparse member can be longer than the tar it is in, so the sum is bounded by itself.
-		body, err := io.ReadAll(io.LimitReader(members, int64(MaxUnpackedBytes-unpacked)+1))
+		body, err := io.ReadAll(io.LimitReader(members, int64(MaxUnpackedBytes-b.unpacked)+1))
 		if err != nil {
 			return nil, fmt.Errorf("tar: %s: %w", name, err)
 		}
-		if unpacked += len(body); unpacked > MaxUnpackedBytes {
+		if b.unpacked += len(body); b.unpacked > MaxUnpackedBytes {
 			return nil, fmt.Errorf("tar: %s: files of more than %d bytes in all", name, MaxUnpackedBytes)
 		}
 		files = append(files, file{name: name, data: body})
@@ -113,24 +131,26 @@ func untar(data []byte) ([]file, error) {
 	return files, nil
 }
 
-// admit tells whether a member is a YAML file. Members that have no business in a module are an error even though nothing
-// is ever written to a disk: a module that carries them was not packed by anybody who knew what is inside.
+// admit tells whether a member is a file. Members that have no business in a module are an error even though nothing is ever
+// written to a disk: a module that carries them was not packed by anybody who knew what is inside.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name
-	if path.IsAbs(name) || strings.Contains(name, `\`) || slices.Contains(strings.Split(name, "/"), "..") {
+	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {
 		return false, fmt.Errorf("path %q leaves its folder", name)
+	}
+	if len(name) > maxPathBytes || strings.Count(name, "/") > maxPathDepth {
+		return false, fmt.Errorf("path %.40q... is longer than %d bytes or deeper than %d folders", name, maxPathBytes, maxPathDepth)
 	}
 	switch header.Typeflag {
 	case tar.TypeReg:
+		return true, nil
 	case tar.TypeDir, tar.TypeXGlobalHeader:
 		return false, nil
-	default:
-		return false, fmt.Errorf("%s is neither file nor folder (type %q)", name, header.Typeflag)
 	}
-	base := path.Base(name)
-	if strings.HasPrefix(base, "._") { // macOS puts a file's attributes there, under the file's own extension
-		return false, nil
-	}
-	extension := path.Ext(base)
-	return extension == ".yaml" || extension == ".yml", nil
+	return false, fmt.Errorf("%s is neither file nor folder (type %q)", name, header.Typeflag)
+}
+
+func isYAML(name string) bool {
+	extension := path.Ext(name)
+	return extension == ".yaml" || extension == ".yml"
 }

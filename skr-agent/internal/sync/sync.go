@@ -31,13 +31,17 @@ const namespace = v1beta2.RuntimeNamespace
 // Sync brings the objects in line with the bundle. unstaged are the modules whose content is not at hand, with the reason:
 // their Manifests stay as they are. What fails for one object does not keep the others from being written.
 func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error) error {
+	if b.Statement.Predicate.Deleting {
+		return s.farewell(ctx)
+	}
 	problems := []error{s.kyma(ctx, b.State.Kyma), s.catalog(ctx, b.Modules)}
+	images := imageRules(b.State.Settings)
 	for _, manifest := range b.State.Manifests {
 		switch {
 		case manifest.Unmanaged:
 			problems = append(problems, s.letGo(ctx, manifest.Name))
 		case unstaged[manifest.Module] == nil:
-			problems = append(problems, s.manifest(ctx, manifest))
+			problems = append(problems, s.manifest(ctx, manifest, images))
 		}
 	}
 	problems = append(problems, s.removals(ctx, b.Statement.Predicate.Removals))
@@ -89,7 +93,23 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest) error {
+// imageRules gives the annotation that tells the installer where images are to come from; empty when the content says all.
+func imageRules(settings bundle.Settings) string {
+	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths}
+	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(rules)
+	if err != nil {
+		panic(fmt.Sprintf("settings always encode: %v", err)) // they were decoded from JSON
+	}
+	return string(text)
+}
+
+func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images string) error {
+	if images != "" {
+		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
+	}
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest)
 	if apierrors.IsNotFound(err) {
@@ -110,6 +130,9 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest) error {
 	}
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
+	if images == "" {
+		delete(manifest.Annotations, v1beta2.AnnotationImages)
+	}
 	if !sameSpec(manifest.Spec, want.Spec) {
 		manifest.Spec = want.Spec
 	}

@@ -1,0 +1,139 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/images"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// rendering is what a Manifest's content comes to.
+type rendering struct {
+	objects []*unstructured.Unstructured
+	// images says whether they are those that the component lists.
+	images finding
+}
+
+// rendered gives the objects of a Manifest with their images pointing to where they are to come from. A problem is one of the
+// module; an error is one of the moment.
+func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
+	in, problem, err := i.input(ctx, m)
+	if problem != nil || err != nil {
+		return rendering{}, problem, err
+	}
+	objects, err := i.Render(ctx, in)
+	switch {
+	case ctx.Err() != nil:
+		return rendering{}, nil, ctx.Err()
+	case errors.Is(err, render.ErrNotRun):
+		return rendering{}, nil, err
+	case err != nil:
+		return rendering{}, &finding{reason: "ContentBroken", message: err.Error()}, nil
+	}
+	listed, problem := redirect(m, objects)
+	return rendering{objects, listed}, problem, nil
+}
+
+// input gathers what the objects of a Manifest depend on.
+func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (in render.Input, problem *finding, err error) {
+	var source v1beta2.ImageSpec
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
+		return in, &finding{reason: "SourceBroken", message: "spec.install.source: " + err.Error()}, nil
+	}
+	in.Packed, in.Release, in.Namespace = source.Type, moduleOf(m), i.Namespace
+	in.Content, problem, err = i.load(ctx, source, "spec.install.source")
+	if problem != nil || err != nil || source.Type != v1beta2.HelmChart {
+		return in, problem, err
+	}
+	if m.Spec.Config != nil {
+		if in.Values, problem, err = i.load(ctx, *m.Spec.Config, "spec.config"); problem != nil || err != nil {
+			return in, problem, err
+		}
+	}
+	in.Kubernetes, err = i.capabilities()
+	return in, nil, err
+}
+
+// load reads the content that a field names by digest.
+func (i *Installer) load(ctx context.Context, source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
+	at := digest.Digest(source.Ref)
+	if err := at.Validate(); err != nil {
+		return nil, &finding{reason: "SourceBroken", message: fmt.Sprintf("%s.ref: %q is not a digest: %v", field, source.Ref, err)}, nil
+	}
+	data, err := i.Content.Load(ctx, at)
+	switch {
+	case errors.Is(err, content.ErrMissing):
+		return nil, &finding{reason: "ContentMissing", message: err.Error()}, nil
+	case errors.Is(err, content.ErrBroken):
+		return nil, &finding{reason: "ContentBroken", message: err.Error()}, nil
+	}
+	return data, nil, err
+}
+
+// redirect points the images of objects to where they are to come from, and compares them with what the component lists.
+func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
+	var rules bundle.Settings
+	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
+		if err := json.Unmarshal([]byte(text), &rules); err != nil {
+			return finding{}, &finding{reason: "ImagesBroken", message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err)}
+		}
+	}
+	rewriting := images.Rewriting{Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors}
+	for _, p := range rules.ImagePaths {
+		rewriting.Paths = append(rewriting.Paths, images.Path{Group: p.Group, Kind: p.Kind, Field: p.Field})
+	}
+	uses, err := images.Rewrite(objects, rewriting)
+	if err != nil {
+		return finding{}, &finding{reason: "ImagesBroken", message: err.Error()}
+	}
+	count := distinct(uses)
+	if len(m.Spec.LocalizedImages) == 0 {
+		return finding{true, "NothingListed", fmt.Sprintf("the component lists no images, its objects use %d", count)}, nil
+	}
+	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
+		return finding{reason: "NotListed", message: "the component does not list " + firstFew(strange)}, nil
+	}
+	return finding{true, "Listed", fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
+}
+
+func distinct(uses []images.Use) int {
+	all := make([]string, len(uses))
+	for i, use := range uses {
+		all[i] = use.Image
+	}
+	slices.Sort(all)
+	return len(slices.Compact(all))
+}
+
+// capabilities asks the API server what it is and serves, for charts that look at it.
+func (i *Installer) capabilities() (render.Capabilities, error) {
+	version, err := i.discovery.ServerVersion()
+	if err != nil {
+		return render.Capabilities{}, fmt.Errorf("read the version of Kubernetes: %w", err)
+	}
+	_, lists, err := i.discovery.ServerGroupsAndResources()
+	if err != nil && len(lists) == 0 {
+		return render.Capabilities{}, fmt.Errorf("read what the API server serves: %w", err)
+	}
+	// A group whose own server is away is no reason to wait: what is left is what can be used now.
+	capabilities := render.Capabilities{Version: version.GitVersion}
+	for _, list := range lists {
+		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)
+		for _, r := range list.APIResources {
+			capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion+"/"+r.Kind)
+		}
+	}
+	slices.Sort(capabilities.APIVersions)
+	capabilities.APIVersions = slices.Compact(capabilities.APIVersions)
+	return capabilities, nil
+}

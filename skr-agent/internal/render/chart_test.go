@@ -1,0 +1,246 @@
+package render
+
+import (
+	"archive/tar"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+	"helm.sh/helm/v3/pkg/releaseutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// kubernetes is the cluster that charts are tested for.
+var kubernetes = Capabilities{Version: "v1.36.3", APIVersions: []string{"v1", "apps/v1", "apps/v1/Deployment"}}
+
+// packed is a chart as helm package makes it, in a folder, of files given as name and text in turn.
+func packed(t testing.TB, files ...string) []byte {
+	var members []member
+	for i := 0; i < len(files); i += 2 {
+		members = append(members, yamlFile("sample/"+files[i], files[i+1]))
+	}
+	return zipped(t, archive(t, members...))
+}
+
+// chartWith is a chart with one template.
+func chartWith(t testing.TB, template string, more ...string) Input {
+	files := append([]string{"Chart.yaml", "apiVersion: v2\nname: sample\nversion: 1.0.0\n", "templates/all.yaml", template}, more...)
+	return Input{Content: packed(t, files...), Packed: v1beta2.HelmChart, Release: "sample", Namespace: "kyma-system", Kubernetes: kubernetes}
+}
+
+// settingsMap is a template of a ConfigMap with one value.
+func settingsMap(value string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata:\n  value: " + value + "\n"
+}
+
+func rendered(t testing.TB, in Input) map[string]any {
+	objects, err := Render(in)
+	require.NoError(t, err)
+	require.Len(t, objects, 1)
+	return objects[0].Object
+}
+
+// scenario reads a txtar: a comment, the files of the content, a module's values.
+func scenario(t *testing.T, file string) (members []member, values []byte) {
+	a, err := txtar.ParseFile(file)
+	require.NoError(t, err)
+	for _, f := range a.Files {
+		if f.Name == "values.yaml" {
+			values = f.Data
+			continue
+		}
+		members = append(members, yamlFile(f.Name, string(f.Data)))
+	}
+	return members, values
+}
+
+// sameHowever renders the members in several orders and wrappings, and compares with the golden file.
+func sameHowever(t *testing.T, name string, in Input, members []member) {
+	for i := range 5 {
+		in.Content = archive(t, members...)
+		if i%2 == 0 {
+			in.Content = zipped(t, in.Content)
+		}
+		objects, err := Render(in)
+		require.NoError(t, err)
+		golden(t, name, objects)
+		rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	}
+}
+
+func TestAChartRendersAsHelmDoes(t *testing.T) {
+	members, values := scenario(t, "testdata/charts/everything.txtar")
+	sameHowever(t, "charts/everything", Input{
+		Packed: v1beta2.HelmChart, Values: values, Release: "big", Namespace: "kyma-system", Kubernetes: kubernetes,
+	}, members)
+}
+
+func TestAnOverlayRendersAsKustomizeDoes(t *testing.T) {
+	members, _ := scenario(t, "testdata/overlays/production.txtar")
+	sameHowever(t, "overlays/production", Input{Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app"}, members)
+}
+
+// podinfo gives the blob with the chart and the config layer of a real component.
+func podinfo(t testing.TB) Input {
+	blobs := filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", "podinfo-6.14.1-signed", "blobs")
+	in := Input{Packed: v1beta2.HelmChart, Release: "podinfo", Namespace: "podinfo", Kubernetes: kubernetes}
+	for prefix, into := range map[string]*[]byte{"sha256.969afa": &in.Content, "sha256.f57079": &in.Values} {
+		found, err := filepath.Glob(filepath.Join(blobs, prefix+"*"))
+		require.NoError(t, err)
+		if len(found) != 1 {
+			t.Skip("podinfo-6.14.1-signed is not at hand")
+		}
+		*into, err = os.ReadFile(found[0])
+		require.NoError(t, err)
+	}
+	return in
+}
+
+func TestARealChartInAnArtifactRenders(t *testing.T) {
+	in := podinfo(t)
+	objects, err := Render(in)
+	require.NoError(t, err)
+	golden(t, "charts/podinfo", objects)
+}
+
+func TestChartsInArchivesAreLikeChartsInFolders(t *testing.T) {
+	inner := packed(t, "Chart.yaml", "apiVersion: v2\nname: inner\nversion: 0.1.0\n", "values.yaml", "who: nobody\n",
+		"templates/all.yaml", settingsMap("{{ .Values.who }}"))
+	in := chartWith(t, "", "charts/inner-0.1.0.tgz", string(inner), "charts/_draft.tgz", "not read")
+	in.Values = []byte("inner: {who: somebody}")
+	require.Equal(t, map[string]any{"value": "somebody"}, rendered(t, in)["data"])
+}
+
+func TestValuesComeInTwoForms(t *testing.T) {
+	template := settingsMap(`{{ printf "%v/%v" .Values.a.b .Values.c | quote }}`)
+	for name, c := range map[string]struct{ layer, want, err string }{
+		"none":             {"", "x/z", ""},
+		"a mapping":        {"a: {b: 1}", "1/z", ""},
+		"with an alias":    {"a: &a {b: 1}\nd: *a", "1/z", ""},
+		"overrides":        {"configs: [{name: any, overrides: 'a.b=1,c=two'}]", "1/two", ""},
+		"client's flags":   {"configs: [{name: any, clientConfig: 'CreateNamespace=true,Namespace=kyma-system'}]", "x/z", ""},
+		"one of several":   {"configs: [{name: other, overrides: c=o}, {name: sample, overrides: c=s}]", "x/s", ""},
+		"own configs":      {"configs: [{name: q}]\nc: 2", "x/2", ""},
+		"another home":     {"configs: [{name: any, clientConfig: Namespace=default}]", "", "namespace default is not kyma-system"},
+		"none of several":  {"configs: [{name: a, overrides: c=1}, {name: b}]", "", "none of a, b is chart sample"},
+		"an unknown key":   {"configs: [{name: any, url: 'https://example.org'}]", "", "configs[0]: url is not known here"},
+		"no name":          {"configs: [{overrides: c=1}]", "", "configs[0]: has no name"},
+		"broken overrides": {"configs: [{name: any, overrides: 'a.b'}]", "", "config layer: overrides: key"},
+		"a list":           {"[1, 2]", "", "config layer: is not a mapping of values"},
+		"no YAML":          {"a: [", "", "config layer: line 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := chartWith(t, template, "values.yaml", "a: {b: x}\nc: z\n")
+			in.Values = []byte(c.layer)
+			if c.err == "" {
+				require.Equal(t, map[string]any{"value": c.want}, rendered(t, in)["data"])
+				return
+			}
+			_, err := Render(in)
+			require.ErrorContains(t, err, "chart sample: ")
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+func TestHooksAreRefusedOrInstalled(t *testing.T) {
+	for name, c := range map[string]struct{ kind, hook, err string }{
+		"a Job before an install":  {"batch/v1 Job", "pre-install", "Job x: a Job of hook pre-install is not run by the agent: turn it off"},
+		"a Job after an upgrade":   {"batch/v1 Job", "test, post-upgrade", "a Job of hook post-upgrade"},
+		"a Pod before a deletion":  {"v1 Pod", "pre-delete", "a Pod of hook pre-delete"},
+		"a Secret at deletion":     {"v1 Secret", "post-delete", "an object of hook post-delete only is never made"},
+		"a word nobody knows":      {"v1 Secret", "pre-lunch", `hook "pre-lunch" is not known`},
+		"a Job for tests":          {"batch/v1 Job", "test", "content holds no objects"},
+		"a Secret before installs": {"v1 Secret", "Pre-Install,pre-delete", ""},
+		"a Job of another group":   {"example.org/v1 Job", "pre-install", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			version, kind, _ := strings.Cut(c.kind, " ")
+			in := chartWith(t, "apiVersion: "+version+"\nkind: "+kind+"\nmetadata: {name: x, annotations: {helm.sh/hook: '"+c.hook+"'}}\n")
+			if c.err == "" {
+				require.Contains(t, rendered(t, in)["metadata"], "annotations")
+				return
+			}
+			_, err := Render(in)
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+func TestObjectsThatOutliveTheirReleaseAreKnown(t *testing.T) {
+	objects, err := Render(chartWith(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {helm.sh/resource-policy: keep}}\n---\n"+configMap("b")))
+	require.NoError(t, err)
+	require.True(t, Keeps(objects[0]))
+	require.False(t, Keeps(objects[1]))
+}
+
+func TestChartsThatHelmWouldNotInstallAreRefused(t *testing.T) {
+	head := "apiVersion: v2\nname: sample\nversion: 1.0.0\n"
+	for name, c := range map[string]struct {
+		files []string
+		err   string
+	}{
+		"a library":            {[]string{"Chart.yaml", head + "type: library\n"}, "chart sample: is a library chart"},
+		"another Kubernetes":   {[]string{"Chart.yaml", head + "kubeVersion: <1.20.0\n"}, "asks for Kubernetes <1.20.0, and this is v1.36.3"},
+		"a missing dependency": {[]string{"Chart.yaml", head + "dependencies: [{name: gone, version: 1.0.0}]\n"}, "dependency gone is not in charts/"},
+		"no Chart.yaml":        {[]string{"values.yaml", ""}, "Chart.yaml file is missing"},
+		"a path as its name":   {[]string{"Chart.yaml", "apiVersion: v2\nname: ../../evil\nversion: 1.0.0\n"}, `chart.metadata.name "../../evil" is invalid`},
+		"dots as its name":     {[]string{"Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"}, `chart.metadata.name ".." is not allowed`},
+		"a path as an alias":   {[]string{"Chart.yaml", head + "dependencies: [{name: a, alias: ../b}]\n"}, "disallowed characters in the alias"},
+		"the same chart twice": {[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
+			"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n"}, "charts/ holds in 1.0.0 twice"},
+		"two charts of a name": {[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
+			"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 2.0.0\n"}, "sample has two charts in in charts/: give one an alias"},
+		"a template that fails":   {[]string{"Chart.yaml", head, "templates/a.yaml", `{{ fail "set a host" }}`}, "sample/templates/a.yaml:1:3): set a host"},
+		"a template with a typo":  {[]string{"Chart.yaml", head, "templates/a.yaml", "{{ if }}"}, "sample/templates/a.yaml:1"},
+		"an object without name":  {[]string{"Chart.yaml", head, "templates/a.yaml", "apiVersion: v1\nkind: Secret\n"}, "sample/templates/a.yaml, document 1: Secret without metadata.name"},
+		"the environment":         {[]string{"Chart.yaml", head, "templates/a.yaml", `{{ env "HOME" }}`}, `function "env" not defined`},
+		"an object in two places": {[]string{"Chart.yaml", head, "templates/a.yaml", configMap("x"), "crds/x.yaml", configMap("x")}, "is already in sample/crds/x.yaml, document 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render(Input{Content: packed(t, c.files...), Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes})
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+func TestContentThatIsNoChartIsRefused(t *testing.T) {
+	chart := "apiVersion: v2\nname: a\nversion: 1.0.0\n"
+	for name, c := range map[string]struct {
+		content []byte
+		err     string
+	}{
+		"YAML":                   {[]byte(configMap("a")), "content is no archive: pack it by helm package"},
+		"nothing":                {nil, "content is no archive"},
+		"files without a folder": {archive(t, yamlFile("Chart.yaml", chart), yamlFile("values.yaml", "")), "Chart.yaml is not in the chart's folder"},
+		"two folders":            {archive(t, yamlFile("a/Chart.yaml", chart), yamlFile("b/Chart.yaml", chart)), "b/Chart.yaml is not in the chart's folder a"},
+		"an empty archive":       {archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}), "archive is empty"},
+		"another artifact":       {archive(t, yamlFile("oci-layout", "{}"), yamlFile("index.json", "{}")), "chart sample: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render(Input{Content: c.content, Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes})
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+func TestOutputIsDividedAsHelmDividesIt(t *testing.T) {
+	for _, text := range []string{
+		"", "\n\n", "a: 1", "---\na: 1\n", "a: 1\n---\nb: 1", "a: 1\n--- # comment\nb: 1\n---", "---a: 1\n  ---\n", "a: |\n  ---\n\n\n---  \n\nb: 1\n---\n# c\n",
+	} {
+		helms := releaseutil.SplitManifests(text)
+		var want []string
+		for i := range len(helms) {
+			if one := helms[fmt.Sprintf("manifest-%d", i)]; one != "" && one != "---" {
+				want = append(want, one)
+			}
+		}
+		require.Equal(t, want, split(text), "%q", text)
+	}
+}

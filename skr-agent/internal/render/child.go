@@ -1,0 +1,101 @@
+package render
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+const (
+	// maxStackBytes ends what calls itself without end while there is memory left to say so.
+	maxStackBytes = 64 << 20
+	// hardShare is how much more memory the kernel gives than is allowed: the child is to say itself that it needs too much,
+	// for it can say it better than Go's runtime, which may die of want of memory in many ways.
+	hardShare = 4
+	// watchInterval is how often the child looks at its memory; a program fills 50 MiB meanwhile.
+	watchInterval = 10 * time.Millisecond
+)
+
+// Child is the other end of Confined. It takes limits and an Input as JSON and writes the objects, or why there are none. Before it
+// reads the Input it gives away what rendering has no use for: memory beyond the limit, all processor time but some, and the
+// means to open a file, a connection or a program. Nothing else may be done in its process.
+func Child(in io.Reader, out io.Writer) error {
+	// Helm and kustomize log warnings and the clock's zone would be the node's.
+	log.SetOutput(io.Discard)
+	time.Local = time.UTC
+	questions := json.NewDecoder(bufio.NewReader(in))
+	var l limits
+	if err := questions.Decode(&l); err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	if l.MemoryBytes <= 0 || l.CPUSeconds == 0 {
+		return errors.New("read limits: they are missing: this command is for the agent itself")
+	}
+	if err := giveUp(l); err != nil {
+		return fmt.Errorf("set limits: %w", err)
+	}
+	debug.SetMaxStack(maxStackBytes)
+	debug.SetMemoryLimit(l.MemoryBytes - l.MemoryBytes/8)
+	var input Input
+	if err := questions.Decode(&input); err != nil {
+		return fmt.Errorf("read input: %w", err)
+	}
+	said, enough := make(chan answer, 1), make(chan struct{})
+	defer close(enough)
+	go func() { said <- input.answer() }()
+	tooMuch := outgrown(l.MemoryBytes, enough)
+	select {
+	case a := <-said:
+		return json.NewEncoder(out).Encode(a)
+	case <-tooMuch:
+		return json.NewEncoder(out).Encode(answer{Refused: input.named(errTooMuchMemory(l.MemoryBytes)).Error()})
+	}
+}
+
+func (in Input) answer() answer {
+	objects, err := Render(in)
+	if err != nil {
+		return answer{Refused: err.Error()}
+	}
+	contents := make([]map[string]any, len(objects))
+	for i, o := range objects {
+		contents[i] = o.Object
+	}
+	encoded, err := json.Marshal(contents)
+	if err != nil {
+		return answer{Refused: in.named(err).Error()}
+	}
+	return answer{Objects: encoded}
+}
+
+// outgrown is closed when this process has more memory than it may.
+func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
+	tooMuch := make(chan struct{})
+	go func() {
+		look := time.NewTicker(watchInterval)
+		defer look.Stop()
+		use := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+		for {
+			select {
+			case <-enough:
+				return
+			case <-look.C:
+			}
+			if metrics.Read(use); int64(use[0].Value.Uint64()-use[1].Value.Uint64()) > most {
+				close(tooMuch)
+				return
+			}
+		}
+	}()
+	return tooMuch
+}
+
+func errTooMuchMemory(most int64) error {
+	return fmt.Errorf("needs more than %d MiB of memory", most>>20)
+}

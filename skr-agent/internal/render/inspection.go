@@ -1,0 +1,240 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+)
+
+const (
+	// maxBuilds bounds how often kustomizations are built for one overlay. A base that two others use is built twice, so that
+	// a few files can ask for any number.
+	maxBuilds = 200
+	// maxOverlayFileBytes bounds one file that kustomize parses; a module's objects as one file have 2 MiB.
+	maxOverlayFileBytes = 8 << 20
+)
+
+// inspection reads every kustomization that an overlay consists of, before kustomize does. It refuses what would be fetched or
+// run: kustomize clones and downloads as soon as it meets an address, which can look like a path. Only paths of files and
+// folders that the content has are let through.
+type inspection struct {
+	files tree
+	// builds says how many kustomizations each folder stands for; 0 while it is being read.
+	builds map[string]int
+}
+
+func (i *inspection) kustomization(folder string) error {
+	_, err := i.visit(folder)
+	return err
+}
+
+// visit inspects a folder and gives how many kustomizations are built for it.
+func (i *inspection) visit(folder string) (int, error) {
+	if builds, known := i.builds[folder]; known {
+		if builds == 0 {
+			return 0, fmt.Errorf("%s: refers to itself, by way of others: leave it out there", folder)
+		}
+		return builds, nil
+	}
+	name, err := i.files.kustomizationIn(folder)
+	if err != nil {
+		return 0, err
+	}
+	i.builds[folder] = 0
+	k, err := i.read(name)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := i.references(folder, k); err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	builds := 1
+	for _, reference := range slices.Concat(k.Resources, k.Bases, k.Components) {
+		target := path.Join(folder, reference)
+		if _, isFile := i.files[target]; isFile {
+			continue
+		}
+		below, err := i.visit(target)
+		if err != nil {
+			return 0, err
+		}
+		if builds += below; builds > maxBuilds {
+			return 0, fmt.Errorf("%s: asks for more than %d kustomizations to be built", name, maxBuilds)
+		}
+	}
+	i.builds[folder] = builds
+	return builds, nil
+}
+
+func (i *inspection) read(name string) (k types.Kustomization, err error) {
+	if err := checkSize(i.files[name]); err != nil {
+		return k, err
+	}
+	if err := strict.YAML(i.files[name], strict.Limits{}); err != nil {
+		return k, err
+	}
+	if err := yaml.UnmarshalStrict(i.files[name], &k); err != nil {
+		return k, err
+	}
+	for field, used := range map[string]bool{
+		"helmCharts": len(k.HelmCharts) > 0, "helmGlobals": k.HelmGlobals != nil,
+		"helmChartInflationGenerator": len(k.HelmChartInflationGenerator) > 0,
+	} {
+		if used {
+			return k, fmt.Errorf("%s: charts are not inflated here: pack the module as %s, or put its objects here", field, v1beta2.HelmChart)
+		}
+	}
+	for field, used := range map[string]int{
+		"generators": len(k.Generators), "transformers": len(k.Transformers), "validators": len(k.Validators),
+	} {
+		if used > 0 {
+			return k, fmt.Errorf("%s: plugins are not run: use the kustomization's own fields", field)
+		}
+	}
+	return k, nil
+}
+
+// references checks everything in a kustomization that kustomize would load.
+func (i *inspection) references(folder string, k types.Kustomization) error {
+	for _, reference := range slices.Concat(k.Resources, k.Bases, k.Components) {
+		if i.isFolder(folder, reference) {
+			continue
+		}
+		if err := i.readable(folder, reference); err != nil {
+			return err
+		}
+	}
+	for _, reference := range yamlOf(k) {
+		if err := i.readable(folder, reference); err != nil {
+			return err
+		}
+	}
+	for _, reference := range dataOf(k) {
+		if _, err := i.present(folder, reference); err != nil {
+			return err
+		}
+	}
+	for n, patch := range k.PatchesStrategicMerge {
+		// A line alone may be a path; kustomize tries both, and a path may be an address.
+		if text := string(patch); !strings.Contains(text, "\n") {
+			if err := i.readable(folder, text); err != nil {
+				return fmt.Errorf("patchesStrategicMerge[%d]: %w", n, err)
+			}
+		} else if err := checkYAML([]byte(text)); err != nil {
+			return fmt.Errorf("patchesStrategicMerge[%d]: %w", n, err)
+		}
+	}
+	for n, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
+		if err := checkYAML([]byte(patch.Patch)); err != nil {
+			return fmt.Errorf("patches[%d]: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// yamlOf gives the paths of YAML files that a kustomization names, but for its resources.
+func yamlOf(k types.Kustomization) []string {
+	paths := slices.Concat(k.Crds, k.Configurations)
+	for _, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
+		paths = append(paths, patch.Path)
+	}
+	for _, r := range k.Replacements {
+		paths = append(paths, r.Path)
+	}
+	paths = append(paths, k.OpenAPI["path"])
+	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
+}
+
+// dataOf gives the paths of files whose content goes into generated objects.
+func dataOf(k types.Kustomization) []string {
+	var sources []types.KvPairSources
+	for _, g := range k.ConfigMapGenerator {
+		sources = append(sources, g.KvPairSources)
+	}
+	for _, g := range k.SecretGenerator {
+		sources = append(sources, g.KvPairSources)
+	}
+	var paths []string
+	for _, s := range sources {
+		paths = append(paths, s.EnvSources...)
+		if s.EnvSource != "" {
+			paths = append(paths, s.EnvSource)
+		}
+		for _, from := range s.FileSources {
+			if _, source, named := strings.Cut(from, "="); named {
+				from = source
+			}
+			paths = append(paths, from)
+		}
+	}
+	return paths
+}
+
+func (i *inspection) isFolder(folder, reference string) bool {
+	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
+}
+
+// present gives the file that a reference means.
+func (i *inspection) present(folder, reference string) ([]byte, error) {
+	if err := isLocal(folder, reference); err != nil {
+		return nil, err
+	}
+	data, ok := i.files[path.Join(folder, reference)]
+	if !ok {
+		return nil, fmt.Errorf("%s: is not in the content", shortened(reference))
+	}
+	return data, nil
+}
+
+func (i *inspection) readable(folder, reference string) error {
+	data, err := i.present(folder, reference)
+	if err != nil {
+		return err
+	}
+	if err := checkYAML(data); err != nil {
+		return fmt.Errorf("%s: %w", reference, err)
+	}
+	return nil
+}
+
+// isLocal lets a reference through that can only be a path within the content.
+//
+// Source: kustomize's internal/loader and internal/git: an address has a scheme, or a user before an @, or starts with
+// github.com, and is not looked for among the files first.
+func isLocal(folder, reference string) error {
+	first, _, _ := strings.Cut(strings.ToLower(reference), "/")
+	switch {
+	case reference == "":
+		return errors.New("a path is empty")
+	case strings.ContainsAny(reference, ":@?") || first == "github.com":
+		return fmt.Errorf("%s: is an address, and nothing is fetched: put the files into the content", shortened(reference))
+	case path.IsAbs(reference) || path.Join(folder, reference) == ".." || strings.HasPrefix(path.Join(folder, reference), "../"):
+		return fmt.Errorf("%s: leaves the content", shortened(reference))
+	case !isPlainPath(path.Join(folder, reference)):
+		return fmt.Errorf("%s: has characters that are not read here: use letters, digits, dots, dashes and underscores", shortened(reference))
+	}
+	return nil
+}
+
+// checkYAML checks what kustomize is to read. Its own reader takes aliases and writes them out.
+func checkYAML(data []byte) error {
+	if err := checkSize(data); err != nil {
+		return err
+	}
+	return strict.YAML(data, strict.Limits{})
+}
+
+func checkSize(data []byte) error {
+	if len(data) > maxOverlayFileBytes {
+		return fmt.Errorf("%d bytes, at most %d", len(data), maxOverlayFileBytes)
+	}
+	return nil
+}

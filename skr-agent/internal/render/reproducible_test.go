@@ -1,0 +1,93 @@
+package render
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTemplatesThatChanceOrTheClockDecideAreRefused(t *testing.T) {
+	for name, template := range map[string]string{
+		"randAlphaNum":      `{{ randAlphaNum 8 | b64enc }}`,
+		"randNumeric":       `n{{ randNumeric 1 }}`,
+		"randInt":           `"{{ randInt 0 2 }}"`,
+		"randBytes":         `{{ randBytes 4 }}`,
+		"shuffle":           `{{ shuffle "ab" }}`,
+		"uuidv4":            `{{ quote uuidv4 }}`,
+		"genPrivateKey":     `{{ genPrivateKey "ed25519" | quote }}`,
+		"genCA":             `{{ (genCA "x" 1).Cert | b64enc }}`,
+		"genSelfSignedCert": `{{ (genSelfSignedCert "x" nil nil 1).Key | b64enc }}`,
+		"htpasswd":          `{{ htpasswd "a" "b" | quote }}`,
+		"bcrypt":            `{{ bcrypt "a" }}`,
+		"encryptAES":        `{{ encryptAES "k" "v" }}`,
+		"now":               `"{{ now | date "2006" }}"`,
+		"ago":               `{{ ago (toDate "2006-01-02" "2020-01-01") }}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render(chartWith(t, settingsMap(template)))
+			require.ErrorContains(t, err, "chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: comes out differently at every rendering, by "+
+				name+" (templates/all.yaml:5): give its result in the values")
+		})
+	}
+}
+
+func TestKeysInNoOrderAreRefused(t *testing.T) {
+	in := chartWith(t, settingsMap(`{{ keys .Values.many | join "-" }}`))
+	in.Values = []byte("many: {a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1, j: 1, k: 1}")
+	_, err := Render(in)
+	require.ErrorContains(t, err, "by keys (templates/all.yaml:5)")
+
+	in = chartWith(t, settingsMap(`{{ keys .Values.many | sortAlpha | join "-" }}`))
+	in.Values = []byte("many: {b: 1, a: 1}")
+	require.Equal(t, map[string]any{"value": "a-b"}, rendered(t, in)["data"])
+}
+
+func TestTheCulpritIsFoundBehindIncludesAndValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		in  Input
+		err string
+	}{
+		"in a helper": {chartWith(t, settingsMap(`{{ include "password" . }}`),
+			"templates/_helpers.tpl", "{{ define \"other\" }}{{ uuidv4 }}{{ end }}\n{{ define \"password\" }}{{ randAlpha 9 }}{{ end }}"),
+			"ConfigMap settings: comes out differently at every rendering, by randAlpha (templates/_helpers.tpl:2): "},
+		"in a chart within": {chartWith(t, "", "charts/x/Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n", "charts/x/templates/a.yaml", settingsMap(`{{ uuidv4 }}`)),
+			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings: comes out differently at every rendering, by uuidv4 (charts/x/templates/a.yaml:5)"},
+		"in the chart's values": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml", "text: '{{ now | date `2006` }}'"),
+			"by now (values.yaml:1)"},
+		"in a file": {chartWith(t, settingsMap(`"{{ tpl (.Files.Get "text") . }}"`), "text", "{{ now.Year }}"), "by now (text:1)"},
+		"in how many objects there are": {chartWith(t, "{{ if gt now.Year 2001 }}\n"+configMap("late")+"{{ else }}\n"+configMap("early")+"{{ end }}"),
+			"ConfigMap sample/late: comes out differently at every rendering, by now (templates/all.yaml:1)"},
+		"in whether it renders": {chartWith(t, configMap("a")+`{{ if lt now.Year 2001 }}{{ fail "too early" }}{{ end }}`),
+			"renders or not, depending on now (templates/all.yaml:6): give its result in the values"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render(c.in)
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+	in := chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`))
+	in.Values = []byte("text: '{{ randAlphaNum 5 }}'")
+	_, err := Render(in)
+	require.ErrorContains(t, err, "by randAlphaNum (config layer:1)")
+}
+
+func TestUnsettledFunctionsThatDecideNothingAreNoHarm(t *testing.T) {
+	for name, in := range map[string]Input{
+		"in a branch not taken":     chartWith(t, settingsMap(`{{ .Values.password | default "x" }}{{ if .Values.no }}{{ randAlphaNum 5 }}{{ end }}`)),
+		"in a comment":              chartWith(t, "# made at {{ now }} by {{ uuidv4 }}\n"+settingsMap("x")),
+		"in a variable":             chartWith(t, `{{ $ca := genCA "a" 1 }}`+settingsMap("x")),
+		"as the default of a value": chartWith(t, settingsMap(`{{ .Values.value | default (randAlphaNum 5) }}`), "values.yaml", "value: x"),
+		"in the notes":              chartWith(t, settingsMap("x"), "templates/NOTES.txt", "{{ now }}"),
+		"counted":                   chartWith(t, settingsMap(`{{ ternary "x" "y" (eq 2 (keys (dict "a" 1 "b" 2) | len)) }}`)),
+		"whose difference is lost":  chartWith(t, settingsMap(`{{ ternary "x" "y" (gt (len (randAlphaNum 5)) 1) }}`)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, map[string]any{"value": "x"}, rendered(t, in)["data"])
+		})
+	}
+}
+
+func TestTextThatOnlyMentionsAFunctionIsNoHarm(t *testing.T) {
+	in := chartWith(t, settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n", "values.yaml", "text: '{{ now }} {{ randInt 1 2 }}'\nother: plain")
+	require.Equal(t, map[string]any{"value": "{{ now }} {{ randInt 1 2 }}", "more": "plain"}, rendered(t, in)["data"])
+}

@@ -1,0 +1,81 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// nothingElse is where a schema finds other schemas: nowhere. Helm's own validation would read files and fetch URLs.
+type nothingElse struct{}
+
+func (nothingElse) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%s is not part of the schema, and nothing is fetched: write it into values.schema.json", url)
+}
+
+// checkSchemas holds the values against values.schema.json of a chart and of those within it, as far as they have values.
+//
+// Source: Helm's chartutil.ValidateAgainstSchema.
+func checkSchemas(c *chart.Chart, values map[string]any) error {
+	if c.Schema != nil {
+		if err := checkSchema(c.Schema, values); err != nil {
+			return fmt.Errorf("values of %s: %w", c.ChartFullPath(), err)
+		}
+	}
+	for _, inner := range c.Dependencies() {
+		given := values[inner.Name()]
+		if given == nil {
+			continue
+		}
+		own, ok := asMap(given)
+		if !ok {
+			return fmt.Errorf("values of %s: are no mapping", inner.ChartFullPath())
+		}
+		if err := checkSchemas(inner, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func asMap(value any) (map[string]any, bool) {
+	switch m := value.(type) {
+	case map[string]any:
+		return m, true
+	case chartutil.Values:
+		return m, true
+	}
+	return nil, false
+}
+
+func checkSchema(text []byte, values map[string]any) error {
+	const here = "file:///values.schema.json"
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("values.schema.json: %w", err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(nothingElse{})
+	if err := compiler.AddResource(here, schema); err != nil {
+		return fmt.Errorf("values.schema.json: %w", err)
+	}
+	compiled, err := compiler.Compile(here)
+	if err != nil {
+		return fmt.Errorf("values.schema.json: %w", err)
+	}
+	if values == nil {
+		values = map[string]any{}
+	}
+	err = compiled.Validate(values)
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		_, text, _ := strings.Cut(shortened(invalid.Error()), "\n")
+		return fmt.Errorf("do not fit values.schema.json:\n%s", text)
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"sigs.k8s.io/yaml"
+)
+
+// call is where a template calls an unsettled function.
+type call struct {
+	function, file string
+	line, offset   int
+}
+
+func (c call) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.file, c.line) }
+
+// template is what parsing one says of it.
+type template struct {
+	calls    []call
+	includes []string // names of templates that are constant; others are not followed
+	usesTpl  bool
+}
+
+// survey looks for unsettled functions wherever templates may come from. Templates are found again by the names that Helm gives
+// them: a file's path with the names of charts for those of their folders, or the name after define.
+func survey(files []file, values []byte) usage {
+	charts := map[string]string{}
+	for _, f := range files {
+		if inChart(f.name) == "Chart.yaml" {
+			charts[path.Dir(f.name)] = chartName(f.data)
+		}
+	}
+	found := usage{}
+	for _, f := range append(slices.Clone(files), file{"config layer", values}) {
+		for name, t := range parseTemplate(f.name, f.data) {
+			if name == f.name {
+				name = helmName(name, charts)
+			}
+			found[name] = t
+		}
+	}
+	return found
+}
+
+func chartName(text []byte) string {
+	var metadata struct{ Name string }
+	_ = yaml.Unmarshal(text, &metadata) // loading the chart has judged it
+	return metadata.Name
+}
+
+func helmName(name string, charts map[string]string) string {
+	full, folder := charts["."], "."
+	for {
+		rest, inside := strings.CutPrefix(name, "charts/")
+		inner, rest, deeper := strings.Cut(rest, "/")
+		if !inside || !deeper {
+			return full + "/" + name
+		}
+		folder, name = path.Join(folder, "charts", inner), rest
+		full += "/charts/" + charts[folder]
+	}
+}
+
+// parseTemplate gives the templates that a text defines; its own is named as the file. What cannot be parsed, or has no
+// actions, is none.
+func parseTemplate(name string, text []byte) map[string]template {
+	if !bytes.Contains(text, []byte("{{")) {
+		return nil
+	}
+	tree := parse.New(name)
+	tree.Mode = parse.SkipFuncCheck
+	trees := map[string]*parse.Tree{}
+	if _, err := tree.Parse(string(text), "", "", trees); err != nil {
+		return nil
+	}
+	trees[name] = tree
+	found := map[string]template{}
+	for name, t := range trees {
+		var part template
+		walk{file: tree.Name, text: text, into: &part}.node(t.Root)
+		found[name] = part
+	}
+	return found
+}
+
+// walk goes through a parsed template.
+type walk struct {
+	file string
+	text []byte
+	into *template
+}
+
+func (w walk) node(node parse.Node) {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return
+		}
+		for _, child := range n.Nodes {
+			w.node(child)
+		}
+	case *parse.ActionNode:
+		w.node(n.Pipe)
+	case *parse.IfNode:
+		w.branch(n.BranchNode)
+	case *parse.WithNode:
+		w.branch(n.BranchNode)
+	case *parse.RangeNode:
+		w.branch(n.BranchNode)
+	case *parse.TemplateNode:
+		w.into.includes = append(w.into.includes, n.Name)
+		w.node(n.Pipe)
+	case *parse.PipeNode:
+		if n == nil {
+			return
+		}
+		for i, command := range n.Cmds {
+			w.command(command, n.Cmds[i+1:])
+		}
+	case *parse.ChainNode:
+		w.node(n.Node)
+	case *parse.IdentifierNode:
+		w.identifier(n)
+	}
+}
+
+func (w walk) branch(n parse.BranchNode) {
+	w.node(n.Pipe)
+	w.node(n.List)
+	w.node(n.ElseList)
+}
+
+// command walks one command of a pipeline; next are those that its result goes through.
+func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
+	args := n.Args
+	if function := identifier(n); function == "include" && len(args) > 1 {
+		if name, ok := args[1].(*parse.StringNode); ok {
+			w.into.includes = append(w.into.includes, name.Text)
+		}
+	} else if function == "keys" && len(next) > 0 && slices.Contains([]string{"sortAlpha", "len", "has"}, identifier(next[0])) {
+		args = args[1:]
+	}
+	for _, arg := range args {
+		w.node(arg)
+	}
+}
+
+func identifier(n *parse.CommandNode) string {
+	if id, ok := n.Args[0].(*parse.IdentifierNode); ok {
+		return id.Ident
+	}
+	return ""
+}
+
+func (w walk) identifier(n *parse.IdentifierNode) {
+	if n.Ident == "tpl" {
+		w.into.usesTpl = true
+	}
+	if _, ok := unsettled[n.Ident]; !ok {
+		return
+	}
+	offset := int(n.Position())
+	if !bytes.HasPrefix(w.text[offset:], []byte(n.Ident)) {
+		return
+	}
+	w.into.calls = append(w.into.calls, call{n.Ident, w.file, 1 + bytes.Count(w.text[:offset], []byte("\n")), offset})
+}

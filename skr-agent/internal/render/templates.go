@@ -1,0 +1,191 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// templated renders a chart, as helm install would for a first release.
+func templated(in Input) ([]placed, error) {
+	files, err := chartFiles(in.Content)
+	if err != nil {
+		return nil, in.named(err)
+	}
+	found, err := in.reproducible(files)
+	if err != nil {
+		return nil, in.named(err)
+	}
+	return found, nil
+}
+
+// pass renders a chart once, from its files, since templates may change the values that they are given. It gives its objects in
+// the order in which they are installed: definitions first, then by kind as Helm does, then by file and place in the file.
+func (in Input) pass(files []file, layer []byte) ([]placed, error) {
+	c, err := loadChart(files)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkInstallable(c); err != nil {
+		return nil, err
+	}
+	values, err := in.values(c, layer)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := engine.Render(c, values)
+	if err != nil {
+		return nil, fmt.Errorf("%s", shortened(err.Error()))
+	}
+	definitions, err := crds(c)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := manifests(texts)
+	if err != nil {
+		return nil, err
+	}
+	early, rest, err := withoutHooks(objects)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(rest, byKind)
+	return slices.Concat(definitions, early, rest), nil
+}
+
+// values builds what templates see: the chart's values with the module's over them, the release and the cluster.
+func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
+	given, err := in.configured(layer, c.Name())
+	if err != nil {
+		return nil, err
+	}
+	version, err := chartutil.ParseKubeVersion(in.Kubernetes.Version)
+	if err != nil {
+		return nil, fmt.Errorf("version of Kubernetes: %w", err)
+	}
+	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version.Version) {
+		return nil, fmt.Errorf("asks for Kubernetes %s, and this is %s: use a module version made for it", wanted, version)
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(c, given); err != nil {
+		return nil, err
+	}
+	if err := checkNames(c); err != nil {
+		return nil, err
+	}
+	// Every pass is a first one: what a chart does else on upgrades belongs to Helm's store of releases, which is not kept here.
+	release := chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}
+	capabilities := &chartutil.Capabilities{
+		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions, HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
+	}
+	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, release, capabilities, true)
+	if err != nil {
+		return nil, err
+	}
+	all, _ := values["Values"].(chartutil.Values)
+	return values, checkSchemas(c, all)
+}
+
+// crds gives the objects of the crds folders, which are no templates.
+func crds(c *chart.Chart) ([]placed, error) {
+	files := c.CRDObjects()
+	slices.SortFunc(files, func(a, b chart.CRD) int { return cmp.Compare(a.Filename, b.Filename) })
+	var found []placed
+	for _, f := range files {
+		more, err := documents(file{f.Filename, f.File.Data})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+// manifests reads what templates gave, divided into documents as Helm divides it.
+func manifests(texts map[string]string) ([]placed, error) {
+	names := make([]string, 0, len(texts))
+	total := 0
+	for name, text := range texts {
+		if total += len(text); total > bundle.MaxLayerBytes {
+			return nil, fmt.Errorf("templates give more than %d bytes", bundle.MaxLayerBytes)
+		}
+		if !strings.HasSuffix(name, "NOTES.txt") && strings.TrimSpace(text) != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var found []placed
+	for _, name := range names {
+		for i, text := range split(texts[name]) {
+			if i == maxDocuments {
+				return nil, fmt.Errorf("%s: more than %d documents", name, maxDocuments)
+			}
+			more, err := document(fmt.Sprintf("%s, document %d", name, i+1), []byte(text))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, more...)
+		}
+	}
+	return found, nil
+}
+
+// split divides a template's output where lines start with ---. What follows on such a line belongs to the next document, and
+// documents of blanks are none.
+//
+// Source: Helm's releaseutil.SplitManifests, whose regular expression takes ten times as long.
+func split(text string) []string {
+	var documents []string
+	keep := func(text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			documents = append(documents, text)
+		}
+	}
+	start := 0
+	for at := 0; at < len(text); {
+		if strings.HasPrefix(text[at:], "---") {
+			keep(text[start:at])
+			start = at + len("---")
+		}
+		end := strings.IndexByte(text[at:], '\n')
+		if end < 0 {
+			break
+		}
+		at += end + 1
+	}
+	keep(text[start:])
+	return documents
+}
+
+// ranks says when a kind's turn is. Kinds that Helm does not know come last, by name.
+var ranks = func() map[string]int {
+	known := map[string]int{}
+	for i, kind := range releaseutil.InstallOrder {
+		known[kind] = i - len(releaseutil.InstallOrder)
+	}
+	return known
+}()
+
+func byKind(a, b placed) int {
+	kindA, kindB := a.object.GetKind(), b.object.GetKind()
+	if rankA, rankB := ranks[kindA], ranks[kindB]; rankA != 0 || rankB != 0 {
+		return cmp.Compare(rankA, rankB)
+	}
+	return cmp.Compare(kindA, kindB)
+}
+
+// shortened bounds a message that quotes content. It keeps both ends: where it was, and in the end what it was.
+func shortened(text string) string {
+	const most = 1_000
+	if len(text) <= 2*most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " ... " + strings.ToValidUTF8(text[len(text)-most:], "")
+}
