@@ -42,6 +42,9 @@ type Predicate struct {
 	// Removals are the modules that shall go, by module name, sorted. A module that is neither here nor in the desired
 	// state stays.
 	Removals []string `json:"removals,omitempty"`
+	// Deleting says that the runtime's Kyma was deleted in the control plane: everything that came from it goes, the runtime's
+	// own Kyma last.
+	Deleting bool `json:"deleting,omitempty"`
 	// Certificate is the one issued to the agent's key, PEM.
 	Certificate string `json:"certificate,omitempty"`
 	// RootVersion is the newest root of trust at the time of issue.

@@ -56,6 +56,14 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 	return desc.Digest, nil
 }
 
+// NotFound gives an error of a registry, wrapping ErrNotFound when it says that something is not there.
+func NotFound(err error) error {
+	if err == nil {
+		return nil
+	}
+	return notFound(err, err)
+}
+
 func notFound(wrapped, cause error) error {
 	if errors.Is(cause, errdef.ErrNotFound) {
 		return fmt.Errorf("%w: %w", ErrNotFound, wrapped)
@@ -150,6 +158,34 @@ func ShareDocuments(ctx context.Context, place *Place, documents Documents) erro
 		return err
 	}
 	tag := "set-" + holder.Descriptor.Digest.Encoded()[:12]
+	if err := PushManifest(ctx, shared, holder, tag); err != nil {
+		return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+	}
+	return nil
+}
+
+// ShareBlob makes a blob exist in the shared repository, held by a manifest so that no garbage collector takes it. One that is there
+// costs one request.
+func ShareBlob(ctx context.Context, place *Place, blob Blob) error {
+	shared, err := place.Repository(ctx, ContentRepository)
+	if err != nil {
+		return err
+	}
+	tag := "blob-" + blob.Descriptor.Digest.Encoded()[:32]
+	if _, err := Head(ctx, shared, tag); err == nil {
+		return nil
+	}
+	for _, b := range []Blob{EmptyBlob(), blob} {
+		if err := pushMissing(ctx, shared, b); err != nil {
+			return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+		}
+	}
+	holder, err := newManifest(ocispec.Manifest{
+		ArtifactType: ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{blob.Descriptor},
+	})
+	if err != nil {
+		return err
+	}
 	if err := PushManifest(ctx, shared, holder, tag); err != nil {
 		return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
 	}

@@ -3,12 +3,9 @@
 package sample
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -36,18 +33,36 @@ type Version struct {
 	DefaultCR string
 	// Manager is the Deployment in kyma-system whose readiness is the module's, empty for none.
 	Manager string
+	// Resources are those of the component; none means the Manifest as its raw-manifest.
+	Resources []Resource
+	// References are components that this one refers to.
+	References []Version
+	// Signed makes the component carry signatures over all of it.
+	Signed []Signer
+}
+
+// Resource is one resource of a component: content of its own, or an image elsewhere.
+type Resource struct {
+	Name, Type, MediaType string
+	Content               []byte
+	// Image is the reference of an image; there is no content then.
+	Image string
+	// ImageDigest is the image's digest as a signer saw it, empty for none.
+	ImageDigest digest.Digest
 }
 
 // Component is the name of the module's OCM component.
 func (v Version) Component() string { return "kyma-pull.dev/module/" + v.Module }
 
-// content is the module's raw manifest as it is stored.
-func (v Version) content() bundle.Blob {
-	return bundle.NewBlob(mediaTypeTar, tarOf(v.Module+".yaml", []byte(v.Manifest)))
+func (v Version) resources() []Resource {
+	if v.Resources != nil {
+		return v.Resources
+	}
+	return []Resource{{Name: "raw-manifest", Type: "directoryTree", MediaType: mediaTypeTar, Content: Tar(v.Module+".yaml", v.Manifest)}}
 }
 
-// ContentDigest is the digest of the module's raw manifest.
-func (v Version) ContentDigest() digest.Digest { return v.content().Descriptor.Digest }
+// ContentDigest is the digest of what is installed.
+func (v Version) ContentDigest() digest.Digest { return digest.FromBytes(v.resources()[0].Content) }
 
 // Template is the ModuleTemplate that describes the version.
 func (v Version) Template() *v1beta2.ModuleTemplate {
@@ -100,58 +115,34 @@ func (v Version) Push(ctx context.Context, place *bundle.Place) error {
 }
 
 func (v Version) push(ctx context.Context, repository oras.Target) error {
-	manifest := v.content()
-	descriptor, err := v.descriptor(manifest)
+	descriptor, err := v.Descriptor()
 	if err != nil {
 		return err
 	}
-	layer := bundle.NewBlob(mediaTypeDescriptor, tarOf("component-descriptor.yaml", descriptor))
+	layer := bundle.NewBlob(mediaTypeDescriptor, Tar("component-descriptor.yaml", string(descriptor)))
 	pointer, err := json.Marshal(map[string]any{"componentDescriptorLayer": layer.Descriptor})
 	if err != nil {
 		return err
 	}
 	config := bundle.NewBlob(mediaTypeConfig, pointer)
-	image, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
-		Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor, manifest.Descriptor},
-	})
+	blobs := []bundle.Blob{layer}
+	for _, r := range v.resources() {
+		if r.Image == "" {
+			blobs = append(blobs, bundle.NewBlob(r.MediaType, r.Content))
+		}
+	}
+	image := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor}
+	for _, blob := range blobs {
+		image.Layers = append(image.Layers, blob.Descriptor)
+	}
+	data, err := json.Marshal(image)
 	if err != nil {
 		return err
 	}
-	for _, blob := range []bundle.Blob{config, layer, manifest} {
+	for _, blob := range append(blobs, config) {
 		if err := bundle.PushBlob(ctx, repository, blob); err != nil {
 			return fmt.Errorf("push component %s:%s: %w", v.Component(), v.Version, err)
 		}
 	}
-	return bundle.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, image), v.Version)
-}
-
-func (v Version) descriptor(manifest bundle.Blob) ([]byte, error) {
-	return yaml.Marshal(map[string]any{
-		"meta": map[string]any{"schemaVersion": "v2"},
-		"component": map[string]any{
-			"name": v.Component(), "version": v.Version, "provider": "kyma-pull.dev",
-			"repositoryContexts": []any{}, "sources": []any{}, "componentReferences": []any{},
-			"resources": []any{map[string]any{
-				"name": "raw-manifest", "version": v.Version, "type": "directoryTree", "relation": "local",
-				"access": map[string]any{"type": "localBlob", "localReference": manifest.Descriptor.Digest.String(), "mediaType": manifest.Descriptor.MediaType},
-			}},
-		},
-	})
-}
-
-func tarOf(name string, data []byte) []byte {
-	var buffer bytes.Buffer
-	w := tar.NewWriter(&buffer)
-	header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-	if err := w.WriteHeader(header); err != nil {
-		panic(err) // a bytes.Buffer takes everything
-	}
-	if _, err := w.Write(data); err != nil {
-		panic(err)
-	}
-	if err := w.Close(); err != nil {
-		panic(err)
-	}
-	return buffer.Bytes()
+	return bundle.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), v.Version)
 }

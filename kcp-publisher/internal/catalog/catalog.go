@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,10 +45,13 @@ type offer struct {
 // template is a ModuleTemplate with what is derived from it once.
 type template struct {
 	v1beta2.ModuleTemplate
-	module    string // empty for a template that no module name leads to
-	component string // from the inline descriptor, empty without one
-	version   string
-	entry     bundle.CatalogEntry
+	module string // empty for a template that no module name leads to
+	// descriptor is the inline one, nil without one or when it is broken.
+	descriptor *ocm.Descriptor
+	broken     error  // why the inline descriptor cannot be read
+	component  string // from the inline descriptor, empty without one
+	version    string
+	entry      bundle.CatalogEntry
 }
 
 // Choice is the answer to "this module in this channel".
@@ -57,7 +61,9 @@ type Choice struct {
 	Version   string
 	Component string
 	Template  *v1beta2.ModuleTemplate
-	Mandatory bool
+	// Descriptor is the template's own; nil when the component is to be read from a repository.
+	Descriptor *ocm.Descriptor
+	Mandatory  bool
 	// Err is why a mandatory module, whatever its version, cannot be installed; only Module is known then.
 	Err error
 }
@@ -132,9 +138,13 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	if t.module == "" {
 		t.module = object.Labels[v1beta2.LabelModuleName]
 	}
-	if descriptor, err := ocm.Decode(object.Spec.Descriptor.Raw); err == nil {
-		t.component = descriptor.Name
-		t.version = cmp.Or(t.version, descriptor.Version)
+	if inline := bytes.TrimSpace(object.Spec.Descriptor.Raw); !slices.Contains([]string{"", "{}", "null"}, string(inline)) {
+		descriptor, err := ocm.Decode(inline)
+		if err != nil {
+			t.broken = reason("ModuleTemplate %s spec.descriptor: %v", key(&object), err)
+		} else {
+			t.descriptor, t.component, t.version = &descriptor, descriptor.Name, cmp.Or(t.version, descriptor.Version)
+		}
 	}
 	var err error
 	t.entry, err = entry(&object.ObjectMeta, object.Spec)
@@ -218,10 +228,10 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 		return Choice{}, reason("module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel, module, version)
 	case 1:
 		component := cmp.Or(o.meta.Spec.OcmComponentName, found[0].component)
-		if component == "" {
+		if component == "" && found[0].broken == nil {
 			return Choice{}, reason("module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module, key(&o.meta))
 		}
-		return Choice{Module: module, Channel: channel, Version: version, Component: component, Template: &found[0].ModuleTemplate}, nil
+		return found[0].choice(Choice{Module: module, Channel: channel, Version: version, Component: component})
 	}
 	return Choice{}, reason("module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
 }
@@ -246,10 +256,24 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	if hidden := hiddenByLabels(t.Labels, kyma); hidden != "" {
 		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, hidden)
 	}
-	if t.component == "" || t.version == "" {
+	if t.broken == nil && (t.component == "" || t.version == "") {
 		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
 	}
-	return Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, Template: &t.ModuleTemplate}, nil
+	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component})
+}
+
+// choice completes a choice of this template, or says what is wrong with the template itself.
+func (t *template) choice(c Choice) (Choice, error) {
+	switch d := t.descriptor; {
+	case t.broken != nil:
+		return Choice{}, reason("module %s: %v", c.Module, t.broken)
+	case d != nil && d.Name != c.Component:
+		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name, c.Component)
+	case d != nil && d.Version != c.Version:
+		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: is of version %s, spec.version is %s", c.Module, key(t), d.Version, c.Version)
+	}
+	c.Template, c.Descriptor = &t.ModuleTemplate, t.descriptor
+	return c, nil
 }
 
 func (o *offer) hiddenFrom(kyma labels.Set) string {
@@ -298,9 +322,12 @@ func (s *Snapshot) Mandatory() []Choice {
 		if !t.Spec.Mandatory || t.module == "" {
 			continue
 		}
-		choice := Choice{Module: t.module, Version: t.version, Component: t.component, Template: &t.ModuleTemplate}
-		if t.component == "" {
-			choice = Choice{Module: t.module, Err: reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))}
+		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component})
+		if err == nil && t.component == "" {
+			err = reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))
+		}
+		if err != nil {
+			choice = Choice{Module: t.module, Err: err}
 		}
 		offerHigher(choice)
 	}

@@ -155,7 +155,7 @@ func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 func TestExitCodesSayWhatHappened(t *testing.T) {
 	dir := keys(t)
 	empty, bad := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(bad, "bad.yaml"), "kind: Secret\napiVersion: v1\n")
+	write(t, filepath.Join(bad, "bad.yaml"), "kind: ConfigMap\napiVersion: v1\n")
 	noDictionary := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, noDictionary, "- a")
 	for name, c := range map[string]struct {
@@ -175,7 +175,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		"publish from nowhere too":                    {"publish --to oci-layout:x", exitUsage, "--from and --to are required"},
 		"publish to nowhere too":                      {"publish --from x", exitUsage, "--from and --to are required"},
 		"A place with a scheme too":                   {"publish --from " + empty + " --to https://host/path --keys " + dir, exitUsage, "--to: location"},
-		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, exitUsage, "--components ./nowhere: is no folder"},
+		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, exitUsage, "--components ./nowhere: is neither folder nor file"},
 		"An output format that is not known too":      {"keys show -o xml --keys " + dir, exitUsage, `-o "xml": want table, json or yaml`},
 		"enrol without a runtime too":                 {"enrol", exitUsage, "want one runtime id, got 0 arguments"},
 		"enrol of what can be no runtime too":         {"enrol ../x --location l", exitUsage, `runtime id "../x"`},
@@ -289,10 +289,10 @@ func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
 	}
 }
 
-// archive writes a common transport archive with one version of keda.
+// writeArchive writes a common transport archive with one version of keda.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md.
-func archive(t *testing.T, dir, component, version string) {
+func writeArchive(t *testing.T, dir, component, version string) {
 	t.Helper()
 	put := func(mediaType string, data []byte) ocispec.Descriptor {
 		d := digest.FromBytes(data)
@@ -352,7 +352,7 @@ func kymaYAML(name, id string, modules ...string) string {
 func fleet(t *testing.T) string {
 	t.Helper()
 	from := t.TempDir()
-	archive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
+	writeArchive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
 	write(t, filepath.Join(from, "catalog.yaml"), catalogYAML)
 	write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1", "keda"))
 	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "keda", "nope"))
@@ -430,7 +430,7 @@ func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
 			t.Errorf("got %+v", row)
 		}
 	}
-	archive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
+	writeArchive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
 	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || len(rows[0].Modules) != 1 || rows[0].Problems != nil {
 		t.Errorf("got %+v", rows[0])
 	}

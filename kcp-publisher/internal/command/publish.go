@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +22,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -33,7 +31,8 @@ import (
 // publishFlags are what `publish` takes.
 type publishFlags struct {
 	from, to, keys, format string
-	components             []string
+	components             componentFlags
+	settings               settingsFlags
 	validity               time.Duration
 	concurrency            int
 	registry               registryFlags
@@ -50,7 +49,8 @@ func newPublish(*global) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "folder with YAML files; common transport archives below it are component sources too")
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringArrayVar(&f.components, "components", nil, "registry path or common transport archive with OCM components; may be repeated")
+	f.components.add(flags)
+	f.settings.add(flags)
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
 	keysFlag(flags, &f.keys)
@@ -91,11 +91,16 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err := checkRuntimes(objects.Kymas); err != nil {
 		return err
 	}
-	publisher, err := f.publisher(objects.Components)
+	settings, err := f.settings.settings()
 	if err != nil {
 		return err
 	}
-	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, cmd.ErrOrStderr())
+	publisher, done, err := f.publisher(objects)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, settings, cmd.ErrOrStderr())
 	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -127,65 +132,55 @@ func checkRuntimes(kymas []v1beta2.Kyma) error {
 	return nil
 }
 
-func (f *publishFlags) publisher(archives []string) (*publish.Publisher, error) {
+// publisher gives the publisher and what ends its use of files.
+func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, func(), error) {
 	access, err := f.registry.access()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	registries, err := bundle.NewRegistries(access)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	place, err := bundle.NewPlace(f.to, registries)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--to: %w", err)}
+		return nil, nil, usageError{fmt.Errorf("--to: %w", err)}
 	}
 	root, signer, err := loadPublisher(f.keys)
 	if err != nil {
-		return nil, err
-	}
-	sources, err := componentSources(append(f.components, archives...), registries)
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if place.IsLayout() {
 		f.concurrency = 1 // an OCI layout has one index file, which one writer at a time may replace
 	}
-	return publish.New(publish.Options{
-		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now,
-		Components: component.NewReader(sources, time.Hour, time.Hour),
-	})
-}
-
-// componentSources tells folders from registries.
-func componentSources(names []string, registries *bundle.Registries) ([]component.Source, error) {
-	var sources []component.Source
-	for _, name := range names {
-		info, err := os.Stat(name)
-		switch {
-		case err == nil && info.IsDir():
-			folder, err := component.OpenFolder(name)
-			if err != nil {
-				return nil, err
-			}
-			sources = append(sources, folder)
-		case strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
-			return nil, usageError{fmt.Errorf("--components %s: is no folder", name)}
-		default:
-			sources = append(sources, component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)})
+	components, err := f.components.open(registries, objects.Components, time.Hour, time.Hour)
+	if err != nil {
+		return nil, nil, err
+	}
+	done := func() { _ = components.close() } // they were only read
+	if components.verifier != nil {
+		if err := components.verifier.TakeSecrets(objects.Secrets); err != nil {
+			done()
+			return nil, nil, err
 		}
 	}
-	return sources, nil
+	publisher, err := publish.New(publish.Options{
+		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader,
+	})
+	if err != nil {
+		done()
+	}
+	return publisher, done, err
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, progress io.Writer) []published {
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, settings bundle.Settings, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := progressOf(progress, len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, settings)
 			advance()
 			return nil
 		})
@@ -195,9 +190,9 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, settings bundle.Settings) published {
 	id := control.RuntimeID(kyma)
-	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec}
+	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: settings}
 	outcome, err := publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}, request, snapshot)
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}

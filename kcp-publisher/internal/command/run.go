@@ -8,17 +8,17 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/probes"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -26,13 +26,14 @@ import (
 // runFlags are what `run` takes.
 type runFlags struct {
 	kubeconfig, namespace, location, keys string
-	components                            []string
 	metricsAddress, probeAddress          string
 	leaderElect                           bool
 	concurrency                           int
-	validity, reportPoll, silence         time.Duration
+	validity, reportPoll                  time.Duration
+	silence, farewell                     time.Duration
 	componentsPoll                        time.Duration
-	agentPoll, agentReport                time.Duration
+	components                            componentFlags
+	settings                              settingsFlags
 	registry                              registryFlags
 }
 
@@ -46,7 +47,8 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringArrayVar(&f.components, "components", nil, "registry path or common transport archive with OCM components; may be repeated")
+	f.components.add(flags)
+	f.settings.add(flags)
 	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
@@ -55,8 +57,7 @@ func newRun(g *global) *cobra.Command {
 	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is asked for")
 	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often a component version is checked for having been changed")
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may be silent and still count as ready")
-	flags.DurationVar(&f.agentPoll, "agent-poll-interval", 0, "how often agents ask for a bundle; 0 leaves it to them")
-	flags.DurationVar(&f.agentReport, "agent-report-interval", 0, "how often agents report although nothing changed; 0 leaves it to them")
+	flags.DurationVar(&f.farewell, "deletion-timeout", 24*time.Hour, "how long a deleted Kyma waits for its runtime to be empty")
 	keysFlag(flags, &f.keys)
 	f.registry.add(flags)
 	return cmd
@@ -83,7 +84,11 @@ func (f *runFlags) run(g *global) error {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Logger: ctrl.Log,
-		Cache:                  cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}},
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
+			// Of Secrets only those with public keys are of interest, and only with a policy that asks for them.
+			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: control.SignatureSecrets()}},
+		},
 		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress: f.probeAddress,
 		LeaderElection:         f.leaderElect, LeaderElectionID: "kcp-publisher.kyma-pull.dev", LeaderElectionNamespace: f.namespace,
@@ -125,20 +130,23 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources, err := componentSources(f.components, registries)
+	settings, err := f.settings.settings()
+	if err != nil {
+		return nil, err
+	}
+	components, err := f.components.open(registries, nil, f.componentsPoll, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now,
-		Components: component.NewReader(sources, f.componentsPoll, 5*time.Second),
+		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &control.Kymas{
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place, Tokens: tokens,
-		PollInterval: f.reportPoll, Silence: f.silence, Now: time.Now,
-		Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: f.agentPoll}, ReportInterval: metav1.Duration{Duration: f.agentReport}},
+		PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
+		Settings: settings, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil
 }

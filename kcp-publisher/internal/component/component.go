@@ -2,12 +2,11 @@
 // contents come out.
 //
 // Everything read is bounded and checked against its digest. A version whose manifest changed under the same name is an
-// error, never silently used.
+// error, never silently used. What runtimes cannot read where it is is stored beside their bundles.
 package component
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
@@ -29,25 +27,51 @@ var ErrMissing = errors.New("component version not found")
 // Component is a component version as it was found.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Manifest is the component version's own.
+	// Manifest is the component version's own manifest or index; empty for a descriptor that was given and is in no repository.
 	Manifest ocispec.Descriptor
 	// Repository is the OCI repository with the blobs that runtimes read from; empty when it must be copied first.
 	Repository string
-	// Blobs are the local resources' contents, by resource name. A name that several resources have means none of them.
-	Blobs map[string]ocispec.Descriptor
 
 	source Source
+	root   root
+	// given says that the descriptor did not come from the repository.
+	given bool
 }
 
-// Reader finds component versions in its sources, in their order, and remembers them.
-type Reader struct {
-	sources []Source
-	// retryAfter is how long a failure is remembered, revalidate how long a success is taken for unchanged.
-	retryAfter, revalidate time.Duration
-	now                    func() time.Time
+// Options are what a Reader needs.
+type Options struct {
+	// Sources are asked in their order.
+	Sources []Source
+	// Registries opens repositories that descriptors name.
+	Registries *bundle.Registries
+	// HelmRepositories are the URL prefixes of Helm repositories that may be read; a descriptor alone leads nowhere.
+	HelmRepositories []string
+	// Revalidate is how long a version is taken for unchanged, RetryAfter how long a failure is remembered.
+	Revalidate, RetryAfter time.Duration
+	// Cached wraps repositories that are read from; nil for none.
+	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
+	// Pins remembers across restarts which manifest a version had; nil for none.
+	Pins Pins
+	// Check decides whether a version may be used; nil lets all pass.
+	Check func(context.Context, *Reader, Component) error
+}
 
-	mu    sync.Mutex // guards found
-	found map[string]*entry
+// Pins remembers digests by name. A name that has one keeps it.
+type Pins interface {
+	Pinned(name string) (digest.Digest, bool)
+	Pin(name string, d digest.Digest) error
+}
+
+// Reader finds component versions in its sources, in their order, and remembers them. It is safe for concurrent use.
+type Reader struct {
+	Options
+	now func() time.Time
+
+	mu       sync.Mutex // guards what follows
+	found    map[string]*entry
+	verdicts map[string]*verdict
+	// round counts Recheck: verdicts of earlier rounds are void.
+	round int
 }
 
 type entry struct {
@@ -57,13 +81,75 @@ type entry struct {
 	checked   time.Time
 }
 
-// NewReader reads from sources. A version is looked at again after revalidate, a failure after retryAfter.
-func NewReader(sources []Source, revalidate, retryAfter time.Duration) *Reader {
-	return &Reader{sources: sources, retryAfter: retryAfter, revalidate: revalidate, now: time.Now, found: map[string]*entry{}}
+// verdict is what Check said of a version. It has a lock of its own, for checking one version reads others.
+type verdict struct {
+	mu    sync.Mutex
+	of    digest.Digest
+	round int
+	at    time.Time
+	err   error
 }
 
-// Component gives a component version. It wraps ErrMissing when no source has it.
+// NewReader gives a Reader that has read nothing yet.
+func NewReader(options Options) *Reader {
+	var sources []Source
+	for _, s := range options.Sources {
+		sources = append(sources, s)
+		if r, ok := s.(Registry); ok && r.Mapping == "" {
+			r.Mapping = MappingDigest
+			sources = append(sources, r)
+		}
+	}
+	options.Sources = sources
+	return &Reader{Options: options, now: time.Now, found: map[string]*entry{}, verdicts: map[string]*verdict{}}
+}
+
+// Component gives a component version that may be used. It wraps ErrMissing when no source has it.
 func (r *Reader) Component(ctx context.Context, name, version string) (Component, error) {
+	c, err := r.lookup(ctx, name, version)
+	if err != nil {
+		return Component{}, err
+	}
+	if err := r.judge(ctx, name+":"+version, c.Manifest.Digest, c); err != nil {
+		return Component{}, err
+	}
+	return c, nil
+}
+
+// Recheck makes every version be checked anew when it is asked for next: the keys that it was checked with are others now.
+func (r *Reader) Recheck() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.round++
+}
+
+// judge asks Check once for every version, and again after a while for one that was refused.
+func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Component) error {
+	if r.Check == nil {
+		return nil
+	}
+	r.mu.Lock()
+	v, round := r.verdicts[key], r.round
+	if v == nil {
+		v = &verdict{}
+		r.verdicts[key] = v
+	}
+	r.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.of == of && v.round == round && !v.at.IsZero() && (v.err == nil || r.now().Sub(v.at) < r.RetryAfter) {
+		return v.err
+	}
+	err := r.Check(ctx, r, c)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	v.of, v.round, v.at, v.err = of, round, r.now(), err
+	return err
+}
+
+// lookup gives a component version as it is, whether or not it may be used.
+func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
 	r.mu.Lock()
 	e := r.found[name+":"+version]
 	if e == nil {
@@ -75,7 +161,7 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	age := r.now().Sub(e.checked)
-	if !e.checked.IsZero() && (e.err == nil && age < r.revalidate || e.err != nil && age < r.retryAfter) {
+	if !e.checked.IsZero() && (e.err == nil && age < r.Revalidate || e.err != nil && age < r.RetryAfter) {
 		return e.component, e.err
 	}
 	known := e.component.Manifest.Digest
@@ -93,7 +179,7 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 		e.checked = r.now()
 		return e.component, e.err
 	case err == nil && known != "" && component.Manifest.Digest != known:
-		err = fmt.Errorf("component %s:%s changed under the same version: was %s, is %s: release a new version instead", name, version, known, component.Manifest.Digest)
+		err = changed(name, version, known, component.Manifest.Digest)
 	case err == nil:
 		e.component = component
 	}
@@ -102,6 +188,10 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 		return Component{}, err
 	}
 	return e.component, nil
+}
+
+func changed(name, version string, was, is digest.Digest) error {
+	return fmt.Errorf("component %s:%s changed under the same version: was %s, is %s: release a new version instead", name, version, was, is)
 }
 
 // unchanged asks for the digest alone, which costs one request instead of three.
@@ -121,28 +211,25 @@ func (r *Reader) read(ctx context.Context, name, version string) (Component, err
 	if err := ocm.CheckVersion(version); err != nil {
 		return Component{}, err
 	}
-	for _, source := range r.sources {
-		repository, err := source.Open(name)
-		if err != nil {
-			return Component{}, fmt.Errorf("component %s:%s in %s: %w", name, version, source, err)
-		}
-		component, err := readVersion(ctx, repository, name, version)
-		if errors.Is(err, bundle.ErrNotFound) {
+	for _, source := range r.Sources {
+		component, err := r.readFrom(ctx, source, name, version)
+		if errors.Is(err, errNoVersion) {
 			continue
 		}
 		if err != nil {
 			return Component{}, fmt.Errorf("component %s:%s in %s: %w", name, version, source, err)
 		}
-		component.source, component.Repository = source, source.Repository(name)
 		return component, nil
 	}
-	return Component{}, fmt.Errorf("component %s:%s: %w in %s", name, version, ErrMissing, sourceNames(r.sources))
+	return Component{}, fmt.Errorf("component %s:%s: %w in %s", name, version, ErrMissing, sourceNames(r.Sources))
 }
 
 func sourceNames(sources []Source) string {
-	names := make([]string, len(sources))
-	for i, s := range sources {
-		names[i] = s.String()
+	var names []string
+	for _, s := range sources {
+		if len(names) == 0 || names[len(names)-1] != s.String() {
+			names = append(names, s.String())
+		}
 	}
 	if len(names) == 0 {
 		return "no repository: name one with --components"
@@ -150,163 +237,64 @@ func sourceNames(sources []Source) string {
 	return strings.Join(names, ", ")
 }
 
-// readVersion reads manifest, config and descriptor of one version.
-func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (Component, error) {
-	fetched, err := bundle.Fetch(ctx, repository, ocm.Tag(version))
+// errNoVersion says that a source does not have the version at all; a part of it that is missing is something else.
+var errNoVersion = errors.New("is not there")
+
+func (r *Reader) readFrom(ctx context.Context, source Source, name, version string) (Component, error) {
+	repository, err := r.open(source, name)
 	if err != nil {
 		return Component{}, err
 	}
-	manifest, err := decodeManifest(fetched)
-	if err != nil {
-		return Component{}, fmt.Errorf("manifest: %w", err)
-	}
-	descriptor, err := readDescriptor(ctx, repository, manifest)
+	reference, err := r.reference(ctx, repository, name, version)
 	if err != nil {
 		return Component{}, err
 	}
-	if descriptor.Name != name {
-		return Component{}, fmt.Errorf("component descriptor: component.name: is %q, want %q", descriptor.Name, name)
+	fetched, err := bundle.Fetch(ctx, repository, reference)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return Component{}, errNoVersion
 	}
-	if descriptor.Version != version {
-		return Component{}, fmt.Errorf("component descriptor: component.version: is %q, want %q", descriptor.Version, version)
+	if err != nil {
+		return Component{}, err
 	}
-	component := Component{
-		Descriptor: descriptor, Blobs: map[string]ocispec.Descriptor{},
-		Manifest: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(fetched.Bytes), Size: int64(len(fetched.Bytes))},
+	component, err := readVersion(ctx, repository, fetched, name, version)
+	if err != nil {
+		return Component{}, err
 	}
-	for i, resource := range descriptor.Resources {
-		if resource.Access.Kind() != ocm.AccessLocalBlob {
-			continue
-		}
-		layer, ok := layerOf(manifest, digest.Digest(resource.Access.LocalReference))
-		if !ok {
-			return Component{}, fmt.Errorf("component descriptor: component.resources[%d].access.localReference: %s is no layer of the component version", i, resource.Access.LocalReference)
-		}
-		component.Blobs[resource.Name] = layer
-	}
-	for name := range component.Blobs {
-		if _, one := descriptor.Resource(name); !one {
-			delete(component.Blobs, name)
+	if r.Pins != nil {
+		if err := r.Pins.Pin(name+":"+version, component.Manifest.Digest); err != nil {
+			return Component{}, fmt.Errorf("remember its digest: %w", err)
 		}
 	}
+	component.source, component.Repository = source, source.Repository(name)
 	return component, nil
 }
 
-// decodeManifest reads what a registry answered as an image manifest. Nobody has signed it, so that everything later code
-// relies on is checked here: a digest of an unknown form would make the digest library panic.
-func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
-	if len(fetched.Bytes) > bundle.MaxManifestBytes {
-		return ocispec.Manifest{}, fmt.Errorf("larger than %d bytes", bundle.MaxManifestBytes)
+// open opens the repository of a component for reading, through the cache if there is one.
+func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
+	repository, err := source.Open(name)
+	if err == nil && r.Cached != nil {
+		repository = r.Cached(repository)
 	}
-	if actual := digest.FromBytes(fetched.Bytes); fetched.Descriptor.Digest != "" && fetched.Descriptor.Digest != actual {
-		return ocispec.Manifest{}, fmt.Errorf("was asked for as %s and is %s", fetched.Descriptor.Digest, actual)
-	}
-	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, fmt.Errorf("mediaType: was sent as %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
-	}
-	var document struct {
-		ocispec.Manifest `json:",inline"`
-		// Manifests is an index's. A document that is both is read by some as the one, by some as the other.
-		Manifests json.RawMessage `json:"manifests"`
-	}
-	doubts, err := kjson.UnmarshalStrict(fetched.Bytes, &document, kjson.DisallowDuplicateFields)
-	if err = errors.Join(append(doubts, err)...); err != nil {
-		return ocispec.Manifest{}, err
-	}
-	manifest := document.Manifest
-	switch {
-	case manifest.MediaType != "" && manifest.MediaType != ocispec.MediaTypeImageManifest:
-		return manifest, fmt.Errorf("mediaType: is %q inside and %q outside", manifest.MediaType, ocispec.MediaTypeImageManifest)
-	case document.Manifests != nil:
-		return manifest, errors.New("manifests: does not belong into an image manifest")
-	case manifest.SchemaVersion != 2 || len(manifest.Layers) == 0:
-		return manifest, fmt.Errorf("schemaVersion %d with %d layers is not a component version", manifest.SchemaVersion, len(manifest.Layers))
-	}
-	if err := checkBlob(manifest.Config); err != nil {
-		return manifest, fmt.Errorf("config.%w", err)
-	}
-	for i, layer := range manifest.Layers {
-		if err := checkBlob(layer); err != nil {
-			return manifest, fmt.Errorf("layers[%d].%w", i, err)
-		}
-	}
-	return manifest, nil
+	return repository, err
 }
 
-func checkBlob(blob ocispec.Descriptor) error {
-	if err := blob.Digest.Validate(); err != nil {
-		return fmt.Errorf("digest: %q: %w", blob.Digest, err)
+// reference gives what to fetch: the tag, or, for a version that was read in an earlier life, its digest, which the cache may
+// have. A registry that is away is no reason to doubt what is known.
+func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (string, error) {
+	tag := ocm.Tag(version)
+	if r.Pins == nil {
+		return tag, nil
 	}
-	if blob.Size < 0 {
-		return fmt.Errorf("size: %d is negative", blob.Size)
-	}
-	return nil
-}
-
-func layerOf(manifest ocispec.Manifest, d digest.Digest) (ocispec.Descriptor, bool) {
-	for _, layer := range manifest.Layers {
-		if layer.Digest == d {
-			return ocispec.Descriptor{MediaType: layer.MediaType, Digest: d, Size: layer.Size}, true
-		}
-	}
-	return ocispec.Descriptor{}, false
-}
-
-// readDescriptor follows the config to the descriptor layer.
-//
-// Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md, "componentDescriptorLayer".
-func readDescriptor(ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest) (ocm.Descriptor, error) {
-	config, err := bundle.FetchBlob(ctx, repository, manifest.Config, ocm.MaxDescriptorBytes)
-	if err != nil {
-		return ocm.Descriptor{}, fmt.Errorf("config: %w", err)
-	}
-	var pointer struct {
-		Layer ocispec.Descriptor `json:"componentDescriptorLayer"`
-	}
-	if err := json.Unmarshal(config, &pointer); err != nil {
-		return ocm.Descriptor{}, fmt.Errorf("config: %w", err)
-	}
-	layer, ok := layerOf(manifest, pointer.Layer.Digest)
+	pinned, ok := r.Pins.Pinned(name + ":" + version)
 	if !ok {
-		return ocm.Descriptor{}, fmt.Errorf("config: componentDescriptorLayer: %q is no layer of the component version", pointer.Layer.Digest)
+		return tag, nil
 	}
-	data, err := bundle.FetchBlob(ctx, repository, layer, 2*ocm.MaxDescriptorBytes)
-	if err != nil {
-		return ocm.Descriptor{}, fmt.Errorf("descriptor layer: %w", err)
+	there, err := bundle.Head(ctx, repository, tag)
+	switch {
+	case errors.Is(err, bundle.ErrNotFound):
+		return "", errNoVersion
+	case err == nil && there != pinned:
+		return "", changed(name, version, pinned, there)
 	}
-	if strings.HasSuffix(layer.MediaType, "+tar") {
-		if data, err = ocm.FromTar(data); err != nil {
-			return ocm.Descriptor{}, err
-		}
-	}
-	return ocm.Decode(data)
-}
-
-// CopyTo copies the component version as it is into a repository of the same name below the place, and gives the name under
-// which its content can be read there. A version that is there already costs one request.
-func (c Component) CopyTo(ctx context.Context, place *bundle.Place) (string, error) {
-	name := descriptorsPath + c.Descriptor.Name
-	from, err := c.source.Open(c.Descriptor.Name)
-	if err != nil {
-		return "", err
-	}
-	to, err := place.Repository(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	tag := ocm.Tag(c.Descriptor.Version)
-	there, err := bundle.Head(ctx, to, tag)
-	if err == nil && there == c.Manifest.Digest {
-		return place.Name(name), nil
-	}
-	if err != nil && !errors.Is(err, bundle.ErrNotFound) {
-		return "", fmt.Errorf("look for component %s in %s: %w", c.Descriptor.Name, place, err)
-	}
-	if err == nil {
-		return "", fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s", c.Descriptor.Name, c.Descriptor.Version, place, there, c.Manifest.Digest)
-	}
-	if _, err := oras.Copy(ctx, from, tag, to, tag, oras.DefaultCopyOptions); err != nil {
-		return "", fmt.Errorf("copy component %s:%s to %s: %w", c.Descriptor.Name, c.Descriptor.Version, place, err)
-	}
-	return place.Name(name), nil
+	return pinned.String(), nil
 }

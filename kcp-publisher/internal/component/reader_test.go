@@ -42,7 +42,7 @@ func newWatched(t *testing.T) (*watched, *Reader, *clock) {
 	t.Helper()
 	w := &watched{answers: honest(fmt.Sprintf(good, "[]"))}
 	c := &clock{at: time.Unix(1_800_000_000, 0)}
-	reader := NewReader([]Source{serve(t, w)}, revalidate, retryAfter)
+	reader := NewReader(Options{Sources: []Source{serve(t, w)}, Revalidate: revalidate, RetryAfter: retryAfter})
 	reader.now = c.now
 	return w, reader, c
 }
@@ -147,17 +147,17 @@ func TestSourcesAreAskedInTheirOrder(t *testing.T) {
 	empty.status.Store(http.StatusNotFound)
 	full := honest(fmt.Sprintf(good, "[]"))
 	first, second := serve(t, empty), serve(t, full)
-	c, err := NewReader([]Source{first, second}, revalidate, retryAfter).Component(t.Context(), scaler, "1.0.0")
+	c, err := NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).Component(t.Context(), scaler, "1.0.0")
 	if err != nil || c.Repository != second.Repository(scaler) {
 		t.Errorf("got %s, %v", c.Repository, err)
 	}
-	_, err = NewReader([]Source{first}, revalidate, retryAfter).Component(t.Context(), scaler, "1.0.0")
+	_, err = NewReader(Options{Sources: []Source{first}, Revalidate: revalidate, RetryAfter: retryAfter}).Component(t.Context(), scaler, "1.0.0")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
 		t.Errorf("nowhere: %v", err)
 	}
 	// A source that is down may be the one that has it: the next one's must not be taken for it.
 	empty.status.Store(http.StatusServiceUnavailable)
-	if _, err = NewReader([]Source{first, second}, revalidate, retryAfter).Component(t.Context(), scaler, "1.0.0"); err == nil {
+	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).Component(t.Context(), scaler, "1.0.0"); err == nil {
 		t.Error("the second source was believed while the first was down")
 	}
 }

@@ -50,19 +50,28 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if before != nil && before.Revision == next.Revision {
 		return ctrl.Result{}, nil
 	}
+	kymas, err := c.markAll(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	ctrl.LoggerFrom(ctx).Info("the catalog changed", "revision", next.Revision, "templates", len(templates.Items), "kymas", kymas)
+	return ctrl.Result{}, nil
+}
+
+// markAll asks for a look at every Kyma, and tells how many there are.
+func (c *Catalog) markAll(ctx context.Context) (int, error) {
 	var kymas v1beta2.KymaList
 	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
+		return 0, fmt.Errorf("list Kymas: %w", err)
 	}
 	for i := range kymas.Items {
 		select {
 		case c.Changed <- event.GenericEvent{Object: &kymas.Items[i]}:
 		case <-ctx.Done():
-			return ctrl.Result{}, ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
-	ctrl.LoggerFrom(ctx).Info("the catalog changed", "revision", next.Revision, "templates", len(templates.Items), "kymas", len(kymas.Items))
-	return ctrl.Result{}, nil
+	return len(kymas.Items), nil
 }
 
 // gathered turns every event into the one request there is, a little later.

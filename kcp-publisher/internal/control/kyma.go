@@ -39,8 +39,11 @@ type Kymas struct {
 	// PollInterval is how often a runtime's report is asked for, Silence how long it may be missing.
 	PollInterval time.Duration
 	Silence      time.Duration
-	Settings     bundle.Settings
-	Now          func() time.Time
+	// Farewell is how long a deleted Kyma waits for its runtime to be empty.
+	Farewell   time.Duration
+	Settings   bundle.Settings
+	Signatures SignatureKeys
+	Now        func() time.Time
 
 	gate gate
 
@@ -87,8 +90,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if snapshot == nil {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
-	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True || !kyma.DeletionTimestamp.IsZero() {
+	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
 		return ctrl.Result{}, nil
+	}
+	if done, err := k.hold(ctx, kyma); done || err != nil {
+		return ctrl.Result{}, err
 	}
 	before := kyma.DeepCopy()
 	if wait := k.gate.wait(k.Now()); wait > 0 {
@@ -117,6 +123,9 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	} else {
 		k.gate.open(ctx)
 		facts.Published = &outcome.Published
+		if done, err := k.letGo(ctx, kyma, &outcome.Published, report.accepted); done || err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, outcome)
@@ -138,7 +147,9 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 }
 
 func (k *Kymas) request(kyma *v1beta2.Kyma) resolve.Request {
-	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings}
+	request := resolve.Request{
+		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
+	}
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil {
 		request.Asked = r.Requested.Spec
 	}
@@ -146,7 +157,7 @@ func (k *Kymas) request(kyma *v1beta2.Kyma) resolve.Request {
 }
 
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {
-	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}
+	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -45,6 +46,16 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		Complete(kymas.Catalog)
 	if err != nil {
 		return err
+	}
+	if keys := &kymas.Signatures; keys.Verifier != nil {
+		keys.Reader = mgr.GetClient()
+		keys.changed = func(ctx context.Context) error {
+			_, err := kymas.Catalog.markAll(ctx)
+			return err
+		}
+		if err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, gathered()).Complete(keys); err != nil {
+			return err
+		}
 	}
 	// Status changes are its own; what users say is in spec, labels and annotations.
 	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})

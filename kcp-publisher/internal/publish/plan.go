@@ -28,6 +28,8 @@ type Runtime struct {
 	Audience bundle.Audience
 	// KymaGeneration is that of the runtime's Kyma whose spec is resolved, 0 before it is known.
 	KymaGeneration int64
+	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
+	Deleting bool
 	// LastSequence is the newest sequence that the control plane remembers having published; the registry may remember less.
 	LastSequence int64
 	// Versions are the modules that the control plane remembers having published, with their versions.
@@ -36,6 +38,9 @@ type Runtime struct {
 	Installed []string
 	Observed  digest.Digest
 }
+
+// lastBundleValidity is the life of a bundle that says goodbye: a runtime may be carried, switched off, or away for a season.
+const lastBundleValidity = 365 * 24 * time.Hour
 
 // Plan decides whether a runtime needs a new bundle and what the bundle says. It is pure.
 //
@@ -46,7 +51,11 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration,
+		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting,
+	}
+	if r.Deleting {
+		// Nobody renews it: the Kyma may be gone long before its runtime looks again.
+		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
 	lastSequence := r.LastSequence
 	if last != nil {
@@ -64,6 +73,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 		documents.Catalog.Descriptor.Digest != last.CatalogDigest ||
 		slices.ContainsFunc(next.Removals, func(m string) bool { return !slices.Contains(p.Removals, m) }) ||
 		slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) }) ||
+		p.Deleting != next.Deleting ||
 		p.Audience != next.Audience || p.KymaGeneration != next.KymaGeneration ||
 		p.Epoch != next.Epoch || p.RootVersion != next.RootVersion ||
 		p.Sequence < r.LastSequence || // an older bundle was put back: runtimes refuse it

@@ -82,6 +82,9 @@ func TestABundleIsPushedOnlyWhenItSaysSomethingNew(t *testing.T) {
 		"somebody put an older bundle back": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.LastSequence = noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), true, nil},
+		"the Kyma is deleted": {
+			publishedAt(t, noon, nil, "keda"), nil, nil,
+			func(r Runtime) Runtime { r.Deleting = true; return r }, noon, true, []string{"keda"}},
 		"just before renewal": {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3*time.Hour - time.Second), false, nil},
 		"renewal":             {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3 * time.Hour), true, nil},
 	} {
@@ -98,6 +101,13 @@ func TestABundleIsPushedOnlyWhenItSaysSomethingNew(t *testing.T) {
 				t.Errorf("sequence %d after %d", predicate.Sequence, c.last.Predicate.Sequence)
 			}
 		})
+	}
+}
+
+func TestTheLastBundleLivesLong(t *testing.T) {
+	predicate, _ := Plan(publishedAt(t, noon, nil, "keda"), documents(t), nil, Runtime{ID: "one", Deleting: true}, trusted, validity, noon)
+	if !predicate.Deleting || predicate.ExpiresAt.Sub(predicate.IssuedAt) != lastBundleValidity {
+		t.Errorf("deleting %v, life %s", predicate.Deleting, predicate.ExpiresAt.Sub(predicate.IssuedAt))
 	}
 }
 

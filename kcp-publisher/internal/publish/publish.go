@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -215,39 +214,4 @@ func (p *Publisher) resolve(ctx context.Context, request resolve.Request, last *
 	}
 	p.resolved[key] = fresh
 	return fresh, nil
-}
-
-// contents reads the components that a request needs. One that cannot be read is that module's trouble alone.
-func (p *Publisher) contents(ctx context.Context, refs []resolve.Ref) (map[resolve.Ref]resolve.Content, string, error) {
-	contents := make(map[resolve.Ref]resolve.Content, len(refs))
-	var fingerprint strings.Builder
-	for _, ref := range refs {
-		if _, done := contents[ref]; done {
-			continue
-		}
-		content, manifest := p.content(ctx, ref)
-		if ctx.Err() != nil {
-			return nil, "", ctx.Err()
-		}
-		contents[ref] = content
-		fmt.Fprintf(&fingerprint, "%s:%s=%s%v\n", ref.Component, ref.Version, manifest, content.Err)
-	}
-	return contents, fingerprint.String(), nil
-}
-
-func (p *Publisher) content(ctx context.Context, ref resolve.Ref) (resolve.Content, digest.Digest) {
-	found, err := p.Components.Component(ctx, ref.Component, ref.Version)
-	if err != nil {
-		return resolve.Content{Err: err}, ""
-	}
-	content := resolve.Content{Repository: found.Repository, Blobs: found.Blobs, Types: map[string]string{}}
-	for _, resource := range found.Descriptor.Resources {
-		content.Types[resource.Name] = resource.Type
-	}
-	if content.Repository == "" {
-		if content.Repository, err = found.CopyTo(ctx, p.Place); err != nil {
-			return resolve.Content{Err: err}, ""
-		}
-	}
-	return content, found.Manifest.Digest
 }

@@ -69,7 +69,7 @@ func (f *fleet) started() *Publisher {
 	f.t.Helper()
 	p, err := New(Options{
 		Place: f.place(), Signer: f.signer, Root: f.root, Validity: validity, Now: func() time.Time { return f.now },
-		Components: component.NewReader(nil, time.Hour, time.Hour),
+		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -30,9 +28,7 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name + "-" + version},
 				Spec:       v1beta2.ModuleTemplateSpec{ModuleName: name, Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
 			})
-			contents[Ref{component, version}] = Content{Repository: "registry.example/modules/" + component, Blobs: map[string]ocispec.Descriptor{
-				rawManifest: {MediaType: "application/x-tar", Digest: digest.FromString(name + version), Size: 1000},
-			}}
+			contents[Ref{Component: component, Version: version}] = Content{Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", name+version)}
 		}
 		metas = append(metas, v1beta2.ModuleReleaseMeta{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name},

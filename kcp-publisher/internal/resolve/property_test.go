@@ -47,7 +47,7 @@ func drawWorld(t *rapid.T) *world {
 				w.template(module, version, func(t *v1beta2.ModuleTemplate) { t.Name += "-again" })
 			}
 			if rapid.IntRange(0, 5).Draw(t, "broken "+version) == 0 {
-				w.contents[Ref{prefix + module, version}] = Content{Err: errors.New("cannot be read")}
+				w.whole(module, version, Content{Err: errors.New("cannot be read")})
 			}
 		}
 		w.meta(module, "regular="+rapid.SampledFrom(versions).Draw(t, "regular "+module), "fast="+rapid.SampledFrom(versions).Draw(t, "fast "+module))

@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -32,19 +30,10 @@ type Request struct {
 	Asked v1beta2.KymaSpec
 	// Settings tune the agent.
 	Settings bundle.Settings
+	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
+	Deleting bool
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
 	Last *bundle.DesiredState
-}
-
-// Ref names a component version.
-type Ref struct{ Component, Version string }
-
-// Content is where the content of a component version is, or why that is not known.
-type Content struct {
-	Repository string
-	Blobs      map[string]ocispec.Descriptor
-	Types      map[string]string
-	Err        error
 }
 
 // Result is what a runtime shall run.
@@ -54,9 +43,6 @@ type Result struct {
 	// Asked are the names of all modules that shall be there, resolved or not, sorted: what is not among them may go.
 	Asked []string
 }
-
-// rawManifest is the resource of a component that is installed.
-const rawManifest = "raw-manifest"
 
 // crds are what the agent needs to write a desired state.
 var crds = []string{
@@ -71,6 +57,9 @@ type wish struct {
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
+	if request.Deleting {
+		return nil
+	}
 	kyma := labels.Set(request.Labels)
 	var all []wish
 	mandatory := map[string]bool{}
@@ -91,14 +80,14 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 }
 
 // Needs gives the component versions whose contents Resolve will want to know.
-func Needs(request Request, snapshot *catalog.Snapshot) []Ref {
-	var refs []Ref
+func Needs(request Request, snapshot *catalog.Snapshot) []Need {
+	var needs []Need
 	for _, w := range wishes(request, snapshot) {
 		if w.err == nil {
-			refs = append(refs, Ref{w.choice.Component, w.choice.Version})
+			needs = append(needs, Need{Ref: refOf(w.choice), Descriptor: w.choice.Descriptor})
 		}
 	}
-	return refs
+	return needs
 }
 
 // Resolve decides. A module that cannot be resolved keeps its last manifest and becomes a problem with a reason; the others
@@ -113,6 +102,9 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		},
 		Catalog: snapshot.Visible(request.Labels),
 		Asked:   []string{},
+	}
+	if request.Deleting {
+		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	}
 	for _, w := range wishes(request, snapshot) {
 		result.Asked = append(result.Asked, w.module.Name)
@@ -155,7 +147,11 @@ func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Ma
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 			"module %s: stays at version %s: channel %q has %s, which is older", w.module.Name, last.Version, w.choice.Channel, w.choice.Version)}
 	}
-	manifest, err := newManifest(w, contents[Ref{w.choice.Component, w.choice.Version}])
+	content, known := contents[refOf(w.choice)]
+	if !known {
+		content.Err = fmt.Errorf("component %s:%s was not read", w.choice.Component, w.choice.Version)
+	}
+	manifest, err := newManifest(w, content)
 	if err != nil {
 		return last, &bundle.Problem{State: v1beta2.StateError, Message: fmt.Sprintf("module %s: %v", w.module.Name, err)}
 	}
@@ -174,16 +170,12 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	if content.Err != nil {
 		return nil, content.Err
 	}
-	blob, ok := content.Blobs[rawManifest]
-	if !ok {
-		return nil, fmt.Errorf("component %s:%s: component.resources: has no local resource %q", choice.Component, choice.Version, rawManifest)
+	for _, part := range content.parts() {
+		if err := part.check(); err != nil {
+			return nil, fmt.Errorf("component %s:%s: %w", choice.Component, choice.Version, err)
+		}
 	}
-	if blob.Size > bundle.MaxLayerBytes {
-		return nil, fmt.Errorf("component %s:%s: resource %q has %d bytes, at most %d", choice.Component, choice.Version, rawManifest, blob.Size, bundle.MaxLayerBytes)
-	}
-	source, err := json.Marshal(v1beta2.ImageSpec{
-		Repo: content.Repository, Name: rawManifest, Ref: blob.Digest.String(), Type: contentType(content.Types[rawManifest], blob.MediaType),
-	})
+	source, err := json.Marshal(content.Install.source())
 	if err != nil {
 		return nil, err
 	}
@@ -200,13 +192,20 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
 		},
 		Annotations: map[string]string{v1beta2.AnnotationFQDN: choice.Component},
-		Content:     []bundle.Content{{Name: rawManifest, Repository: content.Repository, MediaType: blob.MediaType, Digest: blob.Digest, SizeBytes: blob.Size}},
 		Spec: v1beta2.ManifestSpec{
 			Remote: true, Version: choice.Version,
-			Install:              v1beta2.InstallInfo{Name: rawManifest, Source: runtime.RawExtension{Raw: source}},
+			Install:              v1beta2.InstallInfo{Name: content.Install.Name, Source: runtime.RawExtension{Raw: source}},
+			LocalizedImages:      content.Images,
 			Manager:              choice.Template.Spec.Manager,
 			CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
 		},
+	}
+	for _, part := range content.parts() {
+		manifest.Content = append(manifest.Content, part.named())
+	}
+	if content.Values != nil {
+		values := content.Values.source()
+		manifest.Spec.Config = &values
 	}
 	if name != choice.Module {
 		manifest.Annotations[v1beta2.AnnotationModule] = choice.Module
@@ -224,13 +223,6 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 		return nil, errors.New("ModuleTemplate " + choice.Template.Name + " spec.data: kind and metadata.name are required")
 	}
 	return manifest, nil
-}
-
-func contentType(resourceType, mediaType string) v1beta2.ImageSpecType {
-	if resourceType == "directoryTree" || mediaType == "application/x-tar" {
-		return v1beta2.OCIDir
-	}
-	return v1beta2.OCIRef
 }
 
 func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {

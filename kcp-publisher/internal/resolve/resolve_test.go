@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -82,9 +81,9 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 		"A module that names no component says where to name it": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
 			want:  []string{"Warning: module keda: names no component: set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"}},
-		"A component that was not read has no raw-manifest to install": {
+		"A component that was not read cannot be installed": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = prefix + "other" }),
-			want:  []string{`Error: module keda: component kyma-pull.dev/module/other:1.0.0: component.resources: has no local resource "raw-manifest"`}},
+			want:  []string{"Error: module keda: component kyma-pull.dev/module/other:1.0.0 was not read"}},
 		"A component that cannot be read gives its error": {
 			world: broken(usual(), "1.0.0", "component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"),
 			want:  []string{"Error: module keda: component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"}},
@@ -119,8 +118,8 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 				older("second", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
 			want: []string{`Warning: module keda: channel "regular" has two ModuleTemplates: remove kcp-system/keda or kcp-system/second`}},
 		"An older lookup needs a descriptor that can be read": {
-			world: newWorld().older("keda", "keda", "regular", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.Descriptor.Raw = []byte(`{"meta":1}`) }).ask("keda"),
-			want:  []string{"Warning: module keda: ModuleTemplate kcp-system/keda spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta"}},
+			world: newWorld().older("keda", "keda", "regular", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) }).ask("keda"),
+			want:  []string{`Warning: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
 		"An older lookup does not show a beta module to everybody": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda"),
 			want:  []string{"Warning: module keda: is not offered to this runtime: it is labelled operator.kyma-project.io/beta=true and the Kyma is not"}},
@@ -186,9 +185,9 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 			want:  []string{"watch@1.0.0 mandatory", "Warning: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0"}},
 		"A mandatory module whose descriptor breaks keeps the last good Manifest": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
-			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":1}`) },
+			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) },
 			want: []string{"watch@1.0.0 mandatory",
-				"Warning: module watch: ModuleTemplate kcp-system/watch-1.0.0 spec.descriptor: holds no component name, and the module is mandatory"}},
+				`Warning: module watch: ModuleTemplate kcp-system/watch-1.0.0 spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
 		"A mandatory module without any declaration left is gone": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates = nil }, want: []string{}},
@@ -245,9 +244,9 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 				"Error: module keda: component kyma-pull.dev/module/keda:1.0.0 changed its content under the same version: release a new version instead"}},
 		"Content that moves to another repository is followed": {
 			world: usual(), then: func(w *world) {
-				moved := w.contents[Ref{prefix + "keda", "1.0.0"}]
-				moved.Repository = "mirror.example/keda"
-				w.contents[Ref{prefix + "keda", "1.0.0"}] = moved
+				moved := w.contents[Ref{Component: prefix + "keda", Version: "1.0.0"}]
+				moved.Install.Repository = "mirror.example/keda"
+				w.whole("keda", "1.0.0", moved)
 			},
 			want: []string{"keda@1.0.0 regular"}},
 		"A module's trouble leaves the others' upgrades alone": {
@@ -268,14 +267,14 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 
 // broken makes keda's component of that version unreadable.
 func broken(w *world, version, why string) *world {
-	w.contents[Ref{prefix + "keda", version}] = Content{Err: errors.New(why)}
+	w.whole("keda", version, Content{Err: errors.New(why)})
 	return w
 }
 
 func oversized(w *world) *world {
-	blob := w.contents[Ref{prefix + "keda", "1.0.0"}].Blobs[rawManifest]
-	blob.Size = bundle.MaxLayerBytes + 1
-	w.contents[Ref{prefix + "keda", "1.0.0"}].Blobs[rawManifest] = blob
+	large := part(rawManifest, v1beta2.OCIDir, "application/x-tar", "x")
+	large.SizeBytes = bundle.MaxLayerBytes + 1
+	w.whole("keda", "1.0.0", Content{Install: large})
 	return w
 }
 
@@ -326,7 +325,7 @@ func TestAManifestSaysWhereItComesFromAndWhatItNeeds(t *testing.T) {
     "install": {
       "name": "raw-manifest",
       "source": {
-        "repo": "registry.example/keda",
+        "repo": "registry.example/modules",
         "name": "raw-manifest",
         "ref": "DIGEST",
         "type": "oci-dir"
@@ -352,7 +351,7 @@ func TestAManifestSaysWhereItComesFromAndWhatItNeeds(t *testing.T) {
   "content": [
     {
       "name": "raw-manifest",
-      "repository": "registry.example/keda",
+      "repository": "registry.example/modules",
       "mediaType": "application/x-tar",
       "digest": "DIGEST",
       "size": 9
@@ -362,18 +361,6 @@ func TestAManifestSaysWhereItComesFromAndWhatItNeeds(t *testing.T) {
 	want = strings.ReplaceAll(want, "DIGEST", digest.FromString("keda1.0.0").String())
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestAResourceThatIsOneFileIsNoFolder(t *testing.T) {
-	w := usual()
-	content := w.contents[Ref{prefix + "keda", "1.0.0"}]
-	content.Types = nil
-	content.Blobs[rawManifest] = ocispec.Descriptor{MediaType: "application/yaml", Digest: digest.FromString("x"), Size: 1}
-	w.contents[Ref{prefix + "keda", "1.0.0"}] = content
-	var source v1beta2.ImageSpec
-	if err := json.Unmarshal(w.resolve(t).State.Manifests[0].Spec.Install.Source.Raw, &source); err != nil || source.Type != v1beta2.OCIRef {
-		t.Errorf("source is %+v, %v", source, err)
 	}
 }
 
@@ -426,7 +413,7 @@ func TestWhatIsAskedForIsKnownEvenWhenItDoesNotResolve(t *testing.T) {
 
 func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
 	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
-	want := []Ref{{prefix + "keda", "1.0.0"}, {prefix + "watch", "2.0.0"}}
+	want := []Need{{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {Ref: Ref{Component: prefix + "watch", Version: "2.0.0"}}}
 	if got := Needs(w.request, w.snapshot(t)); !slices.Equal(got, want) {
 		t.Errorf("needs %v, want %v", got, want)
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,11 +60,20 @@ func descriptor(module, version string) []byte {
 }
 
 func (w *world) content(module, version, data string) *world {
-	w.contents[Ref{prefix + module, version}] = Content{
-		Repository: "registry.example/" + module, Types: map[string]string{rawManifest: "directoryTree"},
-		Blobs: map[string]ocispec.Descriptor{rawManifest: {MediaType: "application/x-tar", Digest: digest.FromString(data), Size: int64(len(data))}},
+	return w.whole(module, version, Content{Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", data)})
+}
+
+// whole says what a component brings, whether its descriptor is in a repository or in one of the templates.
+func (w *world) whole(module, version string, content Content) *world {
+	w.contents[Ref{Component: prefix + module, Version: version}] = content
+	for _, t := range w.templates {
+		w.contents[Ref{Component: prefix + module, Version: version, Template: t.Namespace + "/" + t.Name}] = content
 	}
 	return w
+}
+
+func part(name string, kind v1beta2.ImageSpecType, mediaType, data string) Part {
+	return Part{Name: name, Type: kind, Repository: "registry.example/modules", MediaType: mediaType, Digest: digest.FromString(data), SizeBytes: int64(len(data))}
 }
 
 // meta adds a ModuleReleaseMeta with channels as "channel=version".

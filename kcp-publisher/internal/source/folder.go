@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -25,7 +26,9 @@ type Objects struct {
 	Kymas     []v1beta2.Kyma
 	Templates []v1beta2.ModuleTemplate
 	Metas     []v1beta2.ModuleReleaseMeta
-	// Components are the folders below it that are common transport archives.
+	// Secrets are those with public keys that verify the signatures of components.
+	Secrets []corev1.Secret
+	// Components are the common transport archives below it: folders, and files that end in .tar, .tgz or .tar.gz.
 	Components []string
 }
 
@@ -51,6 +54,10 @@ func Folder(dir string) (Objects, error) {
 			if path != dir && strings.HasPrefix(entry.Name(), ".") {
 				return filepath.SkipDir
 			}
+			return nil
+		}
+		if slices.Contains([]string{".tar", ".tgz"}, filepath.Ext(path)) || strings.HasSuffix(path, ".tar.gz") {
+			objects.Components = append(objects.Components, path)
 			return nil
 		}
 		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
@@ -112,7 +119,8 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 	if err := json.Unmarshal(data, &kind); err != nil {
 		return errors.New("is not a Kubernetes object: apiVersion, kind and metadata are required")
 	}
-	if kind.APIVersion != v1beta2.GroupVersion.String() {
+	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
+	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret {
 		return fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)
 	}
 	object := kind.Kind + " " + strings.TrimPrefix(kind.Metadata.Namespace+"/"+kind.Metadata.Name, "/")
@@ -130,8 +138,10 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 		return decodeInto(data, &o.Templates, func(*v1beta2.ModuleTemplate) error { return nil })
 	case "ModuleReleaseMeta":
 		return decodeInto(data, &o.Metas, checkMeta)
+	case "Secret":
+		return decodeInto(data, &o.Secrets, checkSecret)
 	}
-	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate or ModuleReleaseMeta", kind.Kind)
+	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta or Secret", kind.Kind)
 }
 
 // withDefaults fills in what an API server would, by the defaults of the CRD. Leaving a module's "managed" out means true.
@@ -185,6 +195,20 @@ func checkKyma(kyma *v1beta2.Kyma) error {
 			return fmt.Errorf("spec.modules[%d].customResourcePolicy: %q is not known, want %s or %s", i, m.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete, v1beta2.PolicyIgnore)
 		}
 		seen[m.Name] = true
+	}
+	return nil
+}
+
+// checkSecret takes public keys only: nothing that is secret belongs among the files of a catalog.
+func checkSecret(secret *corev1.Secret) error {
+	if _, ok := secret.Labels[v1beta2.LabelSignature]; !ok {
+		return fmt.Errorf("metadata.labels: only Secrets with public keys, labelled %s with the name of a signature, are read: remove this one", v1beta2.LabelSignature)
+	}
+	for key, value := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[key] = []byte(value) // as an API server does
 	}
 	return nil
 }

@@ -53,13 +53,19 @@ func TestAFolderGivesItsObjects(t *testing.T) {
 		"fleet/one.yaml":      kyma,
 		"catalog/keda.yml":    template + "---\n# a comment is no object\n---\n" + releaseMeta,
 		"catalog/second.json": `{"apiVersion":"operator.kyma-project.io/v1beta2","kind":"ModuleTemplate","metadata":{"name":"mail-1.0.0"},"spec":{"descriptor":{}}}`,
+		"keys/release.yaml":   "apiVersion: v1\nkind: Secret\nmetadata: {name: release, labels: {operator.kyma-project.io/signature: release}}\nstringData: {key: PEM}\n",
+		"modules/keda.tgz":    "whoever opens it sees what it is",
+		"modules/README.md":   "for people",
 		"empty.yaml":          "",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(objects.Kymas) != 1 || len(objects.Templates) != 2 || len(objects.Metas) != 1 || objects.Components != nil {
+	if len(objects.Kymas) != 1 || len(objects.Templates) != 2 || len(objects.Metas) != 1 || len(objects.Components) != 1 || len(objects.Secrets) != 1 {
 		t.Errorf("got %+v", objects)
+	}
+	if string(objects.Secrets[0].Data["key"]) != "PEM" || filepath.Base(objects.Components[0]) != "keda.tgz" {
+		t.Errorf("got %v and %v", objects.Secrets, objects.Components)
 	}
 	if objects.Metas[0].Spec.Channels[0] != (v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}) {
 		t.Errorf("got %+v", objects.Metas[0])
@@ -89,9 +95,10 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"YAML that does not parse":            {"apiVersion: [", "bad.yaml: document 1: line 1"},
 		"The second of two documents":         {kyma + "---\na: [", "bad.yaml: document 2"},
-		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\n", `bad.yaml:7: kind "Watcher" is not known, want Kyma, ModuleTemplate or ModuleReleaseMeta`},
-		"An unknown API":                      {"\napiVersion: v1\nkind: Secret\n", `bad.yaml:2: apiVersion "v1" of kind "Secret" is not known, want operator.kyma-project.io/v1beta2`},
+		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\n", `bad.yaml:7: kind "Watcher" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta or Secret`},
+		"An unknown API":                      {"\napiVersion: v1\nkind: ConfigMap\n", `bad.yaml:2: apiVersion "v1" of kind "ConfigMap" is not known, want operator.kyma-project.io/v1beta2`},
 		"An old version of the API":           {"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n", `bad.yaml:1: apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma" is not known`},
+		"A Secret that holds secrets":         {"apiVersion: v1\nkind: Secret\nmetadata: {name: password}\n", `bad.yaml:1: metadata.labels: only Secrets with public keys, labelled operator.kyma-project.io/signature`},
 		"A list":                              {"- a\n- b\n", "bad.yaml:1: is not a Kubernetes object: apiVersion, kind and metadata are required"},
 		"A lone word":                         {"hello\n", "bad.yaml:1: is not a Kubernetes object"},
 		"An unknown field":                    {kyma + "  chanel: fast\n", `bad.yaml:1: unknown field "spec.chanel"`},

@@ -1,0 +1,264 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// offer offers versions of one module and puts the first into the channel regular.
+func offer(t *testing.T, f *fleet.Fleet, versions ...sample.Version) {
+	t.Helper()
+	must(t, f.Offer(t.Context(), versions...))
+	must(t, release(t.Context(), f, versions[0]))
+}
+
+func configMap(t *testing.T, r *fleet.Runtime, name string) map[string]string {
+	t.Helper()
+	config := &corev1.ConfigMap{}
+	must(t, r.API.Get(t.Context(), inKyma(name), config))
+	return config.Data
+}
+
+func imageOf(t *testing.T, r *fleet.Runtime, deployment string) string {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	must(t, r.API.Get(t.Context(), inKyma(deployment), d))
+	return d.Spec.Template.Spec.Containers[0].Image
+}
+
+// untilCondition waits until a module's Manifest in the runtime says something of one of its conditions.
+func untilCondition(t *testing.T, r *fleet.Runtime, module, kind, text string) {
+	t.Helper()
+	until(t, 30*time.Second, module+" says "+text+" in its condition "+kind, func() (bool, string) {
+		manifest := &v1beta2.Manifest{}
+		if err := r.API.Get(t.Context(), inKyma(module), manifest); err != nil {
+			return false, err.Error()
+		}
+		c := meta.FindStatusCondition(manifest.Status.Conditions, kind)
+		if c == nil {
+			return false, "there is no such condition"
+		}
+		return strings.Contains(c.Reason+": "+c.Message, text), c.Reason + ": " + c.Message
+	})
+}
+
+func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--mirror", "example.org=mirror.example/lab"}})
+	offer(t, f, sample.Greeter("1.0.0"), sample.Greeter("1.1.0"))
+	offer(t, f, sample.Overlay("1.0.0"))
+	r := runtimeWith(t, f, "one", map[string]string{"greeter": "1.0.0", "overlay": "1.0.0", "scaler": "1.7.0"})
+
+	t.Run("a chart is rendered with its values for this very cluster", func(t *testing.T) {
+		data := configMap(t, r, "greeter")
+		if data["greeting"] != "good morning" || data["deployments"] != "true" || data["looked-up"] != "0" || !strings.HasPrefix(data["kubernetes"], "v1.") {
+			t.Errorf("rendered as %v", data)
+		}
+		greeting := &unstructured.Unstructured{}
+		greeting.SetAPIVersion("sample.kyma-pull.dev/v1")
+		greeting.SetKind("Greeting")
+		must(t, r.API.Get(ctx, inKyma("greeter"), greeting))
+		if err := r.API.Get(ctx, inKyma("greeter-test"), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the chart's test is installed: %v", err)
+		}
+	})
+	t.Run("an overlay is built", func(t *testing.T) {
+		if data := configMap(t, r, "overlay-settings"); data["version"] != "1.0.0" {
+			t.Errorf("built as %v", data)
+		}
+	})
+	t.Run("images come from the mirror, whatever the content was", func(t *testing.T) {
+		for deployment, want := range map[string]string{
+			"greeter": "mirror.example/lab/greeter:1.0.0", "overlay-manager": "mirror.example/lab/overlay:1.0.0", "scaler-manager": "mirror.example/lab/scaler:1.7.0",
+		} {
+			if got := imageOf(t, r, deployment); got != want {
+				t.Errorf("%s runs %s, want %s", deployment, got, want)
+			}
+		}
+		untilCondition(t, r, "greeter", v1beta2.ConditionImages, "the component lists the 1 images")
+	})
+	t.Run("drift in a chart's object is corrected", func(t *testing.T) {
+		config := &corev1.ConfigMap{}
+		must(t, r.API.Get(ctx, inKyma("greeter"), config))
+		before := config.DeepCopy()
+		config.Data["greeting"] = "go away"
+		must(t, r.API.Patch(ctx, config, client.MergeFrom(before)))
+		until(t, 20*time.Second, "the greeting is friendly again", func() (bool, string) {
+			data := configMap(t, r, "greeter")
+			return data["greeting"] == "good morning", data["greeting"]
+		})
+	})
+	t.Run("a promotion upgrades the chart", func(t *testing.T) {
+		must(t, release(ctx, f, sample.Greeter("1.1.0")))
+		must(t, r.UntilState(ctx, "greeter", "1.1.0", v1beta2.StateReady))
+		if got := imageOf(t, r, "greeter"); got != "mirror.example/lab/greeter:1.1.0" {
+			t.Errorf("greeter runs %s", got)
+		}
+	})
+	t.Run("a chart's module goes whole", func(t *testing.T) {
+		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+			for i, m := range spec.Modules {
+				if m.Name == "greeter" {
+					spec.Modules = append(spec.Modules[:i], spec.Modules[i+1:]...)
+					return
+				}
+			}
+		}))
+		must(t, r.UntilGone(ctx, "greeter"))
+		if err := r.API.Get(ctx, inKyma("greeter"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+			t.Errorf("its Deployment is still there: %v", err)
+		}
+	})
+}
+
+func TestHostileContentHurtsItsOwnModuleOnly(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	for module, c := range hostile {
+		offer(t, f, sample.Version{Module: module, Version: "1.0.0", Resources: []sample.Resource{c.resource}})
+	}
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		for module := range hostile {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}
+	}))
+	for module, c := range hostile {
+		t.Run(module, func(t *testing.T) {
+			until(t, 90*time.Second, "the control plane says what is wrong", func() (bool, string) {
+				kyma, err := r.Record(ctx)
+				if err != nil {
+					return false, err.Error()
+				}
+				for _, m := range kyma.Status.Modules {
+					if m.Name == module {
+						return m.State == v1beta2.StateError && strings.Contains(m.Message, c.want), string(m.State) + ": " + m.Message
+					}
+				}
+				return false, "it does not know the module"
+			})
+		})
+	}
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+}
+
+var hostile = map[string]struct {
+	resource sample.Resource
+	want     string
+}{
+	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
+	"growing": {sample.Chart("growing", `{{- $s := "x" }}{{- range $i := until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`), "memory"},
+	"rolling": {sample.Chart("rolling", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dice}\ndata: {thrown: {{ randAlphaNum 20 | quote }}}\n"), "randAlphaNum"},
+	"hooking": {sample.Chart("hooking", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}\n"), "migrate"},
+	"linking": {sample.Resource{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.TarLink("a.yaml", "/etc/passwd")}, "a.yaml"},
+	"reaching": {sample.Resource{Name: "overlay", Type: "kustomize", MediaType: "application/x-tar",
+		Content: sample.Tar("kustomization.yaml", "resources: [\"https://github.com/kubernetes-sigs/kustomize//examples/helloWorld?ref=v1.0.6\"]\n")}, "is an address"},
+}
+
+func TestAChartOfTheRealWorldIsInstalledFromItsSignedComponent(t *testing.T) {
+	if _, err := os.Stat(realworld); err != nil {
+		t.Skip("shared/realworld is not beside this checkout")
+	}
+	archive, err := filepath.Abs(filepath.Join(realworld, "ctf", "podinfo-6.14.1-signed"))
+	must(t, err)
+	key, err := filepath.Abs(filepath.Join(realworld, "ctf", "podinfo-6.14.1-signed.pub.pem"))
+	must(t, err)
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n"+
+		"- {components: kyma-project.io/module/*, required: true, signatures: [kyma-module-signature], keys: ["+key+"]}\n"+
+		"- {components: \"*\", required: false}\n"), 0o600))
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--components", archive, "--signature-policy", policy}})
+	ctx := t.Context()
+	template := sample.Version{Module: "podinfo", Version: "6.14.1"}.Template()
+	must(t, f.Control.Create(ctx, template))
+	must(t, f.Release(ctx, "podinfo", "kyma-project.io/module/podinfo", sample.Channel("regular", "6.14.1")))
+	r := runtimeWith(t, f, "one", map[string]string{"podinfo": "6.14.1"})
+	deployment := &appsv1.Deployment{}
+	must(t, r.API.Get(ctx, inKyma("podinfo"), deployment))
+	if deployment.Labels["app.kubernetes.io/version"] != "6.14.1" {
+		t.Errorf("labels are %v", deployment.Labels)
+	}
+}
+
+func TestAnInlineDescriptorLeadsToItsRepository(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	v := sample.Overlay("2.0.0")
+	must(t, v.Push(ctx, f.Modules))
+	descriptor, err := v.Descriptor()
+	must(t, err)
+	template := v.Template()
+	template.Spec.Descriptor.Raw, err = sample.InContext(descriptor, f.Registry.Host(), "modules")
+	must(t, err)
+	must(t, f.Control.Create(ctx, template))
+	must(t, release(ctx, f, v))
+	r := runtimeWith(t, f, "one", map[string]string{"overlay": "2.0.0"})
+	if data := configMap(t, r, "overlay-settings"); data["version"] != "2.0.0" {
+		t.Errorf("built as %v", data)
+	}
+}
+
+func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
+	ctx := t.Context()
+	key, err := sample.NewSigner("release")
+	must(t, err)
+	thief, err := sample.NewSigner("release")
+	must(t, err)
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n"+
+		"- {components: \"*/module/overlay\", required: true, signatures: [release]}\n"+
+		"- {components: \"*\", required: false}\n"), 0o600))
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--signature-policy", policy, "--component-poll-interval", "1s"}})
+	signed := func(version string, by ...sample.Signer) sample.Version {
+		v := sample.Overlay(version)
+		v.Signed = by
+		return v
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "release-key", Labels: map[string]string{v1beta2.LabelSignature: "release"}},
+		Data:       map[string][]byte{"key": key.PublicPEM()},
+	}
+	offer(t, f, signed("1.0.0", key), signed("1.1.0"), signed("1.2.0", thief), signed("1.3.0", key))
+	r, err := f.AddRuntime(ctx, "one", "regular", "overlay")
+	must(t, err)
+	says := func(version, text string) {
+		t.Helper()
+		until(t, 60*time.Second, "the control plane says "+text, func() (bool, string) {
+			kyma, err := r.Record(ctx)
+			if err != nil || len(kyma.Status.Modules) == 0 {
+				return false, "no module"
+			}
+			m := kyma.Status.Modules[0]
+			return m.State == v1beta2.StateError && m.Version == version && strings.Contains(m.Message, text), m.Version + ": " + m.Message
+		})
+	}
+	says("", "there is no key for it")
+	must(t, f.Control.Create(ctx, secret)) // as an operator would, with the publisher running
+	must(t, r.UntilState(ctx, "overlay", "1.0.0", v1beta2.StateReady))
+
+	must(t, release(ctx, f, signed("1.1.0")))
+	says("1.0.0", "is not signed")
+	must(t, release(ctx, f, signed("1.2.0")))
+	says("1.0.0", `signature "release"`)
+	must(t, release(ctx, f, signed("1.3.0")))
+	must(t, r.UntilState(ctx, "overlay", "1.3.0", v1beta2.StateReady))
+	if data := configMap(t, r, "overlay-settings"); data["version"] != "1.3.0" {
+		t.Errorf("installed is %v", data)
+	}
+}

@@ -1,0 +1,144 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+func deleteKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+	t.Helper()
+	kyma, err := r.Record(t.Context())
+	must(t, err)
+	must(t, f.Control.Delete(t.Context(), kyma))
+}
+
+func untilForgotten(t *testing.T, r *fleet.Runtime, limit time.Duration) {
+	t.Helper()
+	until(t, limit, "the control plane has let go of "+r.ID, func() (bool, string) {
+		kyma, err := r.Record(t.Context())
+		return apierrors.IsNotFound(err), fmt.Sprintf("%v, %+v", err, kyma.Status.Modules)
+	})
+}
+
+// untilEmpty waits until nothing in the runtime comes from a Kyma any more.
+func untilEmpty(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	until(t, 40*time.Second, r.ID+" is empty", func() (bool, string) {
+		var manifests v1beta2.ManifestList
+		var templates v1beta2.ModuleTemplateList
+		if err := r.API.List(t.Context(), &manifests); err != nil {
+			return false, err.Error()
+		}
+		if err := r.API.List(t.Context(), &templates); err != nil {
+			return false, err.Error()
+		}
+		_, err := r.Kyma(t.Context())
+		installed := r.API.Get(t.Context(), inKyma("scaler-manager"), &appsv1.Deployment{})
+		return len(manifests.Items)+len(templates.Items) == 0 && apierrors.IsNotFound(err) && apierrors.IsNotFound(installed),
+			fmt.Sprintf("%d Manifests, %d ModuleTemplates, Kyma: %v, scaler: %v", len(manifests.Items), len(templates.Items), err, installed)
+	})
+}
+
+func scalerOfUser(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"interval": int64(7)}}}
+	object.SetAPIVersion("sample.kyma-pull.dev/v1")
+	object.SetKind("Scaler")
+	object.SetNamespace("default")
+	object.SetName(name)
+	return object
+}
+
+func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	mine := scalerOfUser("mine")
+	must(t, r.API.Create(ctx, mine))
+	deleteKyma(t, f, r)
+	until(t, 40*time.Second, "the control plane says what keeps the Kyma", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, m := range kyma.Status.Modules {
+			if m.Name == "scaler" && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "default/mine") {
+				return kyma.Status.State == v1beta2.StateDeleting || kyma.Status.State == v1beta2.StateWarning, string(kyma.Status.State)
+			}
+		}
+		return false, fmt.Sprintf("%+v", kyma.Status.Modules)
+	})
+	must(t, r.API.Delete(ctx, mine))
+	untilForgotten(t, r, 60*time.Second)
+	untilEmpty(t, r)
+
+	// A runtime may be taken up again: it starts anew.
+	must(t, f.Control.Create(ctx, fleet.NewKyma("one", "regular", "mailer")))
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+}
+
+func TestARuntimeThatNeverAnswersDoesNotKeepItsKyma(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--deletion-timeout", "6s"}})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	r.Agent().Stop()
+	deleteKyma(t, f, r)
+	until(t, 20*time.Second, "the Kyma waits for its runtime", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		return err == nil && !kyma.DeletionTimestamp.IsZero(), fmt.Sprint(err)
+	})
+	untilForgotten(t, r, 40*time.Second)
+	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
+	must(t, r.StartAgent()) // months later
+	untilEmpty(t, r)
+}
+
+func TestADeletionCanBeForced(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	r.Agent().Stop()
+	deleteKyma(t, f, r)
+	kyma, err := r.Record(ctx)
+	must(t, err)
+	before := kyma.DeepCopy()
+	kyma.Labels[v1beta2.LabelForceDeletion] = v1beta2.True
+	must(t, f.Control.Patch(ctx, kyma, client.MergeFrom(before)))
+	untilForgotten(t, r, 30*time.Second)
+	var events corev1.EventList
+	must(t, f.Control.List(ctx, &events, client.InNamespace(sample.Namespace)))
+	for _, e := range events.Items {
+		if e.Reason == "DeletionForced" {
+			return
+		}
+	}
+	t.Error("no Event says that the deletion was forced")
+}
+
+func TestAKymaThatIsDeletedInItsRuntimeComesBack(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	kyma, err := r.Kyma(ctx)
+	must(t, err)
+	must(t, r.API.Delete(ctx, kyma))
+	until(t, 30*time.Second, "the Kyma is back with its modules", func() (bool, string) {
+		again, err := r.Kyma(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		return again.UID != kyma.UID && len(again.Spec.Modules) == 1 && again.Status.State == v1beta2.StateReady, fmt.Sprintf("%+v", again.Status)
+	})
+	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
+}

@@ -1,0 +1,219 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+)
+
+// componentCommand is what all commands about one component version take.
+type componentCommand struct {
+	components componentFlags
+	registry   registryFlags
+	format     string
+}
+
+func newComponent() *cobra.Command {
+	cmd := &cobra.Command{Use: "component", Short: "shows, verifies and copies OCM component versions", Args: exactly(0, "a subcommand: show, verify or copy"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(newComponentShow(), newComponentVerify(), newComponentCopy())
+	return cmd
+}
+
+func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
+	c.components.add(cmd.Flags())
+	c.registry.add(cmd.Flags())
+	return cmd
+}
+
+// with opens the sources and reads the component version that the argument names.
+func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context.Context, *components, *bundle.Registries, component.Component) error) (err error) {
+	name, version, ok := strings.Cut(name, ":")
+	if !ok {
+		return usageError{fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", name)}
+	}
+	access, err := c.registry.access()
+	if err != nil {
+		return err
+	}
+	registries, err := bundle.NewRegistries(access)
+	if err != nil {
+		return err
+	}
+	opened, err := c.components.open(registries, nil, time.Hour, time.Hour)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.close()) }()
+	found, err := opened.reader.Component(cmd.Context(), name, version)
+	if err != nil {
+		return err
+	}
+	return do(cmd.Context(), opened, registries, found)
+}
+
+func newComponentShow() *cobra.Command {
+	c := &componentCommand{}
+	cmd := c.add(&cobra.Command{
+		Use: "show NAME:VERSION", Short: "shows what a component version is made of", Args: exactly(1, "NAME:VERSION"),
+		Long: "show prints a component version: its resources, references, images and signatures as a table, or its descriptor with all that is in it as YAML or JSON.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *bundle.Registries, found component.Component) error {
+				document, err := found.Descriptor.Document()
+				if err != nil {
+					return err
+				}
+				var tree any
+				if err := yaml.Unmarshal(document, &tree); err != nil {
+					return err
+				}
+				all, err := opened.reader.Closure(ctx, found)
+				if err != nil {
+					return err
+				}
+				return print(cmd.OutOrStdout(), c.format, tree, func(out io.Writer) { drawComponent(out, found, all) })
+			})
+		},
+	})
+	outputFlag(cmd.Flags(), &c.format)
+	return cmd
+}
+
+func drawComponent(out io.Writer, c component.Component, all []component.Component) {
+	fmt.Fprintf(out, "%s:%s  %s\n", c.Descriptor.Name, c.Descriptor.Version, c.Manifest.Digest)
+	t := newTable(out)
+	t.AppendHeader(table.Row{"RESOURCE", "VERSION", "TYPE", "ACCESS", "DIGEST"})
+	for _, r := range c.Descriptor.Resources {
+		t.AppendRow(table.Row{r.Name, r.Version, r.Type, accessText(r.Access), digestText(r.Digest)})
+	}
+	t.Render()
+	for _, other := range all[1:] {
+		fmt.Fprintf(out, "refers to %s:%s\n", other.Descriptor.Name, other.Descriptor.Version)
+	}
+	for _, image := range component.Images(all) {
+		fmt.Fprintf(out, "image %s\n", image)
+	}
+	for _, s := range c.Descriptor.Signatures {
+		fmt.Fprintf(out, "signed by %s (%s over %s)\n", s.Name, s.Algorithm, s.Digest.NormalisationAlgorithm)
+	}
+	if len(c.Descriptor.Signatures) == 0 {
+		fmt.Fprintln(out, "not signed")
+	}
+}
+
+func accessText(a ocm.Access) string {
+	switch a.Kind() {
+	case ocm.AccessLocalBlob:
+		return strings.TrimSpace(a.Kind() + " " + a.MediaType)
+	case ocm.AccessHelm:
+		return a.Kind() + " " + a.HelmRepository + " " + a.HelmChart
+	case ocm.AccessOCIBlob:
+		return a.Kind() + " " + a.Repository
+	}
+	return strings.TrimSpace(a.Kind() + " " + a.ImageReference)
+}
+
+func digestText(d *ocm.Digest) string {
+	if d == nil {
+		return ""
+	}
+	return shortDigest(strings.ToLower(strings.ReplaceAll(d.HashAlgorithm, "-", "")) + ":" + d.Value)
+}
+
+func newComponentVerify() *cobra.Command {
+	c := &componentCommand{}
+	return c.add(&cobra.Command{
+		Use: "verify NAME:VERSION", Short: "checks a component version against a signature policy", Args: exactly(1, "NAME:VERSION"),
+		Long: "verify checks a component version as the publisher does before it uses it: descriptor, references and contents by the signature\n" +
+			"policy. Exit code 0 means that it may be used, 3 that the policy refuses it, with the reason.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.components.policy == "" {
+				return usageError{errors.New("--signature-policy is required")}
+			}
+			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *bundle.Registries, found component.Component) error {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s:%s may be used\n", found.Descriptor.Name, found.Descriptor.Version)
+				return err
+			})
+		},
+	})
+}
+
+func newComponentCopy() *cobra.Command {
+	c := &componentCommand{}
+	var to string
+	var replace bool
+	cmd := c.add(&cobra.Command{
+		Use: "copy NAME:VERSION", Short: "copies a component version, with those it refers to, into a registry or archive", Args: exactly(1, "NAME:VERSION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return usageError{errors.New("--to is required")}
+			}
+			return c.with(cmd, args[0], func(ctx context.Context, opened *components, registries *bundle.Registries, found component.Component) error {
+				all, err := opened.reader.Closure(ctx, found)
+				if err != nil {
+					return err
+				}
+				return copyComponents(ctx, cmd.OutOrStdout(), all, to, replace, registries)
+			})
+		},
+	})
+	cmd.Flags().StringVar(&to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file by its ending .tar, .tgz or .tar.gz")
+	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an archive file that is there")
+	return cmd
+}
+
+const archiveScheme = "ctf:"
+
+// copyComponents copies each component version and says where it is now. What is written into an archive appears when all is.
+func copyComponents(ctx context.Context, out io.Writer, all []component.Component, to string, replace bool, registries *bundle.Registries) error {
+	if path, ok := strings.CutPrefix(to, archiveScheme); ok {
+		return archiveComponents(ctx, out, all, path, replace)
+	}
+	place, err := bundle.NewPlace(to, registries)
+	if err != nil {
+		return usageError{fmt.Errorf("--to: %w", err)}
+	}
+	for _, c := range all {
+		where, err := c.CopyTo(ctx, place)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s:%s is in %s\n", c.Descriptor.Name, c.Descriptor.Version, where)
+	}
+	return nil
+}
+
+func archiveComponents(ctx context.Context, out io.Writer, all []component.Component, path string, replace bool) error {
+	create := archive.Create
+	if replace {
+		create = archive.Replace
+	}
+	writer, err := create(path, archive.FormatOf(path))
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if err := c.CopyInto(ctx, writer.Target, path); err != nil {
+			return errors.Join(err, writer.Discard())
+		}
+	}
+	if err := writer.Close(); err != nil {
+		return err
+	}
+	for _, c := range all {
+		fmt.Fprintf(out, "%s:%s is in %s\n", c.Descriptor.Name, c.Descriptor.Version, path)
+	}
+	return nil
+}

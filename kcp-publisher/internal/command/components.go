@@ -1,0 +1,103 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/cache"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signature"
+)
+
+// componentFlags say where components come from and what is demanded of them.
+type componentFlags struct {
+	sources          []string
+	helmRepositories []string
+	cacheDir         string
+	cacheSize        string
+	policy           string
+}
+
+func (f *componentFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.sources, "components", nil, "registry path, or common transport archive as a folder, tar or tgz, with OCM components; may be repeated")
+	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil, "URL prefix of Helm repositories that components may take charts from; may be repeated")
+	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that keeps what was read of components, so that a restart need not read it again")
+	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "how large that folder may grow")
+	flags.StringVar(&f.policy, "signature-policy", "", "file that says which components must be signed, and by whom; without one none must")
+}
+
+// components are the opened sources with what reads and checks them.
+type components struct {
+	reader *component.Reader
+	// verifier is nil without a policy.
+	verifier *signature.Verifier
+	archives []*archive.Archive
+}
+
+func (c *components) close() error {
+	var problems []error
+	for _, a := range c.archives {
+		problems = append(problems, a.Close())
+	}
+	return errors.Join(problems...)
+}
+
+// open opens the sources; more are paths of archives. A version is looked at again after revalidate, a failure after retryAfter.
+func (f *componentFlags) open(registries *bundle.Registries, more []string, revalidate, retryAfter time.Duration) (*components, error) {
+	opened := &components{}
+	options := component.Options{Registries: registries, HelmRepositories: f.helmRepositories, Revalidate: revalidate, RetryAfter: retryAfter}
+	for _, name := range append(append([]string{}, f.sources...), more...) {
+		source, err := opened.source(name, registries)
+		if err != nil {
+			return nil, errors.Join(err, opened.close())
+		}
+		options.Sources = append(options.Sources, source)
+	}
+	if f.cacheDir != "" {
+		size, err := resource.ParseQuantity(f.cacheSize)
+		if err != nil || size.Value() <= 0 {
+			return nil, errors.Join(usageError{fmt.Errorf("--component-cache-size %q: want a size such as 2Gi", f.cacheSize)}, opened.close())
+		}
+		kept, err := cache.Open(f.cacheDir, size.Value())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--component-cache: %w", err), opened.close())
+		}
+		options.Cached, options.Pins = kept.Wrap, kept
+	}
+	if f.policy != "" {
+		policy, err := signature.ReadPolicy(f.policy)
+		if err != nil {
+			return nil, errors.Join(usageError{fmt.Errorf("--signature-policy: %w", err)}, opened.close())
+		}
+		opened.verifier = signature.NewVerifier(policy, time.Now)
+		options.Check = opened.verifier.Check
+	}
+	opened.reader = component.NewReader(options)
+	return opened, nil
+}
+
+// source tells archives from registries.
+func (c *components) source(name string, registries *bundle.Registries) (component.Source, error) {
+	_, err := os.Stat(name)
+	switch {
+	case err == nil:
+		opened, err := archive.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		c.archives = append(c.archives, opened)
+		return opened, nil
+	case strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
+		return nil, usageError{fmt.Errorf("--components %s: is neither folder nor file", name)}
+	}
+	return component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)}, nil
+}

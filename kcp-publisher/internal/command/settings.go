@@ -1,0 +1,60 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// settingsFlags tune the agents of all runtimes through their bundles.
+type settingsFlags struct {
+	poll, report        time.Duration
+	mirrors, imagePaths []string
+}
+
+func (f *settingsFlags) add(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.poll, "agent-poll-interval", 0, "how often agents ask for a bundle; 0 leaves it to them")
+	flags.DurationVar(&f.report, "agent-report-interval", 0, "how often agents report although nothing changed; 0 leaves it to them")
+	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: where runtimes read content and images of the registry HOST or HOST/PATH from; may be repeated")
+	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: a field of custom resources that holds images, such as Keda.operator.kyma-project.io=spec.images.*; may be repeated")
+}
+
+func (f *settingsFlags) settings() (bundle.Settings, error) {
+	settings := bundle.Settings{PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report}}
+	for _, text := range f.mirrors {
+		from, to, ok := strings.Cut(text, "=")
+		if !ok || from == "" || to == "" || strings.Contains(text, "://") {
+			return settings, usageError{fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)}
+		}
+		if _, twice := settings.Mirrors[from]; twice {
+			return settings, usageError{fmt.Errorf("--mirror %q: %s has a mirror already", text, from)}
+		}
+		if settings.Mirrors == nil {
+			settings.Mirrors = map[string]string{}
+		}
+		settings.Mirrors[strings.TrimSuffix(from, "/")] = strings.TrimSuffix(to, "/")
+	}
+	for _, text := range f.imagePaths {
+		path, err := imagePath(text)
+		if err != nil {
+			return settings, usageError{fmt.Errorf("--image-path %q: %w", text, err)}
+		}
+		settings.ImagePaths = append(settings.ImagePaths, path)
+	}
+	return settings, nil
+}
+
+func imagePath(text string) (bundle.ImagePath, error) {
+	of, field, ok := strings.Cut(text, "=")
+	kind, group, _ := strings.Cut(of, ".")
+	if !ok || kind == "" || field == "" {
+		return bundle.ImagePath{}, errors.New("want KIND.GROUP=FIELD, such as Keda.operator.kyma-project.io=spec.image")
+	}
+	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
+}

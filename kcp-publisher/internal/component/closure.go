@@ -1,0 +1,90 @@
+package component
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+const (
+	maxDepth      = 16
+	maxComponents = 200
+)
+
+// Closure gives a component version and all that it refers to, recursively, each once: first itself, then its references in their
+// order, each followed by its own. What it refers to is given as it is; checking it is for who trusts the first.
+func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
+	w := walk{reader: r, seen: map[string]bool{}}
+	if err := w.visit(ctx, c, nil); err != nil {
+		return nil, fmt.Errorf("component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
+	}
+	return w.found, nil
+}
+
+type walk struct {
+	reader *Reader
+	found  []Component
+	seen   map[string]bool
+}
+
+func (w *walk) visit(ctx context.Context, c Component, path []string) error {
+	name := c.Descriptor.Name + ":" + c.Descriptor.Version
+	if slices.Contains(path, name) {
+		return fmt.Errorf("references go round: %s", strings.Join(append(path, name), " → "))
+	}
+	if w.seen[name] {
+		return nil
+	}
+	path = append(path[:len(path):len(path)], name)
+	if len(path) > maxDepth {
+		return fmt.Errorf("references are more than %d deep: %s", maxDepth, strings.Join(path, " → "))
+	}
+	if len(w.found) == maxComponents {
+		return fmt.Errorf("refers to more than %d components", maxComponents)
+	}
+	w.seen[name] = true
+	w.found = append(w.found, c)
+	for _, reference := range c.Descriptor.References {
+		next, err := w.reader.lookup(ctx, reference.Component, reference.Version)
+		if err != nil {
+			return fmt.Errorf("reference %q: %w", reference.Name, err)
+		}
+		if err := w.visit(ctx, next, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Images gives the references of all images of components, sorted, each once. A digest that the component states is part of
+// them: the access alone is not covered by a signature, the digest is.
+func Images(components []Component) []string {
+	var images []string
+	for _, c := range components {
+		for _, r := range c.Descriptor.Resources {
+			if IsImage(r) {
+				images = append(images, pinned(r))
+			}
+		}
+	}
+	slices.Sort(images)
+	return slices.Compact(images)
+}
+
+// IsImage tells container images from other OCI artifacts.
+func IsImage(r ocm.Resource) bool {
+	kinds := []string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}
+	return r.Access.Kind() == ocm.AccessOCIArtifact && slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, r.Type) })
+}
+
+// pinned gives an image's reference with the digest that the component states, whatever digest the access has.
+func pinned(r ocm.Resource) string {
+	if d := r.Digest; d.Covered() && strings.HasPrefix(d.NormalisationAlgorithm, "ociArt") {
+		name, _, _ := strings.Cut(r.Access.ImageReference, "@")
+		return name + "@" + strings.ToLower(strings.ReplaceAll(d.HashAlgorithm, "-", "")) + ":" + d.Value
+	}
+	return r.Access.ImageReference
+}

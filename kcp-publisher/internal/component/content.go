@@ -1,0 +1,262 @@
+package component
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+// Content is where the content of a resource is, by digest.
+type Content struct {
+	// Repository is an OCI repository as bundle.Content has it.
+	Repository string
+	ocispec.Descriptor
+}
+
+// located is a content that was found and not yet put where runtimes read.
+type located struct {
+	Content
+	from oras.ReadOnlyTarget
+	// bytes are the content itself where no repository has it as one blob.
+	bytes []byte
+}
+
+// mediaTypeChart is the layer of an OCI artifact that is a chart.
+const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+
+// Content gives where runtimes read the content of a resource, compared with the resource's digest if it has one. What is in an
+// archive, a Helm repository or several pieces is stored in place first.
+func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (Content, error) {
+	found, err := r.locate(ctx, c, resource, place)
+	if err != nil {
+		return Content{}, c.about(resource, err)
+	}
+	switch {
+	case found.bytes != nil:
+		err = bundle.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor, Bytes: found.bytes})
+		found.Repository = place.Name(bundle.ContentRepository)
+	case found.Repository == "":
+		found.Repository, err = c.CopyTo(ctx, place)
+	}
+	if err != nil {
+		return Content{}, c.about(resource, err)
+	}
+	return found.Content, nil
+}
+
+// Bytes gives the content of a resource, bounded by bundle.MaxLayerBytes and compared with the resource's digest if it has one.
+func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) ([]byte, error) {
+	found, err := r.locate(ctx, c, resource, nil)
+	if err != nil {
+		return nil, c.about(resource, err)
+	}
+	if found.bytes != nil {
+		return found.bytes, nil
+	}
+	data, err := bundle.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
+	if err != nil {
+		return nil, c.about(resource, err)
+	}
+	return data, nil
+}
+
+func (c Component) about(resource ocm.Resource, err error) error {
+	return fmt.Errorf("component %s:%s: resource %q: %w", c.Descriptor.Name, c.Descriptor.Version, resource.Name, err)
+}
+
+// locate finds the content by its access.
+//
+// Source: ocm-spec, doc/04-extensions/02-access-types.
+func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (located, error) {
+	access := resource.Access
+	switch access.Kind() {
+	case ocm.AccessLocalBlob:
+		return r.local(ctx, c, resource)
+	case ocm.AccessOCIArtifact:
+		return r.artifact(ctx, resource, access.ImageReference, place)
+	case ocm.AccessRelativeOCI:
+		registry, ok := c.source.(Registry)
+		if !ok {
+			return located{}, fmt.Errorf("access %s: the component is in no registry that the reference could be relative to", access.Type)
+		}
+		return r.artifact(ctx, resource, strings.Trim(registry.Prefix, "/")+"/"+access.ImageReference, place)
+	case ocm.AccessOCIBlob:
+		return r.blob(ctx, resource, place)
+	case ocm.AccessHelm:
+		return r.chart(ctx, resource, place)
+	}
+	return located{}, fmt.Errorf("access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm", access.Type)
+}
+
+// local gives a local blob: a layer, another manifest of the component's index, or several layers in a row.
+func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) (located, error) {
+	parts := localParts(resource)
+	if len(parts) > 1 {
+		return r.joined(ctx, c, resource, parts)
+	}
+	if entry, ok := find(c.root.entries, parts[0]); ok {
+		if err := agree(ocm.CheckArtifact(resource, entry.Digest)); err != nil {
+			return located{}, err
+		}
+		return layerOf(ctx, c.root.repository, c.Repository, entry.Digest.String())
+	}
+	layer, repository, name, err := r.layer(ctx, c, parts[0])
+	if err != nil {
+		return located{}, err
+	}
+	if resource.Access.MediaType != "" {
+		layer.MediaType = resource.Access.MediaType // a blob that was found by digest alone has no media type of its own
+	}
+	found := located{Content: Content{Repository: name, Descriptor: layer}, from: repository}
+	return found, agree(checkBlobDigest(ctx, resource, found))
+}
+
+// layer finds a layer of the component version; that of a given descriptor may be in any repository that the component has.
+func (r *Reader) layer(ctx context.Context, c Component, d digest.Digest) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
+	if layer, ok := find(c.root.layers, d); ok {
+		return layer, c.root.repository, c.Repository, nil
+	}
+	if c.given {
+		return r.blobOf(ctx, c, d)
+	}
+	return ocispec.Descriptor{}, nil, "", fmt.Errorf("access.localReference: %s is no layer of the component version", d)
+}
+
+func (r *Reader) joined(ctx context.Context, c Component, resource ocm.Resource, parts []digest.Digest) (located, error) {
+	var data []byte
+	for _, part := range parts {
+		layer, repository, _, err := r.layer(ctx, c, part)
+		if err != nil {
+			return located{}, err
+		}
+		piece, err := bundle.FetchBlob(ctx, repository, layer, bundle.MaxLayerBytes-int64(len(data)))
+		if err != nil {
+			return located{}, err
+		}
+		data = append(data, piece...)
+	}
+	if err := agree(ocm.CheckContent(resource, data)); err != nil {
+		return located{}, err
+	}
+	return inMemory(resource.Access.MediaType, data), nil
+}
+
+func inMemory(mediaType string, data []byte) located {
+	if mediaType == "" {
+		mediaType = "application/octet-stream"
+	}
+	return located{Content: Content{Descriptor: ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}}, bytes: data}
+}
+
+// agree lets pass what no digest covers: whether that is enough is for the signature policy to say.
+func agree(err error) error {
+	if errors.Is(err, ocm.ErrNotCovered) {
+		return nil
+	}
+	return err
+}
+
+// checkBlobDigest compares a blob with the digest of its resource, by its own digest where that says as much.
+func checkBlobDigest(ctx context.Context, resource ocm.Resource, found located) error {
+	if d := resource.Digest; d.Covered() && d.NormalisationAlgorithm == "genericBlobDigest/v1" &&
+		strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()) {
+		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
+			return fmt.Errorf("its content has digest %s, the component says %s", found.Digest.Encoded(), d.Value)
+		}
+		return nil
+	}
+	if !resource.Digest.Covered() {
+		return ocm.ErrNotCovered
+	}
+	data, err := bundle.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
+	if err != nil {
+		return err
+	}
+	return ocm.CheckContent(resource, data)
+}
+
+// artifact gives the content of an OCI artifact: its chart, or its only layer.
+func (r *Reader) artifact(ctx context.Context, resource ocm.Resource, reference string, place *bundle.Place) (located, error) {
+	parsed, err := registry.ParseReference(strings.TrimPrefix(reference, "oci://"))
+	if err != nil {
+		return located{}, fmt.Errorf("access: reference %q: %w", reference, err)
+	}
+	version := parsed.Reference
+	if name, d, ok := strings.Cut(reference, "@"); ok { // a tag beside a digest is for people
+		version = d
+		if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
+			name = name[:i]
+		}
+		if parsed, err = registry.ParseReference(strings.TrimPrefix(name, "oci://")); err != nil {
+			return located{}, fmt.Errorf("access: reference %q: %w", reference, err)
+		}
+	}
+	if version == "" {
+		return located{}, fmt.Errorf("access: reference %q: has neither tag nor digest", reference)
+	}
+	name := parsed.Registry + "/" + parsed.Repository
+	repository, err := r.remote(name, place)
+	if err != nil {
+		return located{}, err
+	}
+	d, err := bundle.Head(ctx, repository, version)
+	if err != nil {
+		return located{}, err
+	}
+	if err := agree(ocm.CheckArtifact(resource, d)); err != nil {
+		return located{}, err
+	}
+	return layerOf(ctx, repository, name, d.String())
+}
+
+// layerOf gives the layer of an artifact that is its content.
+func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, reference string) (located, error) {
+	fetched, err := bundle.Fetch(ctx, from, reference)
+	if err != nil {
+		return located{}, err
+	}
+	manifest, err := decodeManifest(fetched)
+	if err != nil {
+		return located{}, fmt.Errorf("manifest %s: %w", reference, err)
+	}
+	chosen := manifest.Layers
+	for _, layer := range manifest.Layers {
+		if layer.MediaType == mediaTypeChart {
+			chosen = []ocispec.Descriptor{layer}
+		}
+	}
+	if len(chosen) != 1 {
+		return located{}, fmt.Errorf("artifact %s has %d layers, and none is a chart: want one", reference, len(chosen))
+	}
+	layer := ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}
+	return located{Content: Content{Repository: repository, Descriptor: layer}, from: from}, nil
+}
+
+// blob gives a blob of a repository.
+func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place *bundle.Place) (located, error) {
+	access := resource.Access
+	parsed, err := registry.ParseReference(access.Repository)
+	if err != nil {
+		return located{}, fmt.Errorf("access.ref: %q: %w", access.Repository, err)
+	}
+	descriptor := ocispec.Descriptor{MediaType: access.MediaType, Digest: digest.Digest(access.Digest), Size: access.SizeBytes}
+	if err := checkBlob(descriptor); err != nil {
+		return located{}, fmt.Errorf("access.%w", err)
+	}
+	name := parsed.Registry + "/" + parsed.Repository
+	repository, err := r.remote(name, place)
+	if err != nil {
+		return located{}, err
+	}
+	found := located{Content: Content{Repository: name, Descriptor: descriptor}, from: repository}
+	return found, agree(checkBlobDigest(ctx, resource, found))
+}

@@ -1,0 +1,146 @@
+package component
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+const (
+	// maxHelmIndexBytes bounds an index; the largest public ones have some 20 MiB.
+	maxHelmIndexBytes = 32 << 20
+	helmTimeout       = time.Minute
+)
+
+// helmIndex is the part of a Helm repository's index that leads to a chart.
+//
+// Source: Helm, docs/topics/chart_repository, "The index file".
+type helmIndex struct {
+	Entries map[string][]struct {
+		Version string   `json:"version"`
+		Digest  string   `json:"digest"`
+		URLs    []string `json:"urls"`
+	} `json:"entries"`
+}
+
+// chart gives a chart of a Helm repository that the operator allows to be read.
+func (r *Reader) chart(ctx context.Context, resource ocm.Resource, place *bundle.Place) (located, error) {
+	access := resource.Access
+	name, version, _ := strings.Cut(access.HelmChart, ":")
+	if access.HelmVersion != "" {
+		version = access.HelmVersion
+	}
+	if name == "" || version == "" {
+		return located{}, fmt.Errorf("access.helmChart: %q: want NAME:VERSION", access.HelmChart)
+	}
+	if strings.HasPrefix(access.HelmRepository, "oci://") {
+		return r.artifact(ctx, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+strings.ReplaceAll(version, "+", "_"), place)
+	}
+	data, err := r.helmChart(ctx, access.HelmRepository, name, version)
+	if err != nil {
+		return located{}, fmt.Errorf("chart %s:%s of %s: %w", name, version, access.HelmRepository, err)
+	}
+	if err := agree(ocm.CheckContent(resource, data)); err != nil {
+		return located{}, err
+	}
+	return inMemory(mediaTypeChart, data), nil
+}
+
+func (r *Reader) helmChart(ctx context.Context, repository, name, version string) ([]byte, error) {
+	base, err := r.allowedHelm(repository)
+	if err != nil {
+		return nil, err
+	}
+	text, err := fetchHelm(ctx, base.JoinPath("index.yaml"), maxHelmIndexBytes)
+	if err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	var index helmIndex
+	if err := yaml.Unmarshal(text, &index); err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	for _, entry := range index.Entries[name] {
+		if entry.Version != version && "v"+entry.Version != version {
+			continue
+		}
+		if len(entry.URLs) == 0 {
+			return nil, errors.New("index: names no URL")
+		}
+		at := base.JoinPath(entry.URLs[0])
+		if strings.Contains(entry.URLs[0], "://") {
+			if at, err = url.Parse(entry.URLs[0]); err != nil {
+				return nil, fmt.Errorf("index: url %q: %w", entry.URLs[0], err)
+			}
+		}
+		if _, err := r.allowedHelm(at.String()); err != nil {
+			return nil, err
+		}
+		data, err := fetchHelm(ctx, at, bundle.MaxLayerBytes)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(data)
+		if stated := strings.TrimPrefix(entry.Digest, "sha256:"); stated != "" && !strings.EqualFold(stated, hex.EncodeToString(sum[:])) {
+			return nil, fmt.Errorf("has digest %x, the index says %s", sum, stated)
+		}
+		return data, nil
+	}
+	return nil, errors.New("is not in the index")
+}
+
+// allowedHelm gives a URL that begins like one that the operator allows.
+func (r *Reader) allowedHelm(text string) (*url.URL, error) {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Host == "" || parsed.User != nil {
+		return nil, fmt.Errorf("%q is no URL of a Helm repository", text)
+	}
+	for _, prefix := range r.HelmRepositories {
+		allowed, err := url.Parse(prefix)
+		if err == nil && allowed.Scheme == parsed.Scheme && allowed.Host == parsed.Host &&
+			(parsed.Path+"/" == strings.TrimSuffix(allowed.Path, "/")+"/" || strings.HasPrefix(path.Clean(parsed.Path)+"/", strings.TrimSuffix(allowed.Path, "/")+"/")) {
+			return parsed, nil
+		}
+	}
+	return nil, fmt.Errorf("%s://%s is not among the Helm repositories that components may take charts from: allow it with --helm-repositories", parsed.Scheme, parsed.Host)
+}
+
+func fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		if next.URL.Host != from.Host || next.URL.Scheme != from.Scheme || len(via) > 3 {
+			return fmt.Errorf("redirected to %s: allow that repository itself", next.URL.Host)
+		}
+		return nil
+	}}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", from, response.Status)
+	}
+	data, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("get %s: more than %d bytes", from, limit)
+	}
+	return data, err
+}

@@ -1,0 +1,175 @@
+package signature
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// Verifier checks component versions against a policy. It is safe for concurrent use.
+type Verifier struct {
+	policy Policy
+	now    func() time.Time
+
+	mu      sync.Mutex
+	secrets map[string]ocm.Trust // by signature name
+}
+
+// NewVerifier gives a verifier that knows the keys of the policy's files.
+func NewVerifier(policy Policy, now func() time.Time) *Verifier {
+	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
+}
+
+// TakeSecrets replaces the keys that Secrets labelled operator.kyma-project.io/signature hold: the label's value is the name of the
+// signature, every value of the Secret a key or certificate. Secrets that cannot be read are left out and named in the error.
+func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
+	trusted := map[string]ocm.Trust{}
+	var problems []error
+	for _, secret := range secrets {
+		name, labelled := secret.Labels[v1beta2.LabelSignature]
+		if !labelled {
+			continue
+		}
+		for key, data := range secret.Data {
+			trust, err := ocm.ParseTrust(data)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("Secret %s/%s data[%s]: %w", secret.Namespace, secret.Name, key, err))
+				continue
+			}
+			trusted[name] = join(trusted[name], trust)
+		}
+	}
+	v.mu.Lock()
+	v.secrets = trusted
+	v.mu.Unlock()
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(problems...)
+}
+
+// trustFor gives the keys that may have made a signature of this name.
+func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	trust := join(r.trust, v.secrets[name])
+	trust.Subject = r.subject
+	return trust
+}
+
+// Check gives nil when the component version may be used. Any error says why it may not, or that it could not be found out.
+func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
+	name := c.Descriptor.Name
+	r, covered := v.policy.ruleFor(name)
+	switch {
+	case !covered:
+		return fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name, c.Descriptor.Version)
+	case !r.required:
+		return nil
+	}
+	all, err := reader.Closure(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := v.signed(c.Descriptor, r); err != nil {
+		return fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)
+	}
+	return complete(all)
+}
+
+// signed tells whether one of the signatures that count is genuine.
+func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
+	var problems []string
+	for _, s := range d.Signatures {
+		if !r.counts(s.Name) {
+			continue
+		}
+		trust := v.trustFor(r, s.Name)
+		if len(trust.Keys)+len(trust.Roots) == 0 {
+			problems = append(problems, fmt.Sprintf("signature %q: there is no key for it: add one to the rule for %s or in a Secret labelled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
+			continue
+		}
+		err := d.CheckSignature(s, trust, v.now())
+		if err == nil {
+			return nil
+		}
+		problems = append(problems, err.Error())
+	}
+	wanted := "a signature"
+	if len(r.names) > 0 {
+		wanted = "signature " + strings.Join(r.names, " or ")
+	}
+	if len(problems) == 0 {
+		has := make([]string, len(d.Signatures))
+		for i, s := range d.Signatures {
+			has[i] = s.Name
+		}
+		if len(has) == 0 {
+			return fmt.Errorf("is not signed: the policy's rule for %s requires %s", r.text, wanted)
+		}
+		return fmt.Errorf("is signed by %s only: the policy's rule for %s requires %s", strings.Join(has, ", "), r.text, wanted)
+	}
+	return errors.New(strings.Join(problems, "; "))
+}
+
+// complete tells whether the digests in signed descriptors hold for what they name: every reference is that very descriptor, and
+// what is installed, or is an image, is covered by a digest. Contents are compared with their digests whenever they are read;
+// where an image is, only its digest can say, for the place is not signed.
+func complete(all []component.Component) error {
+	known := make(map[string]ocm.Descriptor, len(all))
+	for _, c := range all {
+		known[c.Descriptor.Name+":"+c.Descriptor.Version] = c.Descriptor
+	}
+	for i, c := range all {
+		subject := "component " + c.Descriptor.Name + ":" + c.Descriptor.Version
+		for _, reference := range c.Descriptor.References {
+			if err := checkReference(reference, known); err != nil {
+				return fmt.Errorf("%s: reference %q: %w", subject, reference.Name, err)
+			}
+		}
+		needed := slices.DeleteFunc(slices.Clone(c.Descriptor.Resources), func(r ocm.Resource) bool { return !component.IsImage(r) })
+		if i == 0 {
+			selection, err := resolve.Select(c.Descriptor)
+			if err != nil {
+				return err
+			}
+			needed = append(needed, selection.Install)
+			if selection.Values != nil {
+				needed = append(needed, *selection.Values)
+			}
+		}
+		for _, r := range needed {
+			if !r.Digest.Covered() {
+				return fmt.Errorf("%s: resource %q: has no digest, so that no signature covers its content", subject, r.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func checkReference(reference ocm.Reference, known map[string]ocm.Descriptor) error {
+	target, ok := known[reference.Component+":"+reference.Version]
+	if !ok {
+		return fmt.Errorf("component %s:%s was not read", reference.Component, reference.Version)
+	}
+	if !reference.Digest.Covered() {
+		return errors.New("has no digest, so that no signature covers it")
+	}
+	actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(actual, reference.Digest.Value) {
+		return fmt.Errorf("component %s:%s has digest %s, signed was %s", reference.Component, reference.Version, actual, reference.Digest.Value)
+	}
+	return nil
+}

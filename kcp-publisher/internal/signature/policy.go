@@ -1,0 +1,158 @@
+// Package signature decides whether a component version is signed as an operator demands: a policy and keys go in, and for every
+// component version an answer comes out, with the reason when it is no.
+//
+// A signature counts only with all that it covers: the digests of the component's own descriptor, of the descriptors it
+// refers to, recursively, and of the contents. Nothing that is not signed is ever believed to say whether it must be.
+package signature
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+)
+
+const (
+	policyKind     = "SignaturePolicy"
+	maxPolicyBytes = 1 << 20
+	maxKeyBytes    = 64 << 10
+)
+
+// policyDocument is the file that an operator writes.
+type policyDocument struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Rules      []ruleDocument `json:"rules"`
+}
+
+type ruleDocument struct {
+	Components string   `json:"components"`
+	Required   *bool    `json:"required"`
+	Signatures []string `json:"signatures,omitempty"`
+	Keys       []string `json:"keys,omitempty"`
+	Subject    string   `json:"subject,omitempty"`
+}
+
+// Policy says which components must be signed, and by whom. The first rule that fits a component's name decides.
+type Policy struct{ rules []rule }
+
+type rule struct {
+	text     string
+	pattern  *regexp.Regexp
+	required bool
+	// names are the signatures that count; empty for all.
+	names   []string
+	trust   ocm.Trust // of the files
+	subject string
+}
+
+// ReadPolicy reads a policy file and the key files it names, relative to its own folder. Errors name file and field.
+func ReadPolicy(file string) (Policy, error) {
+	data, err := readBounded(file, maxPolicyBytes)
+	if err != nil {
+		return Policy{}, fmt.Errorf("signature policy: %w", err)
+	}
+	policy, err := decodePolicy(data, func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(file), name)
+		}
+		return readBounded(name, maxKeyBytes)
+	})
+	if err != nil {
+		return Policy{}, fmt.Errorf("signature policy %s: %w", file, err)
+	}
+	return policy, nil
+}
+
+func readBounded(file string, limit int64) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d", file, info.Size(), limit)
+	}
+	return os.ReadFile(file)
+}
+
+// decodePolicy is pure but for keys, which gives the content of a key file.
+func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, error) {
+	if err := strict.YAML(data, strict.Limits{Documents: 1}); err != nil {
+		return Policy{}, err
+	}
+	var document policyDocument
+	if err := yaml.UnmarshalStrict(data, &document); err != nil {
+		return Policy{}, err
+	}
+	if document.APIVersion != bundle.APIVersion || document.Kind != policyKind {
+		return Policy{}, fmt.Errorf("is %s %s, want apiVersion %s and kind %s", document.APIVersion, document.Kind, bundle.APIVersion, policyKind)
+	}
+	if len(document.Rules) == 0 {
+		return Policy{}, errors.New("rules: is empty: leave the policy out if nothing needs to be signed")
+	}
+	var policy Policy
+	for i, r := range document.Rules {
+		compiled, err := r.compile(keys)
+		if err != nil {
+			return Policy{}, fmt.Errorf("rules[%d].%w", i, err)
+		}
+		policy.rules = append(policy.rules, compiled)
+	}
+	return policy, nil
+}
+
+var patternText = regexp.MustCompile(`^[-a-z0-9._/*]+$`)
+
+func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
+	if !patternText.MatchString(r.Components) {
+		return rule{}, fmt.Errorf("components: %q: want a component name in which * stands for any text, such as kyma-project.io/module/*", r.Components)
+	}
+	if r.Required == nil {
+		return rule{}, errors.New("required: say true or false")
+	}
+	compiled := rule{
+		text: r.Components, required: *r.Required, names: r.Signatures, subject: r.Subject,
+		pattern: regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(r.Components), `\*`, ".*") + "$"),
+	}
+	if !compiled.required && (len(r.Signatures) > 0 || len(r.Keys) > 0 || r.Subject != "") {
+		return rule{}, errors.New("required: is false, so that signatures, keys and subject would mean nothing: remove them")
+	}
+	for i, name := range r.Keys {
+		data, err := keys(name)
+		if err != nil {
+			return rule{}, fmt.Errorf("keys[%d]: %w", i, err)
+		}
+		trust, err := ocm.ParseTrust(data)
+		if err != nil {
+			return rule{}, fmt.Errorf("keys[%d]: %s: %w", i, name, err)
+		}
+		compiled.trust = join(compiled.trust, trust)
+	}
+	return compiled, nil
+}
+
+// ruleFor gives the rule that decides for a component.
+func (p Policy) ruleFor(component string) (rule, bool) {
+	for _, r := range p.rules {
+		if r.pattern.MatchString(component) {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+// counts tells whether a signature of this name is one that the rule looks at.
+func (r rule) counts(name string) bool { return len(r.names) == 0 || slices.Contains(r.names, name) }
+
+func join(a, b ocm.Trust) ocm.Trust {
+	return ocm.Trust{Keys: slices.Concat(a.Keys, b.Keys), Roots: slices.Concat(a.Roots, b.Roots), Subject: a.Subject}
+}
