@@ -86,6 +86,10 @@ spec:
       - {name: greeter, image: "example.org/greeter:{{ .Chart.Version }}"}
 ---
 apiVersion: v1
+kind: ConfigMap
+metadata: {name: greeter-memory, namespace: {{ .Release.Namespace }}, annotations: {helm.sh/resource-policy: keep}}
+---
+apiVersion: v1
 kind: Pod
 metadata: {name: greeter-test, annotations: {helm.sh/hook: test}}
 spec: {containers: [{name: test, image: example.org/test}]}

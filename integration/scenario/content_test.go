@@ -110,7 +110,7 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 			t.Errorf("greeter runs %s", got)
 		}
 	})
-	t.Run("a chart's module goes whole", func(t *testing.T) {
+	t.Run("a chart's module goes, but for what the chart keeps", func(t *testing.T) {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			for i, m := range spec.Modules {
 				if m.Name == "greeter" {
@@ -123,6 +123,7 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 		if err := r.API.Get(ctx, inKyma("greeter"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 			t.Errorf("its Deployment is still there: %v", err)
 		}
+		must(t, r.API.Get(ctx, inKyma("greeter-memory"), &corev1.ConfigMap{})) // the chart says to keep it
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // remove takes a module out of the cluster, or lets go of it. Every pass begins anew and finds done what earlier ones did.
@@ -122,7 +123,7 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 }
 
 // vanish deletes objects that bear the Manifest's mark and gives those that are still there. An object with another mark is left
-// alone and counts as gone, unless anybodys is set.
+// alone and counts as gone, unless anybodys is set; so does one that its chart says to keep.
 func (i *Installer) vanish(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, anybodys bool) (remaining []v1beta2.Resource, stuck []string, err error) {
 	by := i.owner(m)
 	for _, r := range resources {
@@ -130,7 +131,7 @@ func (i *Installer) vanish(ctx context.Context, m *v1beta2.Manifest, resources [
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || isShared(keyOf(r), i.Namespace) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
+		if o == nil || isShared(keyOf(r), i.Namespace) || render.Keeps(o) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
 			continue
 		}
 		if o.DeletionTimestamp.IsZero() {

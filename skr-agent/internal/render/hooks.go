@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -15,7 +16,7 @@ const (
 
 // Keeps tells whether a chart says of an object that it outlives the release: its annotation helm.sh/resource-policy is keep.
 // Rendering leaves the annotation in place; whoever removes objects asks here, of the object in the cluster, and lets it be.
-func Keeps(object *unstructured.Unstructured) bool {
+func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 

@@ -1,5 +1,7 @@
 package render
 
+//lint:file-ignore SA1019 kustomize still loads what its deprecated fields name, so that they have to be inspected too.
+
 import (
 	"errors"
 	"fmt"

@@ -1,0 +1,116 @@
+package signature
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const head = "apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\n"
+
+func publicPEM(t *testing.T, key *rsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+func newKey(t *testing.T, bits int) *rsa.PrivateKey {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestTheFirstRuleThatFitsDecides(t *testing.T) {
+	policy, err := decodePolicy([]byte(head+`rules:
+- {components: kyma-project.io/module/sample, required: false}
+- {components: kyma-project.io/module/*, required: true, signatures: [release]}
+- {components: "*.example/*", required: true}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for component, want := range map[string]string{
+		"kyma-project.io/module/sample":    "not required",
+		"kyma-project.io/module/sample-2":  "required",
+		"kyma-project.io/module/deep/keda": "required",
+		"a.example/x":                      "required",
+		"a.example.org/x":                  "no rule",
+		"xkyma-project.io/module/keda":     "no rule",
+	} {
+		r, ok := policy.ruleFor(component)
+		got := map[bool]string{true: "required", false: "not required"}[r.required]
+		if !ok {
+			got = "no rule"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", component, got, want)
+		}
+	}
+}
+
+func TestABrokenPolicyNamesItsField(t *testing.T) {
+	good := string(publicPEM(t, newKey(t, 2048)))
+	keys := func(name string) ([]byte, error) {
+		switch name {
+		case "good.pem":
+			return []byte(good), nil
+		case "private.pem":
+			return []byte(strings.ReplaceAll(good, "PUBLIC", "PRIVATE")), nil
+		case "weak.pem":
+			return publicPEM(t, newKey(t, 1024)), nil
+		}
+		return nil, errors.New("open " + name + ": no such file")
+	}
+	for name, c := range map[string]struct{ in, want string }{
+		"another kind":             {"apiVersion: v1\nkind: Secret\n", "want apiVersion kyma-pull.dev/v1 and kind SignaturePolicy"},
+		"no rules":                 {head + "rules: []\n", "rules: is empty"},
+		"an unknown field":         {head + "rules: [{components: '*', required: true, key: good.pem}]\n", `unknown field "key"`},
+		"a key twice":              {head + "rules: []\nrules: []\n", `key "rules" appears twice`},
+		"a rule without component": {head + "rules: [{required: true}]\n", `rules[0].components: "": want a component name`},
+		"a regular expression":     {head + "rules: [{components: 'a.(io|com)/x', required: true}]\n", "rules[0].components"},
+		"nothing said":             {head + "rules: [{components: '*'}]\n", "rules[0].required: say true or false"},
+		"keys for nothing":         {head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required: is false"},
+		"a missing key":            {head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n", "rules[0].keys[0]: open nowhere.pem"},
+		"a private key":            {head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n", "rules[0].keys[0]: private.pem: holds a private key"},
+		"a weak key":               {head + "rules: [{components: '*', required: true, keys: [good.pem, weak.pem]}]\n", "rules[0].keys[1]: weak.pem: RSA key of 1024 bits is too weak"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := decodePolicy([]byte(c.in), keys); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{
+		"policy.yaml": []byte(head + "rules: [{components: '*', required: true, keys: [release.pem]}]\n"), "release.pem": publicPEM(t, newKey(t, 2048)),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policy, err := ReadPolicy(filepath.Join(dir, "policy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := policy.ruleFor("a.io/b"); len(r.trust.Keys) != 1 {
+		t.Errorf("keys are %v", r.trust)
+	}
+	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil || !strings.Contains(err.Error(), "nowhere.yaml") {
+		t.Errorf("a missing policy: %v", err)
+	}
+}
