@@ -65,6 +65,64 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 	}
 }
 
+func TestADocumentIsGivenAsItWasRead(t *testing.T) {
+	d, err := Decode([]byte("meta: {schemaVersion: v2, more: {a: 1.50}}\ncomponent:\n  name: kyma-pull.dev/module/scaler\n  version: 1.10\n  unknown: [0012, 0x1f, .5, 2026-01-02, null, true, \"7\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Document()
+	want := `{"component":{"name":"kyma-pull.dev/module/scaler","unknown":["0012",31,0.5,"2026-01-02",null,true,"7"],"version":1.10},"meta":{"more":{"a":1.50},"schemaVersion":"v2"}}`
+	if err != nil || string(got) != want {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+func TestBothSchemasSayTheSame(t *testing.T) {
+	v3, err := Decode([]byte(`
+apiVersion: ocm.software/v3alpha1
+kind: ComponentVersion
+metadata:
+  name: kyma-pull.dev/module/scaler
+  version: 1.2.3
+  creationTime: "2026-01-01T00:00:00Z"
+  provider: {name: kyma-pull.dev, labels: [{name: a, value: {b: 1}, signing: true}]}
+  labels: [{name: l, value: x}]
+repositoryContexts: [{type: OCIRegistry, baseUrl: registry.example, subPath: a/b}]
+spec:
+  resources: [{name: raw, version: 1.2.3, type: blob, relation: local, access: {type: localBlob, localReference: "` + hello + `"}, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: genericBlobDigest/v1, value: 00}}]
+  sources: [{name: src, version: 1.2.3, type: git, access: {type: gitHub}}]
+  references: [{name: base, version: 1.0.0, componentName: kyma-pull.dev/module/base, extraIdentity: {a: b}}]
+signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: jsonNormalisation/v3, value: 01}, signature: {algorithm: RSASSA-PSS, mediaType: m, value: v, issuer: i}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := v3
+	made.document = nil // write it as version 2, from the model
+	document, err := made.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v2, err := Decode(document)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, document)
+	}
+	if v2.Schema != SchemaV2 || v3.Schema != SchemaV3 || v3.RepositoryContexts[0].ComponentNameMapping != "urlPath" {
+		t.Errorf("schemas %s and %s, contexts %v", v2.Schema, v3.Schema, v3.RepositoryContexts)
+	}
+	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts // where it was is nothing of what it is
+	if !reflect.DeepEqual(v2, made) {
+		t.Errorf("got\n%+v\nwant\n%+v", v2, made)
+	}
+	for _, normalisation := range []string{NormalisationV1, NormalisationV2, NormalisationV3, NormalisationV4} {
+		a, errA := DigestOf(v2, normalisation, "SHA-512")
+		b, errB := DigestOf(v3, normalisation, "SHA-512")
+		if errA != nil || errB != nil || a != b || len(a) != 128 {
+			t.Errorf("%s: %s (%v) and %s (%v)", normalisation, a, errA, b, errB)
+		}
+	}
+}
+
 func TestBrokenDescriptorsNameTheirField(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"nothing":                         {"", "component descriptor: is empty"},

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -51,14 +51,15 @@ func scalarOf(n *yaml.Node) (any, error) {
 		err := n.Decode(&b)
 		return b, err
 	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.Number(n.Value), nil // as it was written: 1.10 is not 1.1 to whoever reads the document
+		}
+		if strings.Trim(n.Value, "0123456789") == "" {
+			return n.Value, nil // digits with zeros before them count nothing
+		}
 		var number float64
-		if err := n.Decode(&number); err != nil {
-			return nil, err
-		}
-		if _, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
-			return json.Number(n.Value), nil
-		}
-		return number, nil
+		err := n.Decode(&number)
+		return number, err
 	}
 	return n.Value, nil
 }

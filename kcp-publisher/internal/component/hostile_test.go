@@ -66,7 +66,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(content))
 }
 
-func serve(t *testing.T, handler http.Handler) Source {
+func serve(t testing.TB, handler http.Handler) Source {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
