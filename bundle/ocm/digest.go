@@ -12,6 +12,9 @@ import (
 // ErrNotCovered says that a resource has no digest that its content could be compared with: no signature covers the content.
 var ErrNotCovered = errors.New("no digest covers the content")
 
+// ErrDiffers says that a content is not what the component says it is.
+var ErrDiffers = errors.New("content is not what the component says")
+
 const (
 	genericBlobDigest   = "genericBlobDigest/v1"
 	ociArtifactDigest   = "ociArtifactDigest/v1"
@@ -68,7 +71,7 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 
 func (r Resource) same(actual string) error {
 	if !strings.EqualFold(actual, r.Digest.Value) {
-		return fmt.Errorf("resource %q: its content has digest %s, the component says %s", r.Name, actual, r.Digest.Value)
+		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrDiffers, actual, r.Digest.Value)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func run(ctx context.Context, only string) error {
 		{"sizes of the programs", sizes},
 		{"signing and verifying", signing},
 		{"resolving", resolving},
+		{"rendering charts", rendering},
 		{"publishing to a fleet", publishing},
 		{"memory of the agent", memory},
 	} {

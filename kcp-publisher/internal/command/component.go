@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
 // componentCommand is what all commands about one component version take.
@@ -143,7 +144,20 @@ func newComponentVerify() *cobra.Command {
 				return usageError{errors.New("--signature-policy is required")}
 			}
 			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *bundle.Registries, found component.Component) error {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s:%s may be used\n", found.Descriptor.Name, found.Descriptor.Version)
+				selection, err := resolve.Select(found.Descriptor)
+				if err != nil {
+					return err
+				}
+				installed := []ocm.Resource{selection.Install}
+				if selection.Values != nil {
+					installed = append(installed, *selection.Values)
+				}
+				for _, r := range installed {
+					if _, err := opened.reader.Bytes(ctx, found, r); err != nil {
+						return err
+					}
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s may be used\n", found.Descriptor.Name, found.Descriptor.Version)
 				return err
 			})
 		},

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signature"
 )
 
 // Exit codes, a contract.
@@ -37,13 +39,14 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 	root.SetErr(errOut)
 	err := root.Execute()
 	var usage usageError
+	var unsigned signature.Refusal
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
 		fmt.Fprintf(errOut, "kcp-publisher: %v\nrun `kcp-publisher --help`\n", err)
 		return exitUsage
-	case bundle.RefusalOf(err) != nil:
+	case bundle.RefusalOf(err) != nil, errors.As(err, &unsigned), errors.Is(err, ocm.ErrDiffers):
 		fmt.Fprintf(errOut, "kcp-publisher: %v\n", err)
 		return exitRefused
 	}

@@ -170,7 +170,7 @@ func checkBlobDigest(ctx context.Context, resource ocm.Resource, found located) 
 	if d := resource.Digest; d.Covered() && d.NormalisationAlgorithm == "genericBlobDigest/v1" &&
 		strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()) {
 		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
-			return fmt.Errorf("its content has digest %s, the component says %s", found.Digest.Encoded(), d.Value)
+			return fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrDiffers, found.Digest.Encoded(), d.Value)
 		}
 		return nil
 	}

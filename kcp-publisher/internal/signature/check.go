@@ -17,6 +17,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
+// Refusal is why a component version may not be used. Any other error says that it could not be found out.
+type Refusal struct{ error }
+
+// Unwrap gives the cause.
+func (r Refusal) Unwrap() error { return r.error }
+
 // Verifier checks component versions against a policy. It is safe for concurrent use.
 type Verifier struct {
 	policy Policy
@@ -66,24 +72,28 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	return trust
 }
 
-// Check gives nil when the component version may be used. Any error says why it may not, or that it could not be found out.
+// Check gives nil when the component version may be used. The error is a Refusal, or says that it could not be found out.
 func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
 	name := c.Descriptor.Name
 	r, covered := v.policy.ruleFor(name)
 	switch {
 	case !covered:
-		return fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name, c.Descriptor.Version)
+		return Refusal{fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name, c.Descriptor.Version)}
 	case !r.required:
 		return nil
+	}
+	// Before anything that an unsigned descriptor refers to is read.
+	if err := v.signed(c.Descriptor, r); err != nil {
+		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
 	}
 	all, err := reader.Closure(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := v.signed(c.Descriptor, r); err != nil {
-		return fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)
+	if err := complete(all); err != nil {
+		return Refusal{err}
 	}
-	return complete(all)
+	return nil
 }
 
 // signed tells whether one of the signatures that count is genuine.

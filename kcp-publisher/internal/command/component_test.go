@@ -1,0 +1,112 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const kedaVersion = "kyma-project.io/module/keda:1.0.0"
+
+func TestAComponentIsShownAndCopiedThroughEveryArchive(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "archive")
+	writeArchive(t, from, "kyma-project.io/module/keda", "1.0.0")
+	first := done(t, "component", "show", kedaVersion, "--components", from)
+	for _, want := range []string{kedaVersion, "raw-manifest", "localBlob application/yaml", "not signed"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("shows no %q in\n%s", want, first)
+		}
+	}
+	for _, name := range []string{"copy.tgz", "copy.tar", "copy"} {
+		to := filepath.Join(t.TempDir(), name)
+		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != kedaVersion+" is in "+to+"\n" {
+			t.Errorf("says %q", out)
+		}
+		if again := done(t, "component", "show", kedaVersion, "--components", to); again != first {
+			t.Errorf("%s shows\n%s\nwant\n%s", name, again, first)
+		}
+		if strings.Contains(name, ".") {
+			if o := run("component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); o.code != exitFailed {
+				t.Errorf("%s is overwritten: %+v", name, o)
+			}
+			done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to, "--replace")
+		}
+		from = to
+	}
+	if out := done(t, "component", "show", kedaVersion, "--components", from, "-o", "json"); !strings.Contains(out, `"schemaVersion": "v2"`) {
+		t.Errorf("the document is\n%s", out)
+	}
+}
+
+func TestVerifyingAComponentSaysYesOrWhyNot(t *testing.T) {
+	dir := t.TempDir()
+	archive := filepath.Join(dir, "archive")
+	writeArchive(t, archive, "kyma-project.io/module/keda", "1.0.0")
+	policy := func(rule string) string {
+		path := filepath.Join(t.TempDir(), "policy.yaml")
+		write(t, path, "apiVersion: "+bundle.APIVersion+"\nkind: SignaturePolicy\nrules:\n- "+rule+"\n")
+		return path
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"nothing is required":      {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)}, exitDone, kedaVersion + " may be used"},
+		"a signature is required":  {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: true}`)}, exitRefused, "is not signed"},
+		"no rule covers it":        {[]string{"verify", kedaVersion, "--signature-policy", policy("{components: a.io/*, required: false}")}, exitRefused, "no rule of the signature policy"},
+		"a policy is needed":       {[]string{"verify", kedaVersion}, exitUsage, "--signature-policy is required"},
+		"a policy that is missing": {[]string{"verify", kedaVersion, "--signature-policy", "/nowhere"}, exitUsage, "--signature-policy: "},
+		"no version":               {[]string{"show", "kyma-project.io/module/keda"}, exitUsage, "want NAME:VERSION"},
+		"a missing version":        {[]string{"show", "kyma-project.io/module/keda:2.0.0"}, exitFailed, "component version not found"},
+		"nowhere to copy to":       {[]string{"copy", kedaVersion}, exitUsage, "--to is required"},
+		"a size that is none":      {[]string{"show", kedaVersion, "--component-cache", filepath.Join(dir, "cache"), "--component-cache-size", "big"}, exitUsage, "--component-cache-size"},
+		"an archive that is none":  {[]string{"show", kedaVersion, "--components", dir}, exitFailed, dir},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := run(append([]string{"component"}, append(c.args, "--components", archive)...)...)
+			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
+				t.Errorf("got %+v, want %d with %q", o, c.code, c.want)
+			}
+		})
+	}
+	t.Run("a content that was changed", func(t *testing.T) {
+		blobs, err := filepath.Glob(filepath.Join(archive, "blobs", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range blobs {
+			if data, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(data), "apiVersion: v1\nkind: ConfigMap") {
+				write(t, path, strings.Replace(string(data), "keda", "evil", 1))
+			}
+		}
+		o := run("component", "verify", kedaVersion, "--components", archive, "--signature-policy", policy(`{components: "*", required: false}`))
+		if o.code == exitDone {
+			t.Errorf("got %+v", o)
+		}
+	})
+}
+
+func TestSettingsOfAgentsAreChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags settingsFlags
+		want  string // of the error; empty for none
+	}{
+		"a mirror":                {settingsFlags{mirrors: []string{"docker.io=registry.example/hub"}}, ""},
+		"a mirror without target": {settingsFlags{mirrors: []string{"docker.io"}}, "want FROM=TO"},
+		"a mirror with a scheme":  {settingsFlags{mirrors: []string{"https://docker.io=registry.example"}}, "without schemes"},
+		"a mirror twice":          {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a has a mirror already"},
+		"a field":                 {settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, ""},
+		"a field without kind":    {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.flags.settings()
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
