@@ -3,6 +3,7 @@ package bundle
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,9 @@ type DesiredState struct {
 	Kyma KymaSeed `json:"kyma"`
 	// Manifests are the modules to install, sorted by name.
 	Manifests []Manifest `json:"manifests"`
+	// Leaving are modules that shall go and may still be there because something blocks them: while it does they are kept at
+	// this version, sorted by name. They are never installed anew.
+	Leaving []Manifest `json:"leaving,omitempty"`
 	// Problems are the modules that were asked for and could not be resolved (or only partly), sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
 	// CRDs are the names of the CustomResourceDefinitions that the runtime must serve for this state to be written.
@@ -167,13 +171,16 @@ func checkHeader(apiVersion, kind, wantKind string) error {
 	return nil
 }
 
+// All are the Manifests and those that are leaving.
+func (s DesiredState) All() []Manifest { return slices.Concat(s.Manifests, s.Leaving) }
+
 func (s DesiredState) check() error {
-	if len(s.Manifests) > MaxManifests {
-		return fmt.Errorf("desired state: manifests: %d, at most %d", len(s.Manifests), MaxManifests)
+	if n := len(s.Manifests) + len(s.Leaving); n > MaxManifests {
+		return fmt.Errorf("desired state: manifests: %d, at most %d", n, MaxManifests)
 	}
 	total := int64(0)
 	names, modules := map[string]bool{}, map[string]bool{}
-	for i, m := range s.Manifests {
+	for i, m := range s.All() {
 		if m.Name == "" || m.Module == "" {
 			return fmt.Errorf("desired state: manifests[%d]: name and module are required", i)
 		}

@@ -20,6 +20,8 @@ const (
 	AnnotationFQDN          = Group + "/fqdn"
 	AnnotationOwnedBy       = Group + "/owned-by"
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
+	// AnnotationCustomStateCheck holds a ModuleTemplate's spec.customStateCheck on its Manifest, in JSON.
+	AnnotationCustomStateCheck = Group + "/custom-state-check"
 	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,7 +110,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.registryDown(ctx, before, kyma, err)
 	}
-	outcome, err := k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), k.request(kyma), snapshot)
+	outcome, err := k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), k.request(kyma, report.accepted), snapshot)
 	facts := ingest.Facts{
 		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
 		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
@@ -146,12 +147,21 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	return nil
 }
 
-func (k *Kymas) request(kyma *v1beta2.Kyma) resolve.Request {
+func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resolve.Request {
 	request := resolve.Request{
 		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
 	}
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil {
 		request.Asked = r.Requested.Spec
+	}
+	if report == nil {
+		return request
+	}
+	for _, m := range report.Modules {
+		asked := func(module v1beta2.Module) bool { return module.Name == m.Name }
+		if m.Channel != "" && !slices.ContainsFunc(request.Asked.Modules, asked) {
+			request.Leaving = append(request.Leaving, v1beta2.Module{Name: m.Name, Channel: m.Channel, Managed: true})
+		}
 	}
 	return request
 }

@@ -30,6 +30,8 @@ type Request struct {
 	Asked v1beta2.KymaSpec
 	// Settings tune the agent.
 	Settings bundle.Settings
+	// Leaving are modules that the runtime still has and does not ask for any more, by name and channel.
+	Leaving []v1beta2.Module
 	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
 	Deleting bool
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
@@ -82,7 +84,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 // Needs gives the component versions whose contents Resolve will want to know.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
-	for _, w := range wishes(request, snapshot) {
+	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot)) {
 		if w.err == nil {
 			needs = append(needs, Need{Ref: refOf(w.choice), Descriptor: w.choice.Descriptor})
 		}
@@ -119,7 +121,28 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			result.State.Problems = append(result.State.Problems, *problem)
 		}
 	}
+	for _, w := range leaving(request, snapshot) {
+		if slices.Contains(result.Asked, w.module.Name) || w.err != nil {
+			continue
+		}
+		content, known := contents[refOf(w.choice)]
+		if manifest, err := newManifest(w, content); known && err == nil {
+			result.State.Leaving = append(result.State.Leaving, *manifest)
+		}
+	}
 	return result
+}
+
+// leaving are the modules on their way out, as the catalog has them now: their operators may need a newer version to let go.
+func leaving(request Request, snapshot *catalog.Snapshot) []wish {
+	var all []wish
+	for _, module := range request.Leaving {
+		w := wish{module: module}
+		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
+	return all
 }
 
 func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
@@ -209,6 +232,13 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	}
 	if name != choice.Module {
 		manifest.Annotations[v1beta2.AnnotationModule] = choice.Module
+	}
+	if checks := choice.Template.Spec.CustomStateCheck; len(checks) > 0 {
+		text, err := json.Marshal(checks)
+		if err != nil {
+			return nil, err
+		}
+		manifest.Annotations[v1beta2.AnnotationCustomStateCheck] = string(text)
 	}
 	if choice.Channel != "" {
 		manifest.Labels[v1beta2.LabelChannel] = choice.Channel

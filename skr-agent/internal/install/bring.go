@@ -123,7 +123,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		return plan{}, problem, err
 	}
 	p, err := makePlan(content.objects, m.Spec.Resource, m.Status.Synced, i.owner(m), i.scope)
-	if err == nil && m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
+	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
 		p.defaultCR = nil
 	}
 	if err != nil {
@@ -217,7 +217,7 @@ func (i *Installer) unestablished(ctx context.Context, stage []*unstructured.Uns
 		if err != nil {
 			return "", err
 		}
-		if state, message := judgeOne(sight{keyOfObject(o), live}); state != v1beta2.StateReady {
+		if state, message := judgeOne(sight{key: keyOfObject(o), object: live}); state != v1beta2.StateReady {
 			return fmt.Sprintf("waiting for %s: %s", keyOfObject(o), message), nil
 		}
 	}

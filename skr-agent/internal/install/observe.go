@@ -3,6 +3,7 @@ package install
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,9 +61,22 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 		if ok && keyOf(w) == keyOf(r) && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] == "" {
 			watched = false // somebody made it before us, without our label
 		}
-		seen = append(seen, sight{keyOf(w), live})
+		seen = append(seen, sight{key: keyOf(w), object: live})
+		if ok && keyOf(w) == keyOf(r) {
+			seen[len(seen)-1].checks = stateChecks(m)
+		}
 	}
 	return seen, watched, nil
+}
+
+// stateChecks are what a module's template says of its default CR. What cannot be read says nothing: the template was checked by
+// the API server that took it.
+func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
+	var checks []v1beta2.CustomStateCheck
+	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {
+		return nil
+	}
+	return checks
 }
 
 // defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete.

@@ -17,6 +17,8 @@ import (
 type sight struct {
 	key
 	object *unstructured.Unstructured // nil when it is not there
+	// checks say what the object's fields mean; without any its status does.
+	checks []v1beta2.CustomStateCheck
 }
 
 // verdict is what all that was seen comes to.
@@ -45,6 +47,9 @@ func judgeOne(s sight) (v1beta2.State, string) {
 	if s.object == nil {
 		return v1beta2.StateProcessing, "does not exist yet"
 	}
+	if len(s.checks) > 0 {
+		return checkedState(s.object, s.checks)
+	}
 	if state, message, ok := kymaState(s.object); ok {
 		return state, message
 	}
@@ -62,6 +67,33 @@ func judgeOne(s sight) (v1beta2.State, string) {
 	default:
 		return v1beta2.StateProcessing, result.Message
 	}
+}
+
+// checkedState gives the state that a module's own checks make of an object: all checks that map to a state have to hold for it, and
+// of several such states the gravest counts. None means that the module is on its way.
+func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
+	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
+	var all []string
+	for _, c := range checks {
+		value, found, _ := unstructured.NestedFieldNoCopy(o.Object, strings.Split(strings.TrimPrefix(c.JSONPath, "."), ".")...)
+		text := fmt.Sprintf("%s is %v", c.JSONPath, value)
+		if !found {
+			text = c.JSONPath + " is missing"
+		}
+		before, known := holds[c.MappedState]
+		holds[c.MappedState] = (before || !known) && found && fmt.Sprint(value) == c.Value
+		seen[c.MappedState] = append(seen[c.MappedState], text)
+		all = append(all, text)
+	}
+	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateReady} {
+		if holds[state] {
+			if state == v1beta2.StateDeleting {
+				state = v1beta2.StateProcessing
+			}
+			return state, firstFew(seen[state])
+		}
+	}
+	return v1beta2.StateProcessing, firstFew(all)
 }
 
 // kymaState reads status.state as Kyma's module CRs have it. An object without it has no say of this kind.

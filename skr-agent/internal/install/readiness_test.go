@@ -13,7 +13,7 @@ import (
 func TestJudge(t *testing.T) {
 	see := func(yaml string) sight {
 		o := liveObject(t, yaml)
-		return sight{keyOfObject(o), o}
+		return sight{key: keyOfObject(o), object: o}
 	}
 	cr := func(name, status string) sight {
 		return see("apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: " + name + ", generation: 2}\n" + status)
@@ -44,6 +44,36 @@ func TestJudge(t *testing.T) {
 			got := judge(c.seen)
 			require.Equal(t, c.state, got.state, got.message)
 			require.Contains(t, got.message, c.message)
+		})
+	}
+}
+
+func TestAModuleMaySayWhatItsFieldsMean(t *testing.T) {
+	checks := []v1beta2.CustomStateCheck{
+		{JSONPath: "status.health", Value: "green", MappedState: v1beta2.StateReady}, {JSONPath: "status.nodes", Value: "3", MappedState: v1beta2.StateReady},
+		{JSONPath: "status.health", Value: "red", MappedState: v1beta2.StateError}, {JSONPath: "status.health", Value: "yellow", MappedState: v1beta2.StateWarning},
+		{JSONPath: ".status.health", Value: "off", MappedState: v1beta2.StateDeleting},
+	}
+	for name, c := range map[string]struct {
+		status  string
+		state   v1beta2.State
+		message string
+	}{
+		"all checks of a state hold":           {"{health: green, nodes: 3}", v1beta2.StateReady, "status.health is green; status.nodes is 3"},
+		"one of them does not":                 {"{health: green, nodes: 2}", v1beta2.StateProcessing, "status.nodes is 2"},
+		"a field is missing":                   {"{health: green}", v1beta2.StateProcessing, "status.nodes is missing"},
+		"an error counts more than the rest":   {"{health: red, nodes: 3}", v1beta2.StateError, "status.health is red"},
+		"a warning":                            {"{health: yellow, nodes: 3}", v1beta2.StateWarning, "status.health is yellow"},
+		"a deletion is on its way":             {"{health: off}", v1beta2.StateProcessing, ".status.health is off"},
+		"the field of the same name elsewhere": {"{state: Ready}", v1beta2.StateProcessing, "status.health is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
+			got := judge([]sight{{key: keyOfObject(o), object: o, checks: checks}})
+			require.Equal(t, c.state, got.state, got.message)
+			if c.state != v1beta2.StateReady { // a module that is ready explains nothing
+				require.Contains(t, got.message, c.message)
+			}
 		})
 	}
 }

@@ -34,6 +34,9 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		return outcome{}, err
 	}
 	if len(byUsers) > 0 {
+		if err := i.upgradeLeaving(ctx, m, known, &out); err != nil {
+			return outcome{}, err
+		}
 		out.state = v1beta2.StateWarning
 		out.ready = finding{reason: "CustomResourcesExist", message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers)}
 		out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
@@ -42,7 +45,11 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	stages := removalStages(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {
 		remaining, stuck, err := i.vanish(ctx, m, []v1beta2.Resource{r}, true)
-		if err != nil || len(remaining) > 0 {
+		if err != nil {
+			return outcome{}, err
+		}
+		if len(remaining) > 0 {
+			err := i.upgradeLeaving(ctx, m, known, &out)
 			return i.removing(m, known, out, stuck), err
 		}
 	}
@@ -57,6 +64,20 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		}
 	}
 	return outcome{gone: true}, nil
+}
+
+// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to let go.
+// A module that cannot be upgraded is removed as it is.
+func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
+	if known.checked == m.Generation {
+		return nil
+	}
+	upgraded, err := i.bring(ctx, m, known, stepApply, nil)
+	if err != nil {
+		return err
+	}
+	out.inventory, out.resources, out.installation, out.images = upgraded.inventory, upgraded.resources, upgraded.installation, upgraded.images
+	return nil
 }
 
 func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuck []string) outcome {

@@ -220,7 +220,7 @@ func (p *Puller) Stage(ctx context.Context) map[string]error {
 	if p.current == nil {
 		return problems
 	}
-	for _, manifest := range p.current.State.Manifests {
+	for _, manifest := range p.current.State.All() {
 		for _, c := range manifest.Content {
 			if err := p.stage(ctx, c); err != nil {
 				problems[manifest.Module] = err
@@ -278,7 +278,7 @@ func (p *Puller) Needed() map[digest.Digest]bool {
 		return needed
 	}
 	needed[p.current.Config.Digest], needed[p.current.Catalog.Digest] = true, true
-	for _, manifest := range p.current.State.Manifests {
+	for _, manifest := range p.current.State.All() {
 		for _, c := range manifest.Content {
 			needed[c.Digest] = true
 		}

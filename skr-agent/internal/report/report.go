@@ -129,8 +129,11 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			after.State, why = state, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
 		}
 	}
-	if facts.Bundle == nil {
+	switch {
+	case facts.Bundle == nil:
 		after.State, why = v1beta2.StateProcessing, "no bundle was accepted yet"
+	case facts.Bundle.Statement.Predicate.Deleting:
+		after.State, why = v1beta2.StateDeleting, "the Kyma was deleted in the control plane: the modules are being removed"
 	}
 	ready := after.State == v1beta2.StateReady
 	reason := map[bool]string{true: "Ready", false: "NotReady"}[ready]
@@ -184,6 +187,12 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		for _, m := range b.State.Manifests {
 			status := found[m.Module]
 			status.Name, status.FQDN, status.OcmComponentName = m.Module, m.Component, m.Component
+			if m.Template != "" {
+				status.Template = &v1beta2.TrackingObject{
+					TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+					PartialMeta: v1beta2.PartialMeta{Name: m.Template, Namespace: v1beta2.RuntimeNamespace},
+				}
+			}
 			if m.Unmanaged {
 				status.State, status.Version, status.Channel = v1beta2.StateUnmanaged, m.Version, m.Channel
 			}

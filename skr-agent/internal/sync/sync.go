@@ -44,6 +44,11 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 			problems = append(problems, s.manifest(ctx, manifest, images))
 		}
 	}
+	for _, manifest := range b.State.Leaving {
+		if unstaged[manifest.Module] == nil {
+			problems = append(problems, s.leaving(ctx, manifest, images))
+		}
+	}
 	problems = append(problems, s.removals(ctx, b.Statement.Predicate.Removals))
 	return errors.Join(problems...)
 }
@@ -127,6 +132,27 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
 		return nil // it comes back once it is gone
+	}
+	return s.renew(ctx, manifest, want, images)
+}
+
+// leaving keeps a module that is on its way out at the version that it is to have until it is gone.
+func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, images string) error {
+	manifest := &v1beta2.Manifest{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if manifest.DeletionTimestamp.IsZero() {
+		return nil // it is about to be deleted, which comes first
+	}
+	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
+	return s.renew(ctx, manifest, want, images)
+}
+
+// renew brings a Manifest that is there in line.
+func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, images string) error {
+	if images != "" {
+		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
 	}
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)

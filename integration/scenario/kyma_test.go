@@ -1,0 +1,168 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// without takes a module out of the spec of the runtime's Kyma.
+func without(t *testing.T, r *fleet.Runtime, module string) {
+	t.Helper()
+	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		for i, m := range spec.Modules {
+			if m.Name == module {
+				spec.Modules = append(spec.Modules[:i], spec.Modules[i+1:]...)
+				return
+			}
+		}
+	}))
+}
+
+// untilModule waits until a side shows a module like this.
+func untilModule(t *testing.T, what string, read func() (*v1beta2.Kyma, error), module string, like func(v1beta2.ModuleStatus) bool) {
+	t.Helper()
+	until(t, 40*time.Second, what, func() (bool, string) {
+		kyma, err := read()
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, m := range kyma.Status.Modules {
+			if m.Name == module {
+				return like(m), fmt.Sprintf("%+v", m)
+			}
+		}
+		return false, fmt.Sprintf("%+v", kyma.Status.Modules)
+	})
+}
+
+func TestModuleUpgradeUnderDeletion(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	cr := &unstructured.Unstructured{}
+	cr.SetAPIVersion("sample.kyma-pull.dev/v1")
+	cr.SetKind("Scaler")
+	must(t, r.API.Get(ctx, inKyma("default"), cr))
+	before := cr.DeepCopy()
+	cr.SetFinalizers([]string{"sample.kyma-pull.dev/busy"})
+	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
+	without(t, r, "scaler")
+	untilModule(t, "the control plane names the finalizer that blocks", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "scaler", func(m v1beta2.ModuleStatus) bool {
+		return m.State == v1beta2.StateDeleting && strings.Contains(m.Message, "sample.kyma-pull.dev/busy")
+	})
+	promote(t, f, "1.8.0")
+	until(t, 40*time.Second, "the operator is upgraded while its module is being deleted", func() (bool, string) {
+		d := &appsv1.Deployment{}
+		if err := r.API.Get(ctx, inKyma("scaler-manager"), d); err != nil {
+			return false, err.Error()
+		}
+		return d.Spec.Template.Spec.Containers[0].Image == "example.org/scaler:1.8.0", d.Spec.Template.Spec.Containers[0].Image
+	})
+	must(t, r.API.Get(ctx, inKyma("default"), cr))
+	if cr.GetDeletionTimestamp() == nil {
+		t.Error("the default CR is not being deleted any more")
+	}
+	before = cr.DeepCopy()
+	cr.SetFinalizers(nil)
+	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
+	must(t, r.UntilGone(ctx, "scaler"))
+}
+
+func TestCustomStateCheckOfATemplateDecides(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	v := sample.Scaler("1.9.0")
+	must(t, v.Push(ctx, f.Modules))
+	template := v.Template()
+	template.Spec.Manager = nil
+	template.Spec.CustomStateCheck = []v1beta2.CustomStateCheck{
+		{JSONPath: "spec.interval", Value: "30", MappedState: v1beta2.StateReady}, {JSONPath: "spec.interval", Value: "13", MappedState: v1beta2.StateError},
+	}
+	must(t, f.Control.Create(ctx, template))
+	promote(t, f, "1.9.0")
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.9.0"})
+	cr := &unstructured.Unstructured{}
+	cr.SetAPIVersion("sample.kyma-pull.dev/v1")
+	cr.SetKind("Scaler")
+	set := func(interval int64) {
+		must(t, r.API.Get(ctx, inKyma("default"), cr))
+		before := cr.DeepCopy()
+		must(t, unstructured.SetNestedField(cr.Object, interval, "spec", "interval"))
+		must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
+	}
+	set(13)
+	untilModule(t, "the field's value is an error", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "scaler", func(m v1beta2.ModuleStatus) bool {
+		return m.State == v1beta2.StateError && strings.Contains(m.Message, "spec.interval is 13")
+	})
+	set(30)
+	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+}
+
+func TestModuleStatusIsThatOfItsManager(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	for kind, broken := range map[string]bool{"Deployment": false, "StatefulSet": false, "Deployment-broken": true} {
+		name := strings.ToLower(kind)
+		annotations := ""
+		if broken {
+			annotations = ", annotations: {kyma-pull.dev/simulate: broken}"
+		}
+		workload, _, _ := strings.Cut(kind, "-")
+		v := sample.Version{Module: name, Version: "1.0.0", Manifest: fmt.Sprintf(`apiVersion: apps/v1
+kind: %s
+metadata: {name: %s, namespace: kyma-system%s}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: %[2]s}}
+  template:
+    metadata: {labels: {app: %[2]s}}
+    spec: {containers: [{name: manager, image: example.org/manager}]}
+`, workload, name, annotations)}
+		must(t, v.Push(ctx, f.Modules))
+		template := v.Template()
+		template.Spec.Manager = &v1beta2.Manager{GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: workload}, Namespace: v1beta2.RuntimeNamespace, Name: name}
+		must(t, f.Control.Create(ctx, template))
+		must(t, release(ctx, f, v))
+	}
+	r, err := f.AddRuntime(ctx, "one", "regular", "deployment", "statefulset", "deployment-broken")
+	must(t, err)
+	must(t, r.UntilState(ctx, "deployment", "1.0.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, "statefulset", "1.0.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, "deployment-broken", "1.0.0", v1beta2.StateProcessing))
+}
+
+func TestStatusOfAModuleSaysWhereItComesFrom(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	for side, read := range map[string]func() (*v1beta2.Kyma, error){
+		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "runtime": func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
+	} {
+		untilModule(t, "the "+side+" tells all of the module", read, "scaler", func(m v1beta2.ModuleStatus) bool {
+			return m.State == v1beta2.StateReady && m.FQDN == "kyma-pull.dev/module/scaler" && m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&
+				m.Manifest != nil && m.Manifest.PartialMeta.Name == "scaler" && m.Resource != nil && m.Resource.Kind == "Scaler" && m.Template != nil && m.Template.PartialMeta.Name == "scaler-1.7.0"
+		})
+		until(t, 30*time.Second, "the "+side+" has every condition and the channel", func() (bool, string) {
+			kyma, err := read()
+			if err != nil {
+				return false, err.Error()
+			}
+			ready := false
+			for _, c := range kyma.Status.Conditions {
+				ready = ready || c.Type == v1beta2.ConditionReady && c.Status == metav1.ConditionTrue && c.ObservedGeneration == kyma.Generation
+			}
+			return ready && kyma.Status.State == v1beta2.StateReady && kyma.Status.ActiveChannel == "regular" && kyma.Status.LastOperation != nil, fmt.Sprintf("%+v", kyma.Status)
+		})
+	}
+}
