@@ -48,6 +48,8 @@ type Options struct {
 	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
 	// its lease to run out, which most scenarios need not wait for.
 	LeaderElect bool
+	// SingleCluster lets the one runtime there is be the control plane's own cluster.
+	SingleCluster bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
 }
@@ -108,7 +110,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", f.Registries); err != nil {
 		return err
 	}
-	if f.kcp, err = cluster.Start(ctx, cluster.Options{Progress: f.options.Progress, Durable: f.options.Durable}); err != nil {
+	if f.kcp, err = cluster.Start(ctx, cluster.Options{Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster}); err != nil {
 		return err
 	}
 	if f.Control, err = connect(f.kcp); err != nil {

@@ -29,22 +29,27 @@ type Runtime struct {
 	API client.Client
 
 	fleet   *Fleet
-	cluster *cluster.Cluster
+	cluster *cluster.Cluster // nil when it is the control plane's
 	agent   *Process
 }
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	r := &Runtime{ID: id, fleet: f}
-	var err error
-	if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
-		return nil, err
+	own := f.kcp
+	if !f.options.SingleCluster {
+		var err error
+		if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
+			return nil, err
+		}
+		own = r.cluster
 	}
 	f.runtimes = append(f.runtimes, r)
-	if r.API, err = connect(r.cluster); err != nil {
+	var err error
+	if r.API, err = connect(own); err != nil {
 		return nil, err
 	}
-	if err := copyFile(r.cluster.Kubeconfig(), r.Kubeconfig()); err != nil {
+	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
 		return nil, err
 	}
 	if err := r.enrol(ctx); err != nil {

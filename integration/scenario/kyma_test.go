@@ -166,3 +166,34 @@ func TestStatusOfAModuleSaysWhereItComesFrom(t *testing.T) {
 		})
 	}
 }
+
+func TestSingleClusterMode(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{SingleCluster: true})
+	r := runtimeWith(t, f, "here", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	without(t, r, "mailer")
+	must(t, r.UntilGone(ctx, "mailer"))
+	// The two sides keep to their namespaces: what one offers is not what the other was given.
+	var templates v1beta2.ModuleTemplateList
+	must(t, f.Control.List(ctx, &templates))
+	offered, given := 0, 0
+	for _, m := range templates.Items {
+		switch m.Namespace {
+		case sample.Namespace:
+			offered++
+		case v1beta2.RuntimeNamespace:
+			given++
+		}
+	}
+	if offered != 3 || given != 3 {
+		t.Errorf("%d ModuleTemplates offered, %d given", offered, given)
+	}
+	deleteKyma(t, f, r)
+	untilForgotten(t, r, 60*time.Second)
+	must(t, f.Control.List(ctx, &templates, client.InNamespace(sample.Namespace)))
+	if len(templates.Items) != 3 {
+		t.Errorf("with the Kyma went %d of the control plane's ModuleTemplates", 3-len(templates.Items))
+	}
+}
