@@ -61,17 +61,23 @@ func established(ctx context.Context, reader client.Reader, crds []*unstructured
 				}
 				return false, err
 			}
-			conditions, _, err := unstructured.NestedSlice(found.Object, "status", "conditions")
-			for _, c := range conditions {
-				if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
-					return true, nil
-				}
-			}
-			return false, err
+			return isEstablished(found), nil
 		})
 		if err != nil {
 			return fmt.Errorf("wait for CRD %s: %w", crd.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// isEstablished tells whether the API server serves what a definition defines. A status that is not whole yet says no.
+func isEstablished(crd *unstructured.Unstructured) bool {
+	status, _ := crd.Object["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
+			return true
+		}
+	}
+	return false
 }
