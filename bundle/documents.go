@@ -32,6 +32,8 @@ type DesiredState struct {
 	CRDs []string `json:"crds"`
 	// Settings tune the agent.
 	Settings Settings `json:"settings"`
+	// Watchers are what the runtime is to watch, sorted by name.
+	Watchers []Watcher `json:"watchers,omitempty"`
 }
 
 // KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line for ever;
@@ -204,5 +206,5 @@ func (s DesiredState) check() error {
 	if total > MaxBundleBytes {
 		return fmt.Errorf("desired state: content of %d bytes in all, at most %d", total, MaxBundleBytes)
 	}
-	return nil
+	return checkWatchers(s.Watchers)
 }

@@ -33,6 +33,8 @@ type Report struct {
 	Refused []RefusedBundle `json:"refused,omitempty"`
 	// Enrolment is there until the control plane is known to have the runtime's key.
 	Enrolment *Enrolment `json:"enrolment,omitempty"`
+	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
+	Watched []ReportedWatch `json:"watched,omitempty"`
 }
 
 // MaxRefusedReported bounds the refused bundles a report names: an attacker must not be able to push the rest out.

@@ -56,6 +56,11 @@ type Module struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel,omitempty"`
+	// Version pins the module to one version, whatever its channel has. It goes without Channel.
+	// +optional
+	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
+	// +kubebuilder:validation:MaxLength:=32
+	Version string `json:"version,omitempty"`
 	// ControllerName is accepted and has no effect, as in Kyma.
 	// +optional
 	ControllerName string `json:"controller,omitempty"`

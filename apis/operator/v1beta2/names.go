@@ -12,6 +12,9 @@ const (
 	LabelInternal           = Group + "/internal"
 	LabelSkipReconciliation = Group + "/skip-reconciliation"
 	LabelMandatoryModule    = Group + "/mandatory-module"
+	// LabelSync is "false" on a Kyma whose runtime has no say in what it runs and sees no catalog, and on a ModuleTemplate that no
+	// runtime shall see.
+	LabelSync = Group + "/sync"
 	// LabelSignature is on Secrets with public keys; its value is the name of the signatures that they verify.
 	LabelSignature = Group + "/signature"
 	// LabelForceDeletion is ours: a deleted Kyma with it does not wait for its runtime.
@@ -27,6 +30,10 @@ const (
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
+	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on one whose
+	// modules shall not be seeded into the runtime: spec.sync.moduleCatalog and spec.sync.noModuleCopy of v1beta1.
+	AnnotationSyncCatalog  = Group + "/sync-module-catalog"
+	AnnotationNoModuleCopy = Group + "/sync-no-module-copy"
 
 	LabelRuntimeID       = "kyma-project.io/runtime-id"
 	LabelInstanceID      = "kyma-project.io/instance-id"
@@ -35,6 +42,8 @@ const (
 
 	// True is the value that switches a label on.
 	True = "true"
+	// False is the value that switches off what is on by itself.
+	False = "false"
 	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
 	ManagedByKyma = "kyma"
 )

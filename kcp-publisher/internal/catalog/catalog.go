@@ -191,11 +191,8 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 	if o == nil {
 		return s.lookupOlder(module, channel, kyma)
 	}
-	if hidden := o.hiddenFrom(kyma); hidden != "" {
-		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, hidden)
-	}
-	if o.meta.Spec.Mandatory != nil {
-		return Choice{}, reason("module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
+	if err := o.mayAsk(kyma); err != nil {
+		return Choice{}, err
 	}
 	for _, c := range o.meta.Spec.Channels {
 		if c.Channel == channel && c.Version != "" {
@@ -203,6 +200,34 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 		}
 	}
 	return Choice{}, reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
+}
+
+// Pinned gives what a module in one version means to a Kyma with these labels, whatever its channels have. The error is a *Reason.
+func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
+	o := s.metas[module]
+	if o == nil {
+		return Choice{}, reason("module %s: version %s cannot be asked for without a ModuleReleaseMeta: ask for a channel", module, version)
+	}
+	if err := o.mayAsk(kyma); err != nil {
+		return Choice{}, err
+	}
+	choice, err := s.version(o, "", version)
+	if err != nil && choice.Template == nil {
+		return Choice{}, reason("module %s: version %s, which spec.modules pins it to, cannot be had: %v", module, version, err)
+	}
+	return choice, err
+}
+
+// mayAsk tells whether a Kyma may name the module in its spec.
+func (o *offer) mayAsk(kyma labels.Set) error {
+	module := o.meta.Spec.ModuleName
+	if hidden := o.hiddenFrom(kyma); hidden != "" {
+		return reason("module %s: is not offered to this runtime: %s", module, hidden)
+	}
+	if o.meta.Spec.Mandatory != nil {
+		return reason("module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
+	}
+	return nil
 }
 
 func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
@@ -222,6 +247,9 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	}
 	switch len(found) {
 	case 0:
+		if channel == "" && o.meta.Spec.Mandatory == nil {
+			return Choice{}, reason("there is no ModuleTemplate %s-%s", module, version)
+		}
 		if channel == "" {
 			return Choice{}, reason("module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module, version)
 		}
@@ -361,7 +389,7 @@ func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
 	}
 	for _, t := range s.templates {
 		o := s.metas[t.module]
-		hidden := t.Spec.Mandatory || hiddenByLabels(t.Labels, kyma) != "" || o != nil && (o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "")
+		hidden := t.Spec.Mandatory || t.Labels[v1beta2.LabelSync] == v1beta2.False || hiddenByLabels(t.Labels, kyma) != "" || o != nil && (o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "")
 		if !hidden {
 			catalog.ModuleTemplates = append(catalog.ModuleTemplates, t.entry)
 		}

@@ -44,6 +44,7 @@ type Kymas struct {
 	Farewell   time.Duration
 	Settings   bundle.Settings
 	Signatures SignatureKeys
+	Watchers   Watchers
 	Now        func() time.Time
 
 	gate gate
@@ -88,7 +89,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	snapshot := k.Catalog.Snapshot()
-	if snapshot == nil {
+	if _, known := k.Watchers.Snapshot(); snapshot == nil || !known {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
@@ -151,7 +152,11 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resol
 	request := resolve.Request{
 		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
 	}
-	if r := kyma.Status.Runtime; r != nil && r.Requested != nil {
+	request.Watchers, _ = k.Watchers.Snapshot()
+	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
+	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
+	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
+	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && !alone {
 		request.Asked = r.Requested.Spec
 	}
 	if report == nil {
@@ -226,6 +231,7 @@ func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	} else {
 		next.accepted = &accepted
 		k.tell(kyma, runtime, known.accepted, accepted)
+		k.tellWatched(kyma, runtime, known.accepted, accepted)
 		k.remember(kyma, accepted)
 	}
 	k.keep(kyma, next)

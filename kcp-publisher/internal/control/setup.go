@@ -36,11 +36,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.reports = map[types.NamespacedName]heard{}
 	registryUp.Set(1)
 
-	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not.
-	start := make(chan event.GenericEvent, 1)
-	start <- event.GenericEvent{Object: &v1beta2.ModuleTemplate{}}
+	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
 	err = ctrl.NewControllerManagedBy(mgr).Named("catalog").
-		WatchesRawSource(source.Channel(start, gathered())).
+		WatchesRawSource(source.Channel(start(), gathered())).
 		Watches(&v1beta2.ModuleTemplate{}, gathered()).
 		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
 		Complete(kymas.Catalog)
@@ -57,6 +55,19 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 			return err
 		}
 	}
+	watchers := &kymas.Watchers
+	watchers.Client, watchers.Namespace, watchers.now = mgr.GetClient(), kymas.Catalog.Namespace, kymas.Now
+	watchers.changed = func(ctx context.Context) error {
+		_, err := kymas.Catalog.markAll(ctx)
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(mgr).Named("watchers").
+		WatchesRawSource(source.Channel(start(), gathered())).
+		Watches(&v1beta2.Watcher{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(watchers)
+	if err != nil {
+		return err
+	}
 	// Status changes are its own; what users say is in spec, labels and annotations.
 	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).Named("kyma").
@@ -64,4 +75,11 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(kymas)
+}
+
+// start gives one event.
+func start() chan event.GenericEvent {
+	one := make(chan event.GenericEvent, 1)
+	one <- event.GenericEvent{Object: &v1beta2.Kyma{}}
+	return one
 }

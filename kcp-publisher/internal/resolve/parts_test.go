@@ -123,3 +123,36 @@ func TestAnInlineDescriptorThatMeansSomethingElseIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsSyncedCanBeSwitchedOff(t *testing.T) {
+	w := usual().template("quiet", "1.0.0", labelledTemplate(v1beta2.LabelSync, v1beta2.False))
+	w.request.Seed = w.request.Asked
+	if shown := names(w.resolve(t).Catalog.ModuleTemplates); shown != "keda-1.0.0 keda-1.1.0" {
+		t.Errorf("a template that no runtime shall see: %s", shown)
+	}
+	w.request.NoModuleCopy = true
+	result := w.resolve(t)
+	if len(result.State.Kyma.Spec.Modules) != 0 || len(result.State.Manifests) != 1 {
+		t.Errorf("without a copy of the modules: seeded %v, installed %v", result.State.Kyma.Spec.Modules, result.State.Manifests)
+	}
+	w.request.NoCatalog = true
+	if shown := w.resolve(t).Catalog; len(shown.ModuleTemplates)+len(shown.ModuleReleaseMetas) != 0 {
+		t.Errorf("without a catalog: %v", shown)
+	}
+}
+
+func TestAModuleOnItsWayOutIsKeptAtItsChannel(t *testing.T) {
+	w := usual().template("nats", "2.0.0").meta("nats", "regular=2.0.0")
+	w.request.Leaving = []v1beta2.Module{{Name: "nats", Channel: "regular"}, {Name: "keda", Channel: "fast"}, {Name: "gone", Channel: "regular"}}
+	result := w.resolve(t)
+	if len(result.State.Leaving) != 1 || result.State.Leaving[0].Version != "2.0.0" || !slices.Equal(result.Asked, []string{"keda"}) || len(result.State.Problems) != 0 {
+		t.Errorf("leaving %v, asked %v, problems %v", result.State.Leaving, result.Asked, result.State.Problems)
+	}
+	if needs := Needs(w.request, w.snapshot(t)); len(needs) != 3 {
+		t.Errorf("needs %v", needs)
+	}
+	w.request.Deleting = true
+	if result := w.resolve(t); len(result.State.Manifests)+len(result.Asked)+len(result.Catalog.ModuleTemplates) != 0 {
+		t.Errorf("a deleted Kyma asks for %v and is shown %v", result.Asked, result.Catalog)
+	}
+}

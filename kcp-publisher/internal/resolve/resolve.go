@@ -30,8 +30,12 @@ type Request struct {
 	Asked v1beta2.KymaSpec
 	// Settings tune the agent.
 	Settings bundle.Settings
+	// Watchers are those of the control plane, sorted by name.
+	Watchers []bundle.Watcher
 	// Leaving are modules that the runtime still has and does not ask for any more, by name and channel.
 	Leaving []v1beta2.Module
+	// NoCatalog keeps the catalog from the runtime, NoModuleCopy the modules of Seed.
+	NoCatalog, NoModuleCopy bool
 	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
 	Deleting bool
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
@@ -74,7 +78,14 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 			continue
 		}
 		w := wish{module: module}
-		w.choice, w.err = snapshot.Lookup(module.Name, cmp.Or(module.Channel, request.Asked.Channel), kyma)
+		switch {
+		case module.Version == "":
+			w.choice, w.err = snapshot.Lookup(module.Name, cmp.Or(module.Channel, request.Asked.Channel), kyma)
+		case module.Channel != "":
+			w.err = fmt.Errorf("module %s: asks for channel %q and version %s: name one of both", module.Name, module.Channel, module.Version)
+		default:
+			w.choice, w.err = snapshot.Pinned(module.Name, module.Version, kyma)
+		}
 		all = append(all, w)
 	}
 	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
@@ -101,11 +112,15 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			Manifests: []bundle.Manifest{},
 			CRDs:      crds,
 			Settings:  request.Settings,
+			Watchers:  request.Watchers,
 		},
 		Catalog: snapshot.Visible(request.Labels),
 		Asked:   []string{},
 	}
 	if request.Deleting {
+		result.State.Watchers = nil
+	}
+	if request.Deleting || request.NoCatalog {
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	}
 	for _, w := range wishes(request, snapshot) {
@@ -166,6 +181,10 @@ func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Ma
 		if w.choice.Mandatory {
 			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 				"module %s: stays at version %s: its mandatory version is %s, which is older", w.module.Name, last.Version, w.choice.Version)}
+		}
+		if w.module.Version != "" {
+			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
+				"module %s: stays at version %s: spec.modules pins it to %s, which is older", w.module.Name, last.Version, w.choice.Version)}
 		}
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 			"module %s: stays at version %s: channel %q has %s, which is older", w.module.Name, last.Version, w.choice.Channel, w.choice.Version)}
@@ -274,6 +293,9 @@ func seed(request Request) bundle.KymaSeed {
 	s := bundle.KymaSeed{Spec: *request.Seed.DeepCopy(), Labels: map[string]string{
 		v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma,
 	}}
+	if request.NoModuleCopy {
+		s.Spec.Modules = nil
+	}
 	// Their order says nothing; the API keeps them as a map.
 	slices.SortFunc(s.Spec.Modules, func(a, b v1beta2.Module) int { return cmp.Compare(a.Name, b.Name) })
 	for _, label := range carried {

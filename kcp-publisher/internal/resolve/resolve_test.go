@@ -96,6 +96,29 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 		"A raw-manifest that is too large to travel is refused": {
 			world: oversized(usual()),
 			want:  []string{`Error: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, at most 33554432`}},
+		"A module is pinned to a version that no channel has": {
+			world: usual().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")), want: []string{"keda@1.0.5"}},
+		"A pinned module stays while its channel moves on": {
+			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.1.0" },
+			want: []string{"keda@1.0.0"}},
+		"A module that is pinned no more follows its channel": {
+			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
+			want: []string{"keda@1.1.0 fast"}},
+		"A pinned version is no way back": {
+			world: usual().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
+			want: []string{"keda@1.1.0 fast", "Warning: module keda: stays at version 1.1.0: spec.modules pins it to 1.0.0, which is older"}},
+		"A pinned version without a template says so": {
+			world: usual().askNothingBut("keda", pinned("9.0.0")),
+			want:  []string{"Warning: module keda: version 9.0.0, which spec.modules pins it to, cannot be had: there is no ModuleTemplate keda-9.0.0"}},
+		"A pinned version is hidden like its module": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).askNothingBut("keda", pinned("1.0.0")),
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labelled operator.kyma-project.io/beta=true"}},
+		"A channel and a version say two things": {
+			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
+			want:  []string{`Warning: module keda: asks for channel "fast" and version 1.0.0: name one of both`}},
+		"A version without a ModuleReleaseMeta cannot be asked for": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0").ask("keda", pinned("1.0.0")),
+			want:  []string{"Warning: module keda: version 1.0.0 cannot be asked for without a ModuleReleaseMeta: ask for a channel"}},
 		"An older lookup finds a ModuleTemplate by its label": {
 			world: newWorld().older("any", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
 			want:  []string{"keda@1.0.0 regular"}},
@@ -269,6 +292,10 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 func broken(w *world, version, why string) *world {
 	w.whole("keda", version, Content{Err: errors.New(why)})
 	return w
+}
+
+func pinned(version string) func(*v1beta2.Module) {
+	return func(m *v1beta2.Module) { m.Version = version }
 }
 
 func oversized(w *world) *world {

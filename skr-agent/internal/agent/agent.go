@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
 // Options are what an Agent needs.
@@ -55,6 +56,7 @@ type Options struct {
 // Agent keeps one runtime. Its fields are used by one worker.
 type Agent struct {
 	Options
+	watches  *watch.Watches
 	nextPoll time.Time
 	unstaged map[string]error
 	outage   bool
@@ -79,12 +81,14 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 	var syncErr error
 	if b := a.Puller.Current(); b != nil {
-		syncErr = a.Syncer.Sync(ctx, b, a.unstaged)
+		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged), a.watches.Set(b.State.Watchers))
 	}
 	facts, err := a.facts(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	var moreToTell time.Duration
+	facts.Watched, moreToTell = a.watches.Tell(bundle.NextSequence(a.sequence, a.Now()), a.Now())
 	if err := a.tellKyma(ctx, &facts); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -95,7 +99,11 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if syncErr != nil {
 		return ctrl.Result{}, fmt.Errorf("sync the runtime: %w", syncErr)
 	}
-	return ctrl.Result{RequeueAfter: max(time.Until(a.nextPoll), 10*time.Millisecond)}, nil
+	next := time.Until(a.nextPoll)
+	if moreToTell > 0 {
+		next = min(next, moreToTell)
+	}
+	return ctrl.Result{RequeueAfter: max(next, 10*time.Millisecond)}, nil
 }
 
 func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

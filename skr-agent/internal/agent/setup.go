@@ -2,9 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
 // gather is how long events are collected before a round: installing a module makes many.
@@ -23,10 +27,23 @@ const gather = 300 * time.Millisecond
 func Setup(mgr ctrl.Manager, agent *Agent) error {
 	agent.Client, agent.Syncer.Client = mgr.GetClient(), mgr.GetClient()
 	agent.Events = mgr.GetEventRecorder("skr-agent")
+	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("connect to metadata: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("connect to objects of any kind: %w", err)
+	}
+	agent.watches = watch.New(metadataClient, dynamicClient)
 	start := make(chan event.GenericEvent, 1)
 	start <- event.GenericEvent{Object: &v1beta2.Kyma{}}
 	return ctrl.NewControllerManagedBy(mgr).Named("runtime").
 		WatchesRawSource(source.Channel(start, another(0))).
+		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
+			agent.watches.Start(ctx, func(wait time.Duration) { q.AddAfter(request, max(wait, gather)) })
+			return nil
+		})).
 		Watches(&v1beta2.Kyma{}, another(gather)).
 		Watches(&v1beta2.Manifest{}, another(gather)).
 		Watches(&v1beta2.ModuleTemplate{}, another(gather)).
@@ -34,10 +51,13 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 		Complete(agent)
 }
 
+type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// request is the one there is.
+var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}}
+
 // another turns every event into the one request there is.
 func another(after time.Duration) handler.EventHandler {
-	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}}
-	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	return handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },
 		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, after) },

@@ -29,6 +29,8 @@ type Facts struct {
 	Unstaged  map[string]error
 	Kyma      *v1beta2.Kyma
 	Manifests []v1beta2.Manifest
+	// Watched is what the control plane's watchers saw change.
+	Watched []bundle.ReportedWatch
 }
 
 // Modules gives the state of every installed module, sorted by name.
@@ -89,7 +91,7 @@ func bounded(text string) string {
 
 // New gives the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
-	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused}
+	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Watched: facts.Watched}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
 	}

@@ -10,10 +10,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,17 +26,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxObjects bounds the objects of one watch: at some 500 bytes each, all watches together stay below 100 MiB at the very worst.
-const maxObjects = 5_000
+// maxObjects bounds the objects of one watch: at some 600 bytes each, one watch is little and all are below 40 MiB.
+const maxObjects = 2_000
 
 // Watches are the watches of one runtime.
 type Watches struct {
 	metadata metadata.Interface
 	objects  dynamic.Interface
-	// wake tells that there is news, wait that nobody needs to look before.
+	// most bounds the objects of one watch.
+	most int
+	// ctx ends all watches; wake tells that there is news. Start sets both.
+	ctx  context.Context
 	wake func(wait time.Duration)
 
-	mu      sync.Mutex // guards what follows, and the watches' ledgers
+	mu      sync.Mutex // guards what follows, and the watches in it
 	running map[string]*watch
 }
 
@@ -46,21 +47,29 @@ type Watches struct {
 type watch struct {
 	bundle.Watcher
 	ledger
-	stop   context.CancelFunc
+	stop context.CancelFunc
+	// synced lets go of the informer when the watch gives up.
 	synced cache.InformerSynced
-	// objects counts what is remembered.
+	// objects counts what is remembered; full says that it was too much and that the watch gave up.
 	objects int
+	full    bool
 	// absent says that the kind was not served when the watch began: what is found later is new.
-	absent atomic.Bool
+	absent bool
 }
 
-// New gives Watches that watch nothing yet. It calls wake when there is news, never while it is being called itself.
-func New(metadata metadata.Interface, objects dynamic.Interface, wake func(wait time.Duration)) *Watches {
-	return &Watches{metadata: metadata, objects: objects, wake: wake, running: map[string]*watch{}}
+// New gives Watches that watch nothing yet.
+func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
+	return &Watches{metadata: metadata, objects: objects, most: maxObjects, running: map[string]*watch{}}
 }
 
-// Set makes these the watchers at work, until the context ends. Those that are at work already go on undisturbed.
-func (w *Watches) Set(ctx context.Context, watchers []bundle.Watcher) error {
+// Start says how long watches may live and who wants to know when there is news: wake gets the time before which Tell would not
+// tell it yet. It is called once, before Set.
+func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
+	w.ctx, w.wake = ctx, wake
+}
+
+// Set makes these the watchers at work. Those that are at work already go on undisturbed.
+func (w *Watches) Set(watchers []bundle.Watcher) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, running := range w.running {
@@ -74,7 +83,7 @@ func (w *Watches) Set(ctx context.Context, watchers []bundle.Watcher) error {
 		if w.running[watcher.Name] != nil {
 			continue
 		}
-		started, err := w.start(ctx, watcher)
+		started, err := w.start(watcher)
 		if err != nil {
 			return fmt.Errorf("watcher %s: %w", watcher.Name, err)
 		}
@@ -88,27 +97,29 @@ func same(a, b bundle.Watcher) bool {
 }
 
 // Tell gives what is to be reported of all watches, sorted by name; it is the same until there is news. Since is a sequence that no
-// report had yet and the next report does not fall below.
-func (w *Watches) Tell(since int64, now time.Time) []bundle.ReportedWatch {
+// report had yet and the next report does not fall below. Wait is when to ask again for news that is held back, 0 when there is none.
+func (w *Watches) Tell(since int64, now time.Time) (told []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	told := make([]bundle.ReportedWatch, 0, len(w.running))
 	for _, one := range w.running {
 		one.tell(since, now)
 		told = append(told, one.told)
+		if due := one.due(now); one.news() && (wait == 0 || due < wait) {
+			wait = due
+		}
 	}
-	return summary(told)
+	return summary(told), wait
 }
 
-func (w *Watches) start(ctx context.Context, watcher bundle.Watcher) (*watch, error) {
-	ctx, stop := context.WithCancel(ctx)
+func (w *Watches) start(watcher bundle.Watcher) (*watch, error) {
+	ctx, stop := context.WithCancel(w.ctx)
 	one := &watch{Watcher: watcher, stop: stop}
 	one.told.Watcher = watcher.Name
-	informer := w.informer(watcher)
+	informer := w.informer(one)
 	one.synced = informer.HasSynced
 	err := informer.SetTransform(shrink)
 	if err == nil {
-		err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { w.failed(one, err) })
+		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) { w.failed(ctx, one, r, err) })
 	}
 	if err == nil {
 		_, err = informer.AddEventHandler(w.handler(one))
@@ -121,44 +132,42 @@ func (w *Watches) start(ctx context.Context, watcher bundle.Watcher) (*watch, er
 	return one, nil
 }
 
+// selection lists and watches, of metadata or of whole objects.
+type selection[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
+}
+
 // informer sees only metadata where that is enough.
-func (w *Watches) informer(watcher bundle.Watcher) cache.SharedIndexInformer {
-	selected := func(o metav1.ListOptions) metav1.ListOptions {
-		o.LabelSelector = watcher.Selector()
-		return o
+func (w *Watches) informer(one *watch) cache.SharedIndexInformer {
+	if one.Field == bundle.FieldStatus {
+		return informerOf(w, one, w.objects.Resource(one.GVR()), w.objects, &unstructured.Unstructured{})
 	}
-	var lister *cache.ListWatch
-	var client any
-	var example runtime.Object
-	if watcher.Field == bundle.FieldStatus {
-		resource := w.objects.Resource(watcher.GVR())
-		client, example = w.objects, &unstructured.Unstructured{}
-		lister = &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return resource.List(ctx, selected(o))
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-				return resource.Watch(ctx, selected(o))
-			},
-		}
-	} else {
-		resource := w.metadata.Resource(watcher.GVR())
-		client, example = w.metadata, &metav1.PartialObjectMetadata{}
-		lister = &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return resource.List(ctx, selected(o))
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-				return resource.Watch(ctx, selected(o))
-			},
-		}
+	return informerOf(w, one, w.metadata.Resource(one.GVR()), w.metadata, &metav1.PartialObjectMetadata{})
+}
+
+func informerOf[L runtime.Object](w *Watches, one *watch, resource selection[L], client any, example runtime.Object) cache.SharedIndexInformer {
+	selector := one.Selector()
+	lister := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return resource.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			o.LabelSelector = selector
+			opened, err := resource.Watch(ctx, o)
+			if err == nil {
+				w.note(one, func() { one.trouble = "" })
+			}
+			return opened, err
+		},
 	}
 	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lister, client), example, 0, cache.Indexers{})
 }
 
 func (w *Watches) handler(one *watch) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) { w.saw(one, obj, 1, !initial || one.absent.Load()) },
+		AddFunc: func(obj any, initial bool) { w.saw(one, obj, 1, !initial) },
 		UpdateFunc: func(before, after any) {
 			was, _ := before.(*seen)
 			is, _ := after.(*seen)
@@ -180,44 +189,43 @@ func (w *Watches) saw(one *watch, obj any, more int, counts bool) {
 	}
 	w.note(one, func() {
 		one.objects += more
-		if counts {
+		if counts || more > 0 && one.absent {
 			one.changed(object{o.Namespace, o.Name})
 		}
-		if one.objects > maxObjects && more > 0 {
+		if one.objects > w.most && !one.full {
 			one.stop()
-			one.trouble = fmt.Sprintf("more than %d objects of %s carry the labels, nothing is watched: narrow labelsToWatch", maxObjects, one.Resource)
+			one.full, one.synced = true, func() bool { return true }
+			one.trouble = fmt.Sprintf("more than %d objects of %s carry the labels, they are not watched: narrow labelsToWatch", w.most, one.Resource)
 		}
 	})
 }
 
 // failed keeps quiet about a kind that is not served: it may come, and the informer goes on asking.
-func (w *Watches) failed(one *watch, err error) {
+func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
-		if !one.synced() {
-			one.absent.Store(true)
-		}
+		w.note(one, func() { one.absent = one.absent || !one.synced() })
 	case apierrors.IsForbidden(err):
 		w.note(one, func() {
 			one.trouble = fmt.Sprintf("the agent may not list and watch %s: allow it in its ClusterRole", one.GVR().GroupResource())
 		})
+	default:
+		cache.DefaultWatchErrorHandler(ctx, r, err)
 	}
 }
 
-// note writes to the ledger of a watch that is still at work, and wakes the agent when that is news.
+// note writes to a watch that is still at work, and wakes the agent when that makes news.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
-	news := false
-	if w.running[one.Name] == one || w.running[one.Name] == nil {
-		before := one.news()
-		write()
-		news = one.news() && !before
+	if w.running[one.Name] != one || one.full {
+		w.mu.Unlock()
+		return
 	}
-	wait := one.due(time.Now())
+	before := one.news()
+	write()
+	news, wait := one.news() && !before, one.due(time.Now())
 	w.mu.Unlock()
 	if news {
 		w.wake(wait)
 	}
 }
-
-var _ = reflect.DeepEqual

@@ -1,0 +1,129 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// untilSeen waits until the runtime's catalog is these ModuleTemplates.
+func untilSeen(t *testing.T, r *fleet.Runtime, names ...string) {
+	t.Helper()
+	until(t, 30*time.Second, r.ID+" sees "+strings.Join(names, ", "), func() (bool, string) {
+		var templates v1beta2.ModuleTemplateList
+		if err := r.API.List(t.Context(), &templates, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
+			return false, err.Error()
+		}
+		var seen []string
+		for _, m := range templates.Items {
+			seen = append(seen, m.Name)
+		}
+		slices.Sort(seen)
+		return slices.Equal(seen, names), strings.Join(seen, ", ")
+	})
+}
+
+func labelKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, label, value string) {
+	t.Helper()
+	kyma, err := r.Record(t.Context())
+	must(t, err)
+	before := kyma.DeepCopy()
+	if value == "" {
+		delete(kyma.Labels, label)
+	} else {
+		kyma.Labels[label] = value
+	}
+	must(t, f.Control.Patch(t.Context(), kyma, client.MergeFrom(before)))
+}
+
+func TestTheCatalogIsSyncedAndFollowsVisibility(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
+	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
+	release := &v1beta2.ModuleReleaseMeta{}
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler"}, release))
+	release.Spec.Beta = true
+	must(t, f.Control.Update(ctx, release))
+	untilSeen(t, r, "mailer-1.0.0")
+	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.True)
+	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
+	must(t, f.Control.Delete(ctx, sample.Scaler("1.8.0").Template()))
+	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0")
+	labelKyma(t, f, r, v1beta2.LabelSync, v1beta2.False)
+	untilSeen(t, r)
+}
+
+func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	watch := sample.Version{Module: "watchdog", Version: "1.0.0", Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog"}
+	must(t, f.Offer(ctx, watch))
+	mandatory := sample.Release("watchdog", watch.Component())
+	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
+	must(t, f.Control.Create(ctx, mandatory))
+	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
+	must(t, r.API.Get(ctx, inKyma("watchdog"), &appsv1.Deployment{}))
+	kyma, err := r.Record(ctx)
+	must(t, err)
+	for _, m := range kyma.Status.Modules {
+		if m.Name == "watchdog" {
+			t.Errorf("a mandatory module is in the status: %+v", m)
+		}
+	}
+	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
+	must(t, f.Control.Delete(ctx, mandatory))
+	must(t, r.UntilGone(ctx, "watchdog"))
+	if err := r.API.Get(ctx, inKyma("watchdog"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+		t.Errorf("its Deployment is still there: %v", err)
+	}
+}
+
+func TestSkippedObjectsAreLeftAlone(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	manifest := &v1beta2.Manifest{}
+	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+	before := manifest.DeepCopy()
+	manifest.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
+	must(t, r.API.Patch(ctx, manifest, client.MergeFrom(before)))
+	config, err := settings(ctx, r)
+	must(t, err)
+	config.Data["level"] = "debug"
+	must(t, r.API.Update(ctx, config))
+	promote(t, f, "1.8.0")
+	until(t, 30*time.Second, "the new version is asked for", func() (bool, string) {
+		must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+		return manifest.Spec.Version == "1.8.0", manifest.Spec.Version
+	})
+	if config, err = settings(ctx, r); err != nil || config.Data["level"] != "debug" || config.Data["version"] != "1.7.0" {
+		t.Errorf("a skipped Manifest was worked on: %v, %v", config.Data, err)
+	}
+	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+	before = manifest.DeepCopy()
+	delete(manifest.Labels, v1beta2.LabelSkipReconciliation)
+	must(t, r.API.Patch(ctx, manifest, client.MergeFrom(before)))
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+
+	labelKyma(t, f, r, v1beta2.LabelSkipReconciliation, v1beta2.True)
+	kyma, err := r.Record(ctx)
+	must(t, err)
+	published := kyma.Status.Runtime.Published.Sequence
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
+	labelKyma(t, f, r, v1beta2.LabelSkipReconciliation, "")
+	until(t, 30*time.Second, "the wish is answered once nothing skips the Kyma", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		return err == nil && kyma.Status.ActiveChannel == "fast" && kyma.Status.Runtime.Published.Sequence > published, fmt.Sprintf("%v %+v", err, kyma.Status.Runtime)
+	})
+}

@@ -1,0 +1,101 @@
+package watch
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func names(w bundle.ReportedWatch) (all []string) {
+	for _, o := range w.Objects {
+		all = append(all, fmt.Sprintf("%s@%d", o.Name, o.Since))
+	}
+	return all
+}
+
+func TestLedgerTellsEachChangeOnceAndAtOnce(t *testing.T) {
+	var l ledger
+	l.tell(10, noon)
+	if l.told.Since != 0 || l.news() {
+		t.Fatalf("told %+v before anything changed", l.told)
+	}
+	l.changed(object{name: "a"})
+	l.changed(object{name: "b"})
+	l.tell(20, noon)
+	if got, want := names(l.told), []string{"b@20", "a@20"}; !reflect.DeepEqual(got, want) || l.told.Since != 20 || l.told.Changes != 2 {
+		t.Fatalf("got %v of %+v, want %v", got, l.told, want)
+	}
+	before := l.told
+	l.tell(30, noon.Add(time.Hour))
+	if !reflect.DeepEqual(l.told, before) {
+		t.Errorf("without news the report changed: %+v", l.told)
+	}
+
+	l.changed(object{name: "a"})
+	l.tell(40, noon.Add(spacing-1))
+	if !reflect.DeepEqual(l.told, before) || l.due(noon.Add(spacing-1)) != 1 {
+		t.Errorf("a storm is not held back: %+v", l.told)
+	}
+	l.changed(object{name: "a"})
+	l.tell(50, noon.Add(spacing))
+	if got, want := names(l.told), []string{"a@50", "b@20"}; !reflect.DeepEqual(got, want) || l.told.Changes != 4 || l.news() {
+		t.Errorf("got %v of %+v, want %v", got, l.told, want)
+	}
+}
+
+func TestLedgerTellsTroubleOnceAndItsEnd(t *testing.T) {
+	var l ledger
+	l.trouble = "forbidden"
+	l.tell(10, noon)
+	if l.told.Trouble != "forbidden" || l.told.Since != 10 || l.news() {
+		t.Fatalf("got %+v", l.told)
+	}
+	l.trouble = ""
+	l.tell(20, noon.Add(spacing))
+	if l.told.Trouble != "" || l.told.Since != 20 {
+		t.Errorf("got %+v", l.told)
+	}
+}
+
+func TestSummaryStaysWithinItsRoomAndFair(t *testing.T) {
+	for _, watches := range []int{1, 2, 7, bundle.MaxWatchers} {
+		for _, length := range []int{1, 40, 253} {
+			t.Run(fmt.Sprintf("%d watches of names of %d bytes", watches, length), func(t *testing.T) {
+				var told []bundle.ReportedWatch
+				for i := range watches {
+					l := ledger{told: bundle.ReportedWatch{Watcher: fmt.Sprintf("w-%02d", watches-i)}}
+					for n := range 500 {
+						l.changed(object{name: fmt.Sprintf("%d-%s", n, strings.Repeat("x", length))})
+					}
+					l.tell(1, noon)
+					told = append(told, l.told)
+				}
+				got := summary(told)
+				objects, last := 0, ""
+				for _, w := range got {
+					objects += len(w.Objects)
+					if len(w.Objects) == 0 && length < 253 || w.Changes != 500 {
+						t.Errorf("%s has %d objects, %d changes", w.Watcher, len(w.Objects), w.Changes)
+					}
+					if w.Watcher < last {
+						t.Errorf("%s after %s", w.Watcher, last)
+					}
+					if last = w.Watcher; len(w.Objects) > 0 && !strings.HasPrefix(w.Objects[0].Name, "499-") {
+						t.Errorf("%s begins with %s, not the newest", w.Watcher, w.Objects[0].Name)
+					}
+				}
+				data, err := json.Marshal(got)
+				if err != nil || objects > bundle.MaxWatchedReported || len(data) > 16<<10 {
+					t.Errorf("%d objects, %d bytes, %v", objects, len(data), err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package watch
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// world is one API server with an agent that may watch only what it is let.
+type world struct {
+	*testing.T
+	admin   kubernetes.Interface
+	watches *Watches
+	woken   chan time.Duration
+	// tells counts the looks, so that since grows.
+	tells int64
+}
+
+func newWorld(t *testing.T) *world {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to watch")
+	}
+	env := &envtest.Environment{}
+	admin, err := env.Start()
+	must(t, err)
+	t.Cleanup(func() { must(t, env.Stop()) })
+	agent := rest.CopyConfig(admin)
+	agent.Impersonate = rest.ImpersonationConfig{UserName: "agent"}
+	meta, err := metadata.NewForConfig(agent)
+	must(t, err)
+	objects, err := dynamic.NewForConfig(agent)
+	must(t, err)
+	w := &world{T: t, admin: kubernetes.NewForConfigOrDie(admin), watches: New(meta, objects), woken: make(chan time.Duration, 100)}
+	w.watches.Start(t.Context(), func(wait time.Duration) { w.woken <- wait })
+	return w
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// allow lets the agent watch resources of the core.
+func (w *world) allow(resources ...string) {
+	w.Helper()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"list", "watch"}}},
+	}
+	role, err := w.admin.RbacV1().ClusterRoles().Create(w.Context(), role, metav1.CreateOptions{})
+	must(w.T, err)
+	_, err = w.admin.RbacV1().ClusterRoleBindings().Create(w.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "agent"}},
+	}, metav1.CreateOptions{})
+	must(w.T, err)
+}
+
+// tell gives what a report an hour later tells of a watcher.
+func (w *world) tell(watcher string) bundle.ReportedWatch {
+	w.tells++
+	told, _ := w.watches.Tell(w.tells, time.Now().Add(time.Duration(w.tells)*time.Hour))
+	for _, one := range told {
+		if one.Watcher == watcher {
+			return one
+		}
+	}
+	return bundle.ReportedWatch{}
+}
+
+// until waits for the agent to be woken until a watcher tells what is awaited.
+func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool) {
+	w.Helper()
+	limit := time.After(30 * time.Second)
+	for {
+		told := w.tell(watcher)
+		if seen(told) {
+			return
+		}
+		select {
+		case <-w.woken:
+		case <-limit:
+			w.Fatalf("waited for: %s; last told: %+v", what, told)
+		}
+	}
+}
+
+func (w *world) config(name string) *corev1.ConfigMap {
+	w.Helper()
+	made, err := w.admin.CoreV1().ConfigMaps("default").Create(w.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "shop"}},
+	}, metav1.CreateOptions{})
+	must(w.T, err)
+	return made
+}
+
+func watcherOf(resource string) bundle.Watcher {
+	return bundle.Watcher{Name: resource, Version: "v1", Resource: resource, Labels: map[string]string{"team": "shop"}, Field: bundle.FieldSpec}
+}
+
+// synced waits until a watch has its first list.
+func (w *world) synced(watcher string) {
+	w.Helper()
+	w.watches.mu.Lock()
+	synced := w.watches.running[watcher].synced
+	w.watches.mu.Unlock()
+	for limit := time.Now().Add(30 * time.Second); !synced(); {
+		if time.Now().After(limit) {
+			w.Fatalf("watcher %s has no list yet", watcher)
+		}
+		time.Sleep(10 * time.Millisecond) // HasSynced is all there is to ask
+	}
+}
+
+func TestWatchesTellWhatHappensInAnAPIServer(t *testing.T) {
+	w := newWorld(t)
+	w.allow("configmaps", "services")
+	w.config("there-before")
+	status := watcherOf("services")
+	status.Field = bundle.FieldStatus
+	must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps"), watcherOf("pods"), status}))
+
+	t.Run("what the agent may not watch is told, until it may", func(t *testing.T) {
+		w.until("pods", "trouble", func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "ClusterRole") })
+		w.allow("pods")
+		w.until("pods", "no trouble", func(told bundle.ReportedWatch) bool { return told.Trouble == "" })
+	})
+	t.Run("changes are told, by name, and what was there is none", func(t *testing.T) {
+		w.synced("configmaps")
+		made := w.config("new")
+		w.until("configmaps", "the new one", func(told bundle.ReportedWatch) bool { return told.Changes == 1 && told.Objects[0].Name == "new" })
+		delete(made.Labels, "team")
+		_, err := w.admin.CoreV1().ConfigMaps("default").Update(t.Context(), made, metav1.UpdateOptions{})
+		must(t, err)
+		w.until("configmaps", "the lost label", func(told bundle.ReportedWatch) bool { return told.Changes == 2 })
+		must(t, w.admin.CoreV1().ConfigMaps("default").Delete(t.Context(), "there-before", metav1.DeleteOptions{}))
+		w.until("configmaps", "the deleted one", func(told bundle.ReportedWatch) bool {
+			return told.Changes == 3 && told.Objects[0].Name == "there-before"
+		})
+	})
+	t.Run("of the status only its own changes count", func(t *testing.T) {
+		services := w.admin.CoreV1().Services("default")
+		w.synced("services")
+		service, err := services.Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Type: corev1.ServiceTypeLoadBalancer},
+		}, metav1.CreateOptions{})
+		must(t, err)
+		w.until("services", "the new one", func(told bundle.ReportedWatch) bool { return told.Changes == 1 })
+		service.Spec.Ports[0].Name = "web"
+		service, err = services.Update(t.Context(), service, metav1.UpdateOptions{})
+		must(t, err)
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+		_, err = services.UpdateStatus(t.Context(), service, metav1.UpdateOptions{})
+		must(t, err)
+		w.until("services", "the status alone", func(told bundle.ReportedWatch) bool { return told.Changes == 2 })
+	})
+	t.Run("the same watchers again change nothing, another of the same name begins anew", func(t *testing.T) {
+		other := watcherOf("configmaps")
+		must(t, w.watches.Set([]bundle.Watcher{other, status}))
+		if told := w.tell("configmaps"); told.Changes != 3 {
+			t.Errorf("told %+v", told)
+		}
+		other.Labels = nil
+		must(t, w.watches.Set([]bundle.Watcher{other}))
+		if told, _ := w.watches.Tell(1000, time.Now()); len(told) != 0 {
+			t.Errorf("told %+v", told)
+		}
+	})
+	t.Run("a watch of too much gives up and says so", func(t *testing.T) {
+		must(t, w.watches.Set(nil))
+		w.watches.most = 3
+		must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps")}))
+		w.synced("configmaps")
+		for i := range 5 {
+			w.config(fmt.Sprint("many-", i))
+		}
+		w.until("configmaps", "trouble", func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "more than 3 objects") })
+	})
+}
