@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,12 +17,12 @@ import (
 // Limits of watching. A watcher is one open watch in every runtime; what a report tells of all of them must leave room for the
 // modules.
 const (
-	MaxWatchers            = 32
-	MaxWatchedReported     = 64
-	MaxWatchedNamesBytes   = 8 << 10
-	maxLabelsOfWatcher     = 16
-	maxObjectNameBytes     = 253
-	maxObjectNamespaceSize = 63
+	MaxWatchers          = 32
+	MaxWatchedReported   = 64
+	MaxWatchedNamesBytes = 8 << 10
+	maxLabelsOfWatcher   = 16
+	maxNameBytes         = 253
+	maxNamespaceBytes    = 63
 )
 
 // Watcher asks for changes of a kind of object in the runtime to be told at once.
@@ -66,7 +67,7 @@ func (w Watcher) Check() error {
 		return fmt.Errorf("resourceToWatch.resource %q: want the plural in lower case, such as configmaps, without a subresource: %s", w.Resource, problems[0])
 	}
 	if w.Group == "" && w.Resource == "secrets" {
-		return fmt.Errorf("resourceToWatch: secrets are never watched in runtimes: watch the resource that is made from them")
+		return errors.New("resourceToWatch: secrets are never watched in runtimes: watch the resource that is made from them")
 	}
 	if w.Field != FieldSpec && w.Field != FieldStatus {
 		return fmt.Errorf("field %q: want spec or status", w.Field)
@@ -125,7 +126,7 @@ type WatchedObject struct {
 
 // Valid says whether an object of the API server can have this name: a report is the runtime's word.
 func (o WatchedObject) Valid() bool {
-	if o.Name == "" || len(o.Name) > maxObjectNameBytes || len(o.Namespace) > maxObjectNamespaceSize {
+	if o.Name == "" || len(o.Name) > maxNameBytes || len(o.Namespace) > maxNamespaceBytes {
 		return false
 	}
 	for _, r := range o.Namespace + o.Name {

@@ -30,6 +30,8 @@ const (
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
+	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
+	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on one whose
 	// modules shall not be seeded into the runtime: spec.sync.moduleCatalog and spec.sync.noModuleCopy of v1beta1.
 	AnnotationSyncCatalog  = Group + "/sync-module-catalog"
@@ -46,6 +48,8 @@ const (
 	False = "false"
 	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
 	ManagedByKyma = "kyma"
+	// TargetControlPlane is the value of AnnotationTarget for what no runtime gets.
+	TargetControlPlane = "control-plane"
 )
 
 // Names in the runtime: where Kyma lives there and what it is called.

@@ -17,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -35,6 +37,7 @@ type runFlags struct {
 	components                            componentFlags
 	settings                              settingsFlags
 	registry                              registryFlags
+	webhooks                              admission.Options
 }
 
 func newRun(g *global) *cobra.Command {
@@ -58,6 +61,9 @@ func newRun(g *global) *cobra.Command {
 	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often a component version is checked for having been changed")
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may be silent and still count as ready")
 	flags.DurationVar(&f.farewell, "deletion-timeout", 24*time.Hour, "how long a deleted Kyma waits for its runtime to be empty")
+	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service before the publisher; switches v1beta1 and the checks of ModuleTemplates on")
+	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT that the API server finds the publisher at, instead of a Service")
+	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
 	keysFlag(flags, &f.keys)
 	f.registry.add(flags)
 	return cmd
@@ -79,7 +85,7 @@ func (f *runFlags) run(g *global) error {
 	// The API server decides what is too much, not a second queue in the client.
 	config.QPS = -1
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -100,6 +106,12 @@ func (f *runFlags) run(g *global) error {
 	probes.SetupChecks(mgr, ctrl.Log)
 	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
+	}
+	if f.webhooks.Service != "" || f.webhooks.URL != "" {
+		f.webhooks.Namespace, f.webhooks.Now = f.namespace, time.Now
+		if err := admission.Setup(mgr, f.webhooks); err != nil {
+			return usageError{err}
+		}
 	}
 	ctrl.Log.Info("starting", "version", g.version, "location", f.location, "pid", os.Getpid())
 	return mgr.Start(ctrl.SetupSignalHandler())

@@ -156,3 +156,13 @@ func TestAModuleOnItsWayOutIsKeptAtItsChannel(t *testing.T) {
 		t.Errorf("a deleted Kyma asks for %v and is shown %v", result.Asked, result.Catalog)
 	}
 }
+
+func TestAModuleForTheControlPlaneGoesIntoNoRuntime(t *testing.T) {
+	w := newWorld().template("board", "1.0.0", func(t *v1beta2.ModuleTemplate) {
+		t.Annotations = map[string]string{v1beta2.AnnotationTarget: v1beta2.TargetControlPlane}
+	}).meta("board", "regular=1.0.0").ask("board")
+	state := w.resolve(t).State
+	if len(state.Manifests) != 0 || len(state.Problems) != 1 || !strings.Contains(state.Problems[0].Message, "ModuleTemplate board-1.0.0 is for the control plane") {
+		t.Errorf("manifests %v, problems %v", state.Manifests, state.Problems)
+	}
+}

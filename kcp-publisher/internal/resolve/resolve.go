@@ -177,6 +177,10 @@ func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Ma
 	if w.err != nil {
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: w.err.Error()}
 	}
+	if w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
+		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
+			"module %s: ModuleTemplate %s is for the control plane and is not installed in runtimes: enrol the control plane's cluster as a runtime and ask for the module there", w.module.Name, w.choice.Template.Name)}
+	}
 	if last != nil && catalog.Older(w.choice.Version, last.Version) {
 		if w.choice.Mandatory {
 			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(

@@ -75,10 +75,11 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
 	var all []string
 	for _, c := range checks {
-		value, found, _ := unstructured.NestedFieldNoCopy(o.Object, strings.Split(strings.TrimPrefix(c.JSONPath, "."), ".")...)
-		text := fmt.Sprintf("%s is %v", c.JSONPath, value)
+		path := strings.TrimPrefix(c.JSONPath, ".")
+		value, found, _ := unstructured.NestedFieldNoCopy(o.Object, strings.Split(path, ".")...)
+		text := fmt.Sprintf("%s is %v", path, value)
 		if !found {
-			text = c.JSONPath + " is missing"
+			text = path + " is missing"
 		}
 		before, known := holds[c.MappedState]
 		holds[c.MappedState] = (before || !known) && found && fmt.Sprint(value) == c.Value
@@ -86,14 +87,16 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 		all = append(all, text)
 	}
 	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateReady} {
-		if holds[state] {
-			if state == v1beta2.StateDeleting {
-				state = v1beta2.StateProcessing
-			}
+		switch {
+		case !holds[state]:
+		case state == v1beta2.StateDeleting:
+			return v1beta2.StateProcessing, firstFew(seen[state])
+		default:
 			return state, firstFew(seen[state])
 		}
 	}
-	return v1beta2.StateProcessing, firstFew(all)
+	slices.Sort(all)
+	return v1beta2.StateProcessing, firstFew(slices.Compact(all))
 }
 
 // kymaState reads status.state as Kyma's module CRs have it. An object without it has no say of this kind.

@@ -52,7 +52,7 @@ func TestAModuleMaySayWhatItsFieldsMean(t *testing.T) {
 	checks := []v1beta2.CustomStateCheck{
 		{JSONPath: "status.health", Value: "green", MappedState: v1beta2.StateReady}, {JSONPath: "status.nodes", Value: "3", MappedState: v1beta2.StateReady},
 		{JSONPath: "status.health", Value: "red", MappedState: v1beta2.StateError}, {JSONPath: "status.health", Value: "yellow", MappedState: v1beta2.StateWarning},
-		{JSONPath: ".status.health", Value: "off", MappedState: v1beta2.StateDeleting},
+		{JSONPath: ".status.health", Value: "gone", MappedState: v1beta2.StateDeleting},
 	}
 	for name, c := range map[string]struct {
 		status  string
@@ -64,7 +64,7 @@ func TestAModuleMaySayWhatItsFieldsMean(t *testing.T) {
 		"a field is missing":                   {"{health: green}", v1beta2.StateProcessing, "status.nodes is missing"},
 		"an error counts more than the rest":   {"{health: red, nodes: 3}", v1beta2.StateError, "status.health is red"},
 		"a warning":                            {"{health: yellow, nodes: 3}", v1beta2.StateWarning, "status.health is yellow"},
-		"a deletion is on its way":             {"{health: off}", v1beta2.StateProcessing, ".status.health is off"},
+		"a deletion is on its way":             {"{health: gone}", v1beta2.StateProcessing, "status.health is gone"},
 		"the field of the same name elsewhere": {"{state: Ready}", v1beta2.StateProcessing, "status.health is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,6 +43,12 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 		return err
 	}
 	for _, object := range objects {
+		if converts, err := hasConversion(ctx, uncached, object); err != nil || converts {
+			if err != nil {
+				return err
+			}
+			continue // in a single cluster the definitions are the control plane's, which serve more than these
+		}
 		if err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
@@ -80,4 +86,18 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 		}
 	}
 	return false
+}
+
+// hasConversion tells whether a definition is there whose versions a webhook converts.
+func hasConversion(ctx context.Context, reader client.Reader, crd *unstructured.Unstructured) (bool, error) {
+	if crd.GetKind() != "CustomResourceDefinition" {
+		return false, nil
+	}
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(crd.GroupVersionKind())
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	strategy, _, _ := unstructured.NestedString(found.Object, "spec", "conversion", "strategy")
+	return strategy == "Webhook", nil
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -119,11 +121,10 @@ func (w *world) synced(watcher string) {
 	w.watches.mu.Lock()
 	synced := w.watches.running[watcher].synced
 	w.watches.mu.Unlock()
-	for limit := time.Now().Add(30 * time.Second); !synced(); {
-		if time.Now().After(limit) {
-			w.Fatalf("watcher %s has no list yet", watcher)
-		}
-		time.Sleep(10 * time.Millisecond) // HasSynced is all there is to ask
+	limit, cancel := context.WithTimeout(w.Context(), 30*time.Second)
+	defer cancel()
+	if !cache.WaitForCacheSync(limit.Done(), synced) {
+		w.Fatalf("watcher %s has no list yet", watcher)
 	}
 }
 
@@ -155,20 +156,27 @@ func TestWatchesTellWhatHappensInAnAPIServer(t *testing.T) {
 	})
 	t.Run("of the status only its own changes count", func(t *testing.T) {
 		services := w.admin.CoreV1().Services("default")
+		create := func(name string) *corev1.Service {
+			made, err := services.Create(t.Context(), &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "shop"}},
+				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Type: corev1.ServiceTypeLoadBalancer},
+			}, metav1.CreateOptions{})
+			must(t, err)
+			return made
+		}
 		w.synced("services")
-		service, err := services.Create(t.Context(), &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}},
-			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Type: corev1.ServiceTypeLoadBalancer},
-		}, metav1.CreateOptions{})
-		must(t, err)
+		service := create("shop")
 		w.until("services", "the new one", func(told bundle.ReportedWatch) bool { return told.Changes == 1 })
 		service.Spec.Ports[0].Name = "web"
-		service, err = services.Update(t.Context(), service, metav1.UpdateOptions{})
+		service, err := services.Update(t.Context(), service, metav1.UpdateOptions{})
 		must(t, err)
 		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 		_, err = services.UpdateStatus(t.Context(), service, metav1.UpdateOptions{})
 		must(t, err)
-		w.until("services", "the status alone", func(told bundle.ReportedWatch) bool { return told.Changes == 2 })
+		create("fence")
+		w.until("services", "the status alone", func(told bundle.ReportedWatch) bool {
+			return told.Changes == 3 && told.Objects[0].Name == "fence" && told.Objects[1].Name == "shop"
+		})
 	})
 	t.Run("the same watchers again change nothing, another of the same name begins anew", func(t *testing.T) {
 		other := watcherOf("configmaps")

@@ -1,0 +1,187 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Kyma says which modules a runtime shall have.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:unservedversion
+// +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Kyma is deprecated. Use v1beta2 instead."
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type Kyma struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   KymaSpec           `json:"spec,omitempty"`
+	Status v1beta2.KymaStatus `json:"status,omitempty"`
+}
+
+// KymaList is a list of Kymas.
+//
+// +kubebuilder:object:root=true
+type KymaList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Kyma `json:"items"`
+}
+
+// KymaSpec is what a runtime's owner asks for.
+type KymaSpec struct {
+	// Channel is the release channel of every module that names none itself.
+	// +kubebuilder:validation:Pattern:=^[a-z]+$
+	// +kubebuilder:validation:MaxLength:=32
+	// +kubebuilder:validation:MinLength:=3
+	Channel string `json:"channel"`
+	// SkipMaintenanceWindows lets upgrades that need downtime happen at once.
+	// +optional
+	SkipMaintenanceWindows bool `json:"skipMaintenanceWindows,omitempty"`
+	// Modules are the modules asked for.
+	// +optional
+	Modules []v1beta2.Module `json:"modules,omitempty"`
+	// Sync says how the runtime's Kyma is kept in line.
+	// +optional
+	Sync *Sync `json:"sync,omitempty"`
+}
+
+// Sync says how the runtime's Kyma is kept in line.
+type Sync struct {
+	// Enabled says that there is a runtime besides the control plane.
+	// +optional
+	// +kubebuilder:default:=false
+	Enabled bool `json:"enabled"`
+	// NoModuleCopy seeds the runtime's Kyma without modules.
+	// +optional
+	// +kubebuilder:default:=true
+	NoModuleCopy bool `json:"noModuleCopy"`
+	// ModuleCatalog shows the catalog in the runtime.
+	// +optional
+	// +kubebuilder:default:=true
+	ModuleCatalog bool `json:"moduleCatalog"`
+	// Namespace is that of the runtime's Kyma.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// Strategy said where the kubeconfig of the runtime is; there is none any more.
+	// +optional
+	// +kubebuilder:default:=secret
+	Strategy string `json:"strategy,omitempty"`
+}
+
+// ModuleTemplate describes one version of a module.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:unservedversion
+// +kubebuilder:resource:shortName=mt
+// +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 ModuleTemplate is deprecated. Use v1beta2 instead."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type ModuleTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ModuleTemplateSpec `json:"spec,omitempty"`
+}
+
+// ModuleTemplateList is a list of ModuleTemplates.
+//
+// +kubebuilder:object:root=true
+type ModuleTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ModuleTemplate `json:"items"`
+}
+
+// ModuleTemplateSpec describes one version of a module.
+type ModuleTemplateSpec struct {
+	// Channel is the release channel.
+	// +optional
+	// +kubebuilder:validation:Pattern:=`^$|^[a-z]{3,}$`
+	// +kubebuilder:validation:MaxLength:=32
+	Channel string `json:"channel,omitempty"`
+	// Mandatory installs the module everywhere.
+	// +optional
+	Mandatory bool `json:"mandatory,omitempty"`
+	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
+	// +optional
+	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
+	// Data is the module's default CR.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:XEmbeddedResource
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	Data *unstructured.Unstructured `json:"data,omitempty"`
+	// Descriptor is the module's OCM component descriptor.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Descriptor runtime.RawExtension `json:"descriptor"`
+	// CustomStateCheck maps values of the default CR to states.
+	// +optional
+	CustomStateCheck []v1beta2.CustomStateCheck `json:"customStateCheck,omitempty"`
+	// Target is the cluster that the module goes to.
+	// +kubebuilder:validation:Enum=control-plane;remote
+	Target Target `json:"target"`
+}
+
+// Target is the cluster that a module goes to.
+type Target string
+
+// The targets that there were.
+const (
+	TargetRemote       Target = "remote"
+	TargetControlPlane Target = v1beta2.TargetControlPlane
+)
+
+// Manifest is one module to install.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:unservedversion
+// +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Manifest is deprecated. Use v1beta2 instead."
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type Manifest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   v1beta2.ManifestSpec   `json:"spec,omitempty"`
+	Status v1beta2.ManifestStatus `json:"status,omitempty"`
+}
+
+// ManifestList is a list of Manifests.
+//
+// +kubebuilder:object:root=true
+type ManifestList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Manifest `json:"items"`
+}
+
+// Watcher asks for changes of a kind of object in runtimes to be told at once.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:unservedversion
+// +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Watcher is deprecated. Use v1beta2 instead."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type Watcher struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   v1beta2.WatcherSpec   `json:"spec,omitempty"`
+	Status v1beta2.WatcherStatus `json:"status,omitempty"`
+}
+
+// WatcherList is a list of Watchers.
+//
+// +kubebuilder:object:root=true
+type WatcherList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Watcher `json:"items"`
+}

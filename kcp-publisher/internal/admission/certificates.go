@@ -1,0 +1,213 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// secretName is the Secret that all replicas share.
+	secretName = "kcp-publisher-webhook"
+
+	keyCA, keyCAKey, keyCert, keyKey = "ca.crt", "ca.key", "tls.crt", "tls.key"
+
+	authorityLife = 2 * 365 * 24 * time.Hour
+	servingLife   = 90 * 24 * time.Hour
+)
+
+// certificates are the ones in the Secret: an authority of our own, and what it vouches for. Both are renewed after two thirds of
+// their life; a renewed authority is trusted beside the one before, so that no connection is ever refused.
+type certificates struct {
+	// client does not cache.
+	client    client.Client
+	namespace string
+	hosts     []string
+	now       func() time.Time
+
+	serving atomic.Pointer[tls.Certificate]
+}
+
+// ensure reads the Secret, renews what is due, and gives the authorities that the API server shall trust.
+func (c *certificates) ensure(ctx context.Context) (authorities []byte, err error) {
+	for range 5 {
+		authorities, err = c.once(ctx)
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return authorities, err
+		}
+		// Another replica was faster: what it wrote is as good.
+	}
+	return nil, err
+}
+
+func (c *certificates) once(ctx context.Context) ([]byte, error) {
+	secret := &corev1.Secret{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: secretName}, secret)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
+	}
+	data, changed, err := renewed(secret.Data, c.hosts, c.now())
+	if err != nil {
+		return nil, fmt.Errorf("make certificates of the webhooks: %w", err)
+	}
+	switch {
+	case missing:
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: secretName}, Type: corev1.SecretTypeTLS, Data: data}
+		err = c.client.Create(ctx, secret)
+	case changed:
+		secret.Data = data
+		err = c.client.Update(ctx, secret)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(data[keyCert], data[keyKey])
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
+	}
+	c.serving.Store(&pair)
+	return data[keyCA], nil
+}
+
+// get is what TLS asks for with each connection.
+func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if pair := c.serving.Load(); pair != nil {
+		return pair, nil
+	}
+	return nil, errors.New("the certificate of the webhooks is not made yet")
+}
+
+// renewed gives the content of the Secret as it should be, and whether that is another. It is pure but for the randomness of keys.
+func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
+	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
+	fresh := map[string][]byte{keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey]}
+	changed := false
+	if err != nil || due(authority, now) {
+		trusted := data[keyCA]
+		if authority, authorityKey, fresh[keyCA], fresh[keyCAKey], err = newAuthority(now); err != nil {
+			return nil, false, err
+		}
+		// The newest first; of the older ones those that may still be in use.
+		fresh[keyCA] = append(fresh[keyCA], valid(trusted, now)...)
+		changed = true
+	}
+	serving, _, err := newest(data[keyCert], data[keyKey])
+	if err == nil && !changed && !due(serving, now) && servingFor(serving, authority, hosts) {
+		return fresh, false, nil
+	}
+	fresh[keyCert], fresh[keyKey], err = newServing(authority, authorityKey, hosts, now)
+	return fresh, true, err
+}
+
+// due tells whether two thirds of a certificate's life are over.
+func due(c *x509.Certificate, now time.Time) bool {
+	return now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3))
+}
+
+func servingFor(c, authority *x509.Certificate, hosts []string) bool {
+	if c.CheckSignatureFrom(authority) != nil {
+		return false
+	}
+	for _, host := range hosts {
+		if c.VerifyHostname(host) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// newest reads the first certificate and its key.
+func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(certificate)
+	keyBlock, _ := pem.Decode(key)
+	if block == nil || keyBlock == nil {
+		return nil, nil, errors.New("is missing")
+	}
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	private, err := x509.ParseECPrivateKey(keyBlock.Bytes)
+	return parsed, private, err
+}
+
+// valid keeps the certificates whose time is not over.
+func valid(certificates []byte, now time.Time) []byte {
+	var kept bytes.Buffer
+	for block, rest := pem.Decode(certificates); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
+			_ = pem.Encode(&kept, block) // a buffer takes everything
+		}
+	}
+	return kept.Bytes()
+}
+
+func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
+	template := certificate("kyma-pull webhooks", now, authorityLife)
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
+	return issue(template, nil, nil)
+}
+
+func newServing(authority *x509.Certificate, authorityKey *ecdsa.PrivateKey, hosts []string, now time.Time) (certificatePEM, keyPEM []byte, err error) {
+	template := certificate(hosts[0], now, servingLife)
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	_, _, certificatePEM, keyPEM, err = issue(template, authority, authorityKey)
+	return certificatePEM, keyPEM, err
+}
+
+func certificate(name string, now time.Time, life time.Duration) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life), // clocks of API servers may be behind
+	}
+}
+
+// issue makes a key and a certificate for it, signed by the authority or, without one, by itself.
+func issue(template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if authority == nil {
+		authority, authorityKey = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority, &key.PublicKey, authorityKey)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	return made, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
+}

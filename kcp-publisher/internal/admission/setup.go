@@ -1,0 +1,238 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Options say where the API server finds the webhooks. One of Service and URL is given.
+type Options struct {
+	// Namespace is where the certificates' Secret is.
+	Namespace string
+	// Service is NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service before the publisher.
+	Service string
+	// URL is such as https://127.0.0.1:9443, for a publisher that no Service leads to.
+	URL string
+	// BindAddress is the address to listen on, such as :9443.
+	BindAddress string
+	Now         func() time.Time
+}
+
+const (
+	pathConvert  = "/convert"
+	pathTemplate = "/validate-moduletemplate"
+	// checkInterval is how often certificates and registrations are looked at.
+	checkInterval = time.Hour
+)
+
+// converted are the kinds with a version before the one that is stored.
+var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
+
+// registration keeps the API server pointed to the webhooks, with the authorities that vouch for them.
+type registration struct {
+	certificates *certificates
+	// at makes the clientConfig of a webhook with this path.
+	at func(path string, authorities []byte) map[string]any
+}
+
+// Setup adds the webhooks to the manager. Its scheme must know v1beta1 and v1beta2.
+func Setup(mgr ctrl.Manager, options Options) error {
+	hosts, at, err := options.place()
+	if err != nil {
+		return err
+	}
+	uncached, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		return fmt.Errorf("set up the webhooks: %w", err)
+	}
+	host, port, err := net.SplitHostPort(options.BindAddress)
+	if err != nil {
+		return fmt.Errorf("webhook address %q: %w", options.BindAddress, err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return fmt.Errorf("webhook address %q: port: %w", options.BindAddress, err)
+	}
+	r := &registration{at: at, certificates: &certificates{client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now}}
+	server := webhook.NewServer(webhook.Options{Host: host, Port: number, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion, c.GetCertificate = tls.VersionTLS12, r.certificates.get
+	}}})
+	registry, err := converters(mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("set up the webhooks: %w", err)
+	}
+	server.Register(pathConvert, conversion.NewWebhookHandler(mgr.GetScheme(), registry))
+	server.Register(pathTemplate, &admission.Webhook{Handler: admission.HandlerFunc(templates)})
+	return errors.Join(mgr.Add(server), mgr.Add(r))
+}
+
+// converters know how each kind of v1beta1 becomes one of v1beta2, and back.
+func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
+	registry := conversion.NewRegistry()
+	for kind, make := range map[string]func(*runtime.Scheme) (conversion.Converter, error){
+		"Kyma":           conversion.NewHubSpokeConverter(&v1beta2.Kyma{}, conversion.NewSpokeConverter(&v1beta1.Kyma{}, v1beta1.KymaFromHub, v1beta1.KymaToHub)),
+		"ModuleTemplate": conversion.NewHubSpokeConverter(&v1beta2.ModuleTemplate{}, conversion.NewSpokeConverter(&v1beta1.ModuleTemplate{}, v1beta1.ModuleTemplateFromHub, v1beta1.ModuleTemplateToHub)),
+		"Manifest":       conversion.NewHubSpokeConverter(&v1beta2.Manifest{}, conversion.NewSpokeConverter(&v1beta1.Manifest{}, v1beta1.ManifestFromHub, v1beta1.ManifestToHub)),
+		"Watcher":        conversion.NewHubSpokeConverter(&v1beta2.Watcher{}, conversion.NewSpokeConverter(&v1beta1.Watcher{}, v1beta1.WatcherFromHub, v1beta1.WatcherToHub)),
+	} {
+		converter, err := make(scheme)
+		if err != nil {
+			return nil, err
+		}
+		if err := registry.RegisterConverter(schema.GroupKind{Group: v1beta2.Group, Kind: kind}, converter); err != nil {
+			return nil, err
+		}
+	}
+	return registry, nil
+}
+
+// place gives the names that certificates have to bear, and how to find a webhook.
+func (o Options) place() (hosts []string, at func(path string, authorities []byte) map[string]any, err error) {
+	switch {
+	case o.Service != "" && o.URL != "":
+		return nil, nil, errors.New("webhooks are behind a Service or at a URL: name one of both")
+	case o.Service != "":
+		name, port, hasPort := strings.Cut(o.Service, ":")
+		namespace, name, ok := strings.Cut(name, "/")
+		number := int64(443)
+		if hasPort {
+			number, err = strconv.ParseInt(port, 10, 32)
+		}
+		if !ok || namespace == "" || name == "" || err != nil {
+			return nil, nil, fmt.Errorf("webhook service %q: want NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
+		}
+		return []string{name + "." + namespace + ".svc", name + "." + namespace + ".svc.cluster.local"}, func(path string, authorities []byte) map[string]any {
+			return map[string]any{"caBundle": base64.StdEncoding.EncodeToString(authorities), "service": map[string]any{"namespace": namespace, "name": name, "port": number, "path": path}}
+		}, nil
+	}
+	base, err := url.Parse(o.URL)
+	if err != nil || base.Scheme != "https" || base.Hostname() == "" {
+		return nil, nil, fmt.Errorf("webhook URL %q: want one such as https://HOST:PORT", o.URL)
+	}
+	return []string{base.Hostname()}, func(path string, authorities []byte) map[string]any {
+		return map[string]any{"caBundle": base64.StdEncoding.EncodeToString(authorities), "url": base.JoinPath(path).String()}
+	}, nil
+}
+
+// NeedLeaderElection is false: every replica serves, and all say the same.
+func (r *registration) NeedLeaderElection() bool { return false }
+
+// Start keeps certificates and registrations in line until the context ends.
+func (r *registration) Start(ctx context.Context) error {
+	if err := r.once(ctx); err != nil {
+		return fmt.Errorf("register the webhooks: %w", err)
+	}
+	tick := time.NewTicker(checkInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := r.once(ctx); err != nil && ctx.Err() == nil {
+				ctrl.Log.Error(err, "the webhooks' certificates could not be looked after, it is tried again")
+			}
+		}
+	}
+}
+
+func (r *registration) once(ctx context.Context) error {
+	authorities, err := r.certificates.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	for _, plural := range converted {
+		if err := r.convert(ctx, plural+"."+v1beta2.Group, authorities); err != nil {
+			return err
+		}
+	}
+	return r.validate(ctx, authorities)
+}
+
+// convert lets a definition serve v1beta1 by way of the webhook.
+func (r *registration) convert(ctx context.Context, name string, authorities []byte) error {
+	return r.edit(ctx, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, name, func(crd map[string]any) error {
+		versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			if version, ok := v.(map[string]any); ok && version["name"] == v1beta1.GroupVersion.Version {
+				version["served"] = true
+			}
+		}
+		if err := unstructured.SetNestedSlice(crd, versions, "spec", "versions"); err != nil {
+			return err
+		}
+		return unstructured.SetNestedMap(crd, map[string]any{
+			"strategy": "Webhook",
+			"webhook":  map[string]any{"clientConfig": r.at(pathConvert, authorities), "conversionReviewVersions": []any{"v1"}},
+		}, "spec", "conversion")
+	})
+}
+
+// validate lets ModuleTemplates be checked before they are written. Fail open: a publisher that is down must keep nobody from
+// working, and it checks again when it resolves.
+func (r *registration) validate(ctx context.Context, authorities []byte) error {
+	const name = "kcp-publisher.kyma-pull.dev"
+	gvk := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
+	configuration := &unstructured.Unstructured{}
+	configuration.SetGroupVersionKind(gvk)
+	configuration.SetName(name)
+	if err := r.certificates.client.Create(ctx, configuration); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create %s %s: %w", gvk.Kind, name, err)
+	}
+	return r.edit(ctx, gvk, name, func(object map[string]any) error {
+		return unstructured.SetNestedSlice(object, []any{map[string]any{
+			"name": "moduletemplates." + name, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "failurePolicy": "Ignore",
+			"timeoutSeconds": int64(5), "matchPolicy": "Equivalent", "clientConfig": r.at(pathTemplate, authorities),
+			"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{},
+			"rules": []any{map[string]any{
+				"apiGroups": []any{v1beta2.Group}, "apiVersions": []any{v1beta2.GroupVersion.Version}, "resources": []any{"moduletemplates"},
+				"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
+			}},
+		}}, "webhooks")
+	})
+}
+
+// edit changes an object where it has to be changed.
+func (r *registration) edit(ctx context.Context, gvk schema.GroupVersionKind, name string, change func(map[string]any) error) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gvk)
+	if err := r.certificates.client.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {
+		return fmt.Errorf("read %s %s: %w", gvk.Kind, name, err)
+	}
+	before := object.DeepCopy()
+	if err := change(object.Object); err != nil {
+		return fmt.Errorf("change %s %s: %w", gvk.Kind, name, err)
+	}
+	if equality.Semantic.DeepEqual(before.Object, object.Object) {
+		return nil
+	}
+	if err := r.certificates.client.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("change %s %s: %w", gvk.Kind, name, err)
+	}
+	return nil
+}
