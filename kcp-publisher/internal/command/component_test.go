@@ -110,3 +110,21 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		})
 	}
 }
+
+func TestWatchersOfAFolderReachItsRuntimes(t *testing.T) {
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keys(t)
+	watcher := func(resource string) string {
+		return "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\nmetadata: {name: w}\nspec:\n  serviceInfo: {name: s, namespace: n, port: 80}\n" +
+			"  resourceToWatch: {group: '', version: v1, resource: " + resource + "}\n  field: spec\n  gateway: {selector: {}}\n"
+	}
+	first := publishTo(t, from, layout, keys)
+	write(t, filepath.Join(from, "watcher.yaml"), watcher("configmaps"))
+	second := publishTo(t, from, layout, keys)
+	if second[0].Action != "pushed" || second[0].Digest == first[0].Digest {
+		t.Errorf("a new watcher made no bundle: %+v", second)
+	}
+	write(t, filepath.Join(from, "watcher.yaml"), watcher("secrets"))
+	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != exitFailed || !strings.Contains(o.err, "secrets are never watched") {
+		t.Errorf("got %+v", o)
+	}
+}

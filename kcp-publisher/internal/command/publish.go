@@ -95,12 +95,20 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	watchers, refused := control.JudgeWatchers(objects.Watchers)
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		problems = append(problems, refused[name])
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
 	publisher, done, err := f.publisher(objects)
 	if err != nil {
 		return err
 	}
 	defer done()
-	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, settings, cmd.ErrOrStderr())
+	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, resolve.Request{Settings: settings, Watchers: watchers}, cmd.ErrOrStderr())
 	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -173,14 +181,14 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 	return publisher, done, err
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, settings bundle.Settings, progress io.Writer) []published {
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, common resolve.Request, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := progressOf(progress, len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, settings)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, common)
 			advance()
 			return nil
 		})
@@ -190,9 +198,9 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, settings bundle.Settings) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request resolve.Request) published {
 	id := control.RuntimeID(kyma)
-	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: settings}
+	request.Labels, request.Seed, request.Asked = kyma.Labels, kyma.Spec, kyma.Spec
 	outcome, err := publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}, request, snapshot)
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}

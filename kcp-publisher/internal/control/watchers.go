@@ -55,7 +55,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Watchers: %w", err)
 	}
-	next, refused := judge(all.Items)
+	next, refused := JudgeWatchers(all.Items)
 	before := w.accepted.Swap(&next)
 	if before != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
@@ -71,9 +71,9 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, errors.Join(problems...)
 }
 
-// judge decides what runtimes are to watch, sorted by name, and why not the rest. Of too many the oldest stay: a new one never
+// JudgeWatchers decides what runtimes are to watch, sorted by name, and why not the rest. Of too many the oldest stay: a new one never
 // ends one that works.
-func judge(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
+func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
 	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})

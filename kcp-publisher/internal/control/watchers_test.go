@@ -24,7 +24,7 @@ func watcherOf(name, resource string, age time.Duration) v1beta2.Watcher {
 func TestWatchersAreJudgedOneByOneAndSorted(t *testing.T) {
 	going := watcherOf("going", "pods", 0)
 	going.DeletionTimestamp = &metav1.Time{Time: noon}
-	accepted, refused := judge([]v1beta2.Watcher{watcherOf("b", "pods", 0), going, watcherOf("keys", "secrets", 0), watcherOf("a", "configmaps", 0)})
+	accepted, refused := JudgeWatchers([]v1beta2.Watcher{watcherOf("b", "pods", 0), going, watcherOf("keys", "secrets", 0), watcherOf("a", "configmaps", 0)})
 	if len(accepted) != 2 || accepted[0].Name != "a" || accepted[1].Name != "b" {
 		t.Errorf("accepted %+v", accepted)
 	}
@@ -38,12 +38,12 @@ func TestOfTooManyWatchersTheOldestStay(t *testing.T) {
 	for i := range bundle.MaxWatchers + 2 {
 		all = append(all, watcherOf(fmt.Sprintf("w-%02d", i), "pods", time.Duration(i)*time.Minute))
 	}
-	accepted, refused := judge(all)
+	accepted, refused := JudgeWatchers(all)
 	if len(accepted) != bundle.MaxWatchers || len(refused) != 2 || refused["w-00"] == nil || refused["w-01"] == nil {
 		t.Errorf("%d accepted, refused %v", len(accepted), refused)
 	}
 	slices.Reverse(all)
-	again, _ := judge(all)
+	again, _ := JudgeWatchers(all)
 	if fmt.Sprint(again) != fmt.Sprint(accepted) {
 		t.Errorf("another order gives %v", again)
 	}

@@ -26,6 +26,7 @@ type Objects struct {
 	Kymas     []v1beta2.Kyma
 	Templates []v1beta2.ModuleTemplate
 	Metas     []v1beta2.ModuleReleaseMeta
+	Watchers  []v1beta2.Watcher
 	// Secrets are those with public keys that verify the signatures of components.
 	Secrets []corev1.Secret
 	// Components are the common transport archives below it: folders, and files that end in .tar, .tgz or .tar.gz.
@@ -138,10 +139,12 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 		return decodeInto(data, &o.Templates, func(*v1beta2.ModuleTemplate) error { return nil })
 	case "ModuleReleaseMeta":
 		return decodeInto(data, &o.Metas, checkMeta)
+	case "Watcher":
+		return decodeInto(data, &o.Watchers, func(*v1beta2.Watcher) error { return nil })
 	case "Secret":
 		return decodeInto(data, &o.Secrets, checkSecret)
 	}
-	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta or Secret", kind.Kind)
+	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher or Secret", kind.Kind)
 }
 
 // withDefaults fills in what an API server would, by the defaults of the CRD. Leaving a module's "managed" out means true.
