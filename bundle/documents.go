@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/opencontainers/go-digest"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -84,27 +83,6 @@ type Problem struct {
 	Message string        `json:"message"`
 }
 
-// Settings tune the agent. A zero value means the agent's own default.
-type Settings struct {
-	// PollInterval is how often the agent asks for a newer bundle.
-	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
-	// ReportInterval is how often the agent reports although nothing changed.
-	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
-	// Mirrors maps a registry host, or host and path, to the place to read it from.
-	// Images and the content of modules alike come from there.
-	Mirrors map[string]string `json:"mirrors,omitempty"`
-	// ImagePaths are fields of custom resources that hold images, beside those of pods.
-	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
-}
-
-// ImagePath names a field that holds the reference of an image.
-type ImagePath struct {
-	Group string `json:"group"`
-	Kind  string `json:"kind"`
-	// Field is a path such as "spec.images.*" or "spec.components[*].image".
-	Field string `json:"field"`
-}
-
 // Catalog is what a runtime may choose from.
 type Catalog struct {
 	APIVersion         string         `json:"apiVersion"`
@@ -179,6 +157,9 @@ func (s DesiredState) All() []Manifest { return slices.Concat(s.Manifests, s.Lea
 func (s DesiredState) check() error {
 	if n := len(s.Manifests) + len(s.Leaving); n > MaxManifests {
 		return fmt.Errorf("desired state: manifests: %d, at most %d", n, MaxManifests)
+	}
+	if err := s.Settings.Check(); err != nil {
+		return fmt.Errorf("desired state: %w", err)
 	}
 	total := int64(0)
 	names, modules := map[string]bool{}, map[string]bool{}

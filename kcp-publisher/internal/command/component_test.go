@@ -100,6 +100,8 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		"a mirror with a scheme":  {settingsFlags{mirrors: []string{"https://docker.io=registry.example"}}, "without schemes"},
 		"a mirror twice":          {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a has a mirror already"},
 		"a field":                 {settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, ""},
+		"a mirror that is a path": {settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH"},
+		"a field with a hole":     {settingsFlags{imagePaths: []string{"Keda=spec..image"}}, `field "spec..image": want names divided by dots`},
 		"a field without kind":    {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
 	} {
 		t.Run(name, func(t *testing.T) {

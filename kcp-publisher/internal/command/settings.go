@@ -47,6 +47,9 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 		}
 		settings.ImagePaths = append(settings.ImagePaths, path)
 	}
+	if err := settings.Check(); err != nil {
+		return settings, usageError{err}
+	}
 	return settings, nil
 }
 

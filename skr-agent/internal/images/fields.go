@@ -8,30 +8,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
-
-// step is one step of a path into an object: the name of a field, or all fields or items.
-type step struct {
-	name string
-	all  bool
-}
-
-const maxSteps = 16
-
-// parseField reads "spec.components[*].image", "spec.images.*" and the like.
-func parseField(field string) ([]step, error) {
-	var steps []step
-	for _, part := range strings.Split(strings.ReplaceAll(field, "[*]", ".*"), ".") {
-		if part == "" || strings.ContainsAny(part, "[]") {
-			return nil, fmt.Errorf("field %q: want names divided by dots, with * or [*] for all of a map or list", field)
-		}
-		steps = append(steps, step{part, part == "*"})
-	}
-	if len(steps) > maxSteps {
-		return nil, fmt.Errorf("field %q: has %d steps, at most %d", field, len(steps), maxSteps)
-	}
-	return steps, nil
-}
 
 // podPaths are where kinds of Kubernetes hold the spec of a pod.
 var podPaths = map[string]string{
@@ -39,6 +18,9 @@ var podPaths = map[string]string{
 	"apps/Deployment": "spec.template.spec", "apps/StatefulSet": "spec.template.spec", "apps/DaemonSet": "spec.template.spec",
 	"apps/ReplicaSet": "spec.template.spec", "batch/Job": "spec.template.spec", "batch/CronJob": "spec.jobTemplate.spec.template.spec",
 }
+
+// all is the step that stands for everything in a map or list.
+const all = "*"
 
 var imageFields = []string{"initContainers[*].image", "containers[*].image", "ephemeralContainers[*].image", "volumes[*].image.reference"}
 
@@ -53,13 +35,13 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 				to, err := r.rewrite(text)
 				return to, true, err
 			}
-			if err := v.all(o.Object, pod+"."+field); err != nil {
+			if err := v.every(o.Object, pod+"."+field); err != nil {
 				return nil, err
 			}
 		}
 		for _, field := range environment {
 			v.change = r.variable
-			if err := v.all(o.Object, pod+"."+field); err != nil {
+			if err := v.every(o.Object, pod+"."+field); err != nil {
 				return nil, err
 			}
 		}
@@ -94,8 +76,8 @@ type visit struct {
 	change func(string) (string, bool, error)
 }
 
-func (v *visit) all(tree any, field string) error {
-	steps, err := parseField(field)
+func (v *visit) every(tree any, field string) error {
+	steps, err := bundle.ImagePath{Field: field}.Steps()
 	if err != nil {
 		panic(err) // ours
 	}
@@ -104,7 +86,7 @@ func (v *visit) all(tree any, field string) error {
 }
 
 // walk gives the tree with its images changed. What is of another form than the path expects is passed over.
-func (v *visit) walk(tree any, steps []step, at string) (any, error) {
+func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 	if len(steps) == 0 {
 		text, ok := tree.(string)
 		if !ok || text == "" {
@@ -122,8 +104,8 @@ func (v *visit) walk(tree any, steps []step, at string) (any, error) {
 	next := steps[0]
 	switch t := tree.(type) {
 	case map[string]any:
-		names := []string{next.name}
-		if next.all {
+		names := []string{next}
+		if next == all {
 			names = slices.Sorted(maps.Keys(t))
 		}
 		for _, key := range names {
@@ -138,7 +120,7 @@ func (v *visit) walk(tree any, steps []step, at string) (any, error) {
 			t[key] = changed
 		}
 	case []any:
-		if !next.all {
+		if next != all {
 			return tree, nil
 		}
 		for i, child := range t {

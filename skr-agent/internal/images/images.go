@@ -12,6 +12,8 @@ import (
 
 	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Rewriting says where images are to come from. Localized references come first, then mirrors.
@@ -21,14 +23,7 @@ type Rewriting struct {
 	// Mirrors maps a registry host, or host and path, to the place to read from. The longest that fits whole path elements wins.
 	Mirrors map[string]string
 	// Paths are fields of custom resources that hold images.
-	Paths []Path
-}
-
-// Path names a field that holds a reference, or a list or map of them, in objects of a kind.
-type Path struct {
-	Group, Kind string
-	// Field is such as "spec.image", "spec.images.*" or "spec.components[*].image".
-	Field string
+	Paths []bundle.ImagePath
 }
 
 // Use is one image in one place.
@@ -61,7 +56,7 @@ func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 type rules struct {
 	localized []image
 	mirrors   map[string]string
-	paths     map[string][][]step // by group and kind
+	paths     map[string][][]string // by group and kind
 }
 
 // image is a reference in its parts.
@@ -100,7 +95,7 @@ func (i image) String() string {
 }
 
 func compile(r Rewriting) (rules, error) {
-	compiled := rules{mirrors: map[string]string{}, paths: map[string][][]step{}}
+	compiled := rules{mirrors: map[string]string{}, paths: map[string][][]string{}}
 	for _, text := range r.Localized {
 		i, ok := parse(text)
 		if !ok {
@@ -115,7 +110,7 @@ func compile(r Rewriting) (rules, error) {
 		compiled.mirrors[normalHost(from)] = strings.TrimSuffix(to, "/")
 	}
 	for _, p := range r.Paths {
-		steps, err := parseField(p.Field)
+		steps, err := p.Steps()
 		if err != nil {
 			return rules{}, fmt.Errorf("image path of %s: %w", p.Kind, err)
 		}

@@ -88,11 +88,7 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 			return finding{}, &finding{reason: "ImagesBroken", message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err)}
 		}
 	}
-	rewriting := images.Rewriting{Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors}
-	for _, p := range rules.ImagePaths {
-		rewriting.Paths = append(rewriting.Paths, images.Path{Group: p.Group, Kind: p.Kind, Field: p.Field})
-	}
-	uses, err := images.Rewrite(objects, rewriting)
+	uses, err := images.Rewrite(objects, images.Rewriting{Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths})
 	if err != nil {
 		return finding{}, &finding{reason: "ImagesBroken", message: err.Error()}
 	}

@@ -1,0 +1,73 @@
+package bundle
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"oras.land/oras-go/v2/registry"
+)
+
+// Settings tune the agent. A zero value means the agent's own default.
+type Settings struct {
+	// PollInterval is how often the agent asks for a newer bundle.
+	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
+	// ReportInterval is how often the agent reports although nothing changed.
+	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
+	// Mirrors maps a registry host, or host and path, to the place to read it from.
+	// Images and the content of modules alike come from there.
+	Mirrors map[string]string `json:"mirrors,omitempty"`
+	// ImagePaths are fields of custom resources that hold images, beside those of pods.
+	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
+}
+
+// ImagePath names a field that holds the reference of an image.
+type ImagePath struct {
+	Group string `json:"group"`
+	Kind  string `json:"kind"`
+	// Field is a path such as "spec.images.*" or "spec.components[*].image".
+	Field string `json:"field"`
+}
+
+const (
+	maxMirrors        = 100
+	maxImagePaths     = 100
+	maxImagePathSteps = 16
+)
+
+// Check says what no agent could follow. Both sides ask: a setting is every module's affair, and is refused before it reaches one.
+func (s Settings) Check() error {
+	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
+		return fmt.Errorf("settings: %d mirrors and %d image paths, at most %d and %d", len(s.Mirrors), len(s.ImagePaths), maxMirrors, maxImagePaths)
+	}
+	for from, to := range s.Mirrors {
+		for _, name := range []string{from, to} {
+			if _, err := registry.ParseReference(strings.TrimSuffix(name, "/") + "/image"); err != nil || strings.Contains(name, "://") {
+				return fmt.Errorf("settings: mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, name)
+			}
+		}
+	}
+	for _, p := range s.ImagePaths {
+		if p.Kind == "" {
+			return fmt.Errorf("settings: image path %q: kind is required", p.Field)
+		}
+		if _, err := p.Steps(); err != nil {
+			return fmt.Errorf("settings: image path of %s: %w", p.Kind, err)
+		}
+	}
+	return nil
+}
+
+// Steps gives the names that lead to the field, one below the other; "*" stands for all of a map or list.
+func (p ImagePath) Steps() ([]string, error) {
+	steps := strings.Split(strings.ReplaceAll(p.Field, "[*]", ".*"), ".")
+	for _, step := range steps {
+		if step == "" || strings.ContainsAny(step, "[]") {
+			return nil, fmt.Errorf("field %q: want names divided by dots, with * or [*] for all of a map or list", p.Field)
+		}
+	}
+	if len(steps) > maxImagePathSteps {
+		return nil, fmt.Errorf("field %q: has %d steps, at most %d", p.Field, len(steps), maxImagePathSteps)
+	}
+	return steps, nil
+}

@@ -1,0 +1,35 @@
+package bundle
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSettingsThatNoAgentCouldFollowAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings Settings
+		want     string // empty for none
+	}{
+		"none":                     {Settings{}, ""},
+		"mirrors and fields":       {Settings{Mirrors: map[string]string{"docker.io": "registry.example:5000/hub", "a.example/b": "c.example"}, ImagePaths: []ImagePath{{Kind: "Keda", Field: "spec.images.*"}}}, ""},
+		"a mirror with a scheme":   {Settings{Mirrors: map[string]string{"docker.io": "https://registry.example"}}, "settings: mirror of docker.io"},
+		"a mirror of nothing":      {Settings{Mirrors: map[string]string{"": "registry.example"}}, "settings: mirror of"},
+		"a field without a kind":   {Settings{ImagePaths: []ImagePath{{Field: "a"}}}, "kind is required"},
+		"a field with a hole":      {Settings{ImagePaths: []ImagePath{{Kind: "A", Field: "a..b"}}}, `image path of A: field "a..b"`},
+		"a field by its number":    {Settings{ImagePaths: []ImagePath{{Kind: "A", Field: "a[0]"}}}, `field "a[0]"`},
+		"a field that has no end":  {Settings{ImagePaths: []ImagePath{{Kind: "A", Field: strings.Repeat("a.", 16) + "b"}}}, "has 17 steps, at most 16"},
+		"more mirrors than anyone": {Settings{ImagePaths: make([]ImagePath, 101)}, "at most 100 and 100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.settings.Check()
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	steps, err := ImagePath{Field: "spec.parts[*].image"}.Steps()
+	if err != nil || !slices.Equal(steps, []string{"spec", "parts", "*", "image"}) {
+		t.Errorf("steps are %v, %v", steps, err)
+	}
+}
