@@ -71,3 +71,17 @@ func (p ImagePath) Steps() ([]string, error) {
 	}
 	return steps, nil
 }
+
+// Mirrored gives the name of a repository as it is read: by the longest mirror that fits whole path elements of it.
+func (s Settings) Mirrored(name string) string {
+	best := ""
+	for from := range s.Mirrors {
+		if (name == from || strings.HasPrefix(name, from+"/")) && len(from) > len(best) {
+			best = from
+		}
+	}
+	if best == "" {
+		return name
+	}
+	return s.Mirrors[best] + strings.TrimPrefix(name, best)
+}

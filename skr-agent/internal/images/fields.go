@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // podPaths are where kinds of Kubernetes hold the spec of a pod.
@@ -28,7 +29,7 @@ var environment = []string{"initContainers[*].env[*].value", "containers[*].env[
 
 func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 	kind := o.GroupVersionKind().Group + "/" + o.GetKind()
-	v := visit{object: name(o)}
+	v := visit{object: render.Name(o)}
 	if pod, ok := podPaths[kind]; ok {
 		for _, field := range imageFields {
 			v.change = func(text string) (string, bool, error) {
@@ -132,11 +133,4 @@ func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 		}
 	}
 	return tree, nil
-}
-
-func name(o *unstructured.Unstructured) string {
-	if o.GetNamespace() == "" {
-		return o.GetKind() + " " + o.GetName()
-	}
-	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
 }

@@ -55,7 +55,7 @@ func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 // rules are a Rewriting that was checked.
 type rules struct {
 	localized []image
-	mirrors   map[string]string
+	mirrors   bundle.Settings
 	paths     map[string][][]string // by group and kind
 }
 
@@ -95,7 +95,7 @@ func (i image) String() string {
 }
 
 func compile(r Rewriting) (rules, error) {
-	compiled := rules{mirrors: map[string]string{}, paths: map[string][][]string{}}
+	compiled := rules{mirrors: bundle.Settings{Mirrors: map[string]string{}}, paths: map[string][][]string{}}
 	for _, text := range r.Localized {
 		i, ok := parse(text)
 		if !ok {
@@ -107,7 +107,7 @@ func compile(r Rewriting) (rules, error) {
 		if _, ok := parse(to + "/image"); !ok || strings.Contains(to, "://") || strings.ContainsAny(to, "@") {
 			return rules{}, fmt.Errorf("mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, to)
 		}
-		compiled.mirrors[normalHost(from)] = strings.TrimSuffix(to, "/")
+		compiled.mirrors.Mirrors[normalHost(from)] = strings.TrimSuffix(to, "/")
 	}
 	for _, p := range r.Paths {
 		steps, err := p.Steps()
@@ -139,7 +139,7 @@ func (r rules) rewrite(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	mirrored := Mirrored(localized.name, r.mirrors)
+	mirrored := r.mirrors.Mirrored(localized.name)
 	if !found && mirrored == localized.name {
 		return text, nil // as it was written, short forms and all
 	}
@@ -196,20 +196,6 @@ func closest(i image, candidates []image) []image {
 		}
 	}
 	return best
-}
-
-// Mirrored rewrites the name of a repository by the longest mirror that fits whole path elements of it.
-func Mirrored(name string, mirrors map[string]string) string {
-	best := ""
-	for from := range mirrors {
-		if (name == from || strings.HasPrefix(name, from+"/")) && len(from) > len(best) {
-			best = from
-		}
-	}
-	if best == "" {
-		return name
-	}
-	return mirrors[best] + strings.TrimPrefix(name, best)
 }
 
 // Unlisted gives the images in use that a component's list lacks, each once. A listed digest covers its name and tag.

@@ -254,21 +254,7 @@ func (p *Puller) contentRepository(ctx context.Context, name string) (oras.ReadO
 	if relative, ok := strings.CutPrefix(name, "./"); ok {
 		return p.Place.Reading(ctx, relative)
 	}
-	return p.Registries.Repository(Mirrored(name, p.current.State.Settings.Mirrors))
-}
-
-// Mirrored rewrites a repository's name by the longest mirror that fits whole path elements of it.
-func Mirrored(name string, mirrors map[string]string) string {
-	best := ""
-	for from := range mirrors {
-		if (name == from || strings.HasPrefix(name, from+"/")) && len(from) > len(best) {
-			best = from
-		}
-	}
-	if best == "" {
-		return name
-	}
-	return mirrors[best] + strings.TrimPrefix(name, best)
+	return p.Registries.Repository(p.current.State.Settings.Mirrored(name))
 }
 
 // Needed are the digests of everything that the bundle in force needs.
