@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -33,9 +34,13 @@ type ArtifactSet struct {
 	blobs map[digest.Digest][]byte
 }
 
+// setFolders may stand in the archive for themselves.
+var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
+
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
-// OpenArtifactSet reads a set from a tar, compressed or not. Nothing is checked of a blob before Blob gives it.
+// OpenArtifactSet reads a set from a tar, compressed or not: at most 2,000 entries and 128 MiB unpacked, and above 1 MiB at most 100
+// times what it was packed. Nothing is checked of a blob before Blob gives it.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -53,6 +58,7 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	var indexes [2][]byte // index.json, artifact-descriptor.json
 	members := tar.NewReader(bytes.NewReader(plain))
 	seen := map[string]bool{}
+	left := len(plain)
 	for entries := 1; ; entries++ {
 		header, err := members.Next()
 		if errors.Is(err, io.EOF) {
@@ -64,21 +70,27 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 		if entries > maxSetEntries {
 			return nil, fmt.Errorf("more than %d entries", maxSetEntries)
 		}
-		name := strings.TrimPrefix(header.Name, "./")
-		if header.Typeflag == tar.TypeDir {
-			continue
-		}
-		if header.Typeflag != tar.TypeReg || seen[name] {
-			return nil, fmt.Errorf("%q appears twice or is no plain file", header.Name)
+		name := strings.TrimSuffix(strings.TrimPrefix(header.Name, "./"), "/")
+		if seen[name] {
+			return nil, fmt.Errorf("%q appears twice", header.Name)
 		}
 		seen[name] = true
-		// A sparse member can be longer than the tar that it is in.
-		body, err := io.ReadAll(io.LimitReader(members, int64(len(plain))+1))
+		if header.Typeflag == tar.TypeDir {
+			if !slices.Contains(setFolders, name) {
+				return nil, fmt.Errorf("unexpected folder %q", header.Name)
+			}
+			continue
+		}
+		if header.Typeflag != tar.TypeReg {
+			return nil, fmt.Errorf("%q is no plain file", header.Name)
+		}
+		// Sparse members can be longer than the tar that they are in, and there can be many of them.
+		body, err := io.ReadAll(io.LimitReader(members, int64(left)+1))
 		if err != nil {
 			return nil, err
 		}
-		if len(body) > len(plain) {
-			return nil, fmt.Errorf("%q is longer than its archive", header.Name)
+		if left -= len(body); left < 0 {
+			return nil, fmt.Errorf("%q: the members are longer than their archive", header.Name)
 		}
 		switch {
 		case name == "index.json":
@@ -87,25 +99,31 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 			indexes[1] = body
 		case name == "oci-layout":
 		case setBlob.MatchString(name):
-			text := strings.Replace(strings.TrimPrefix(name, "blobs/"), ".", ":", 1)
-			set.blobs[digest.Digest(strings.Replace(text, "/", ":", 1))] = body
+			algorithm, hex := name[len("blobs/"):len("blobs/sha256")], name[len("blobs/sha256/"):]
+			d := digest.NewDigestFromEncoded(digest.Algorithm(algorithm), hex)
+			if _, ok := set.blobs[d]; ok {
+				return nil, fmt.Errorf("blob %s appears twice", d)
+			}
+			set.blobs[d] = body
 		default:
 			return nil, fmt.Errorf("unexpected member %q", header.Name)
 		}
 	}
-	index := indexes[0]
-	if index == nil {
-		index = indexes[1]
-	}
-	if index == nil {
+	switch {
+	case indexes[0] == nil && indexes[1] == nil:
 		return nil, errors.New("has no index.json")
+	case indexes[0] != nil && indexes[1] != nil:
+		return nil, errors.New("has index.json and artifact-descriptor.json: which one counts?")
 	}
-	set.Main, err = mainOf(index)
+	set.Main, err = mainOf(slices.Concat(indexes[0], indexes[1]))
 	return set, err
 }
 
 func unzipped(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		if len(data) > maxSetBytes {
+			return nil, fmt.Errorf("larger than %d bytes", maxSetBytes)
+		}
 		return data, nil
 	}
 	source := bytes.NewReader(data)

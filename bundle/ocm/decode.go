@@ -1,10 +1,8 @@
 package ocm
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -29,21 +27,22 @@ func Decode(data []byte) (Descriptor, error) {
 	if len(data) > MaxDescriptorBytes {
 		return Descriptor{}, fmt.Errorf("component descriptor: larger than %d bytes", MaxDescriptorBytes)
 	}
-	documents, err := strict.Documents(data, strict.Limits{Documents: 1})
-	if err != nil {
-		return Descriptor{}, fmt.Errorf("component descriptor: %w", err)
-	}
-	if len(documents) == 0 {
-		return Descriptor{}, errors.New("component descriptor: is empty")
-	}
-	descriptor, err := decodeNode(documents[0])
+	descriptor, err := decode(data)
 	if err != nil {
 		return Descriptor{}, fmt.Errorf("component descriptor: %w", err)
 	}
 	return descriptor, nil
 }
 
-func decodeNode(document *yaml.Node) (Descriptor, error) {
+func decode(data []byte) (Descriptor, error) {
+	documents, err := strict.Documents(data, strict.Limits{Documents: 1})
+	if err != nil {
+		return Descriptor{}, err
+	}
+	if len(documents) == 0 {
+		return Descriptor{}, errors.New("is empty")
+	}
+	document := documents[0]
 	tree, err := treeOf(document)
 	if err != nil {
 		return Descriptor{}, err
@@ -72,7 +71,7 @@ func decodeNode(document *yaml.Node) (Descriptor, error) {
 	if err != nil {
 		return Descriptor{}, err
 	}
-	d.document, err = json.Marshal(tree)
+	d.document, err = marshal(tree)
 	return d, err
 }
 
@@ -126,19 +125,16 @@ type (
 	}
 	sourceDocument struct {
 		elementDocument `yaml:",inline"`
-		Type            string         `yaml:"type"`
-		Access          accessDocument `yaml:"access"`
+		Type            string `yaml:"type"`
+		// A source is never fetched, so that nothing else of its access has to be right.
+		Access struct {
+			Type string `yaml:"type"`
+		} `yaml:"access"`
 	}
 	referenceDocument struct {
 		elementDocument `yaml:",inline"`
 		ComponentName   string          `yaml:"componentName"`
 		Digest          *digestDocument `yaml:"digest"`
-	}
-	labelDocument struct {
-		Name    string    `yaml:"name"`
-		Value   yaml.Node `yaml:"value"`
-		Version string    `yaml:"version"`
-		Signing bool      `yaml:"signing"`
 	}
 	digestDocument struct {
 		HashAlgorithm          string `yaml:"hashAlgorithm"`
@@ -217,6 +213,9 @@ func compose(meta, spec, references string, d Descriptor, provider yaml.Node, la
 	if d.Sources, err = each(sources, maxElements, sourceDocument.source); err != nil {
 		return d, fmt.Errorf("%ssources%w", spec, err)
 	}
+	if err := distinct(d.Sources, func(s Source) Element { return s.Element }); err != nil {
+		return d, fmt.Errorf("%ssources%w", spec, err)
+	}
 	if d.References, err = each(refs, maxElements, referenceDocument.reference); err != nil {
 		return d, fmt.Errorf("%s%s%w", spec, references, err)
 	}
@@ -254,10 +253,7 @@ func distinct[T any](elements []T, of func(T) Element) error {
 	seen := map[string]bool{}
 	for i, t := range elements {
 		e := of(t)
-		identity := e.Name + "\n" + e.Version
-		for _, key := range slices.Sorted(maps.Keys(e.ExtraIdentity)) {
-			identity += "\n" + key + "=" + e.ExtraIdentity[key]
-		}
+		identity := fmt.Sprintf("%q %q %q", e.Name, e.Version, e.ExtraIdentity)
 		if seen[identity] {
 			return fmt.Errorf("[%d].name: %q appears twice with the same version and identity", i, e.Name)
 		}
@@ -297,7 +293,6 @@ func (s sourceDocument) source() (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	// A source is never fetched, so that nothing of its access has to be right.
 	return Source{Element: e, Type: s.Type, Access: Access{Type: s.Access.Type}}, nil
 }
 
@@ -373,60 +368,6 @@ func localReference(reference string) (string, error) {
 		parts[i] = part
 	}
 	return strings.Join(parts, ","), nil
-}
-
-func labelsOf(documents []labelDocument) ([]Label, error) {
-	labels, err := each(documents, maxElements, func(l labelDocument) (Label, error) {
-		if l.Name == "" {
-			return Label{}, errors.New(".name: is required")
-		}
-		tree, err := treeOf(&l.Value)
-		if err != nil {
-			return Label{}, fmt.Errorf(".value: %w", err)
-		}
-		value, err := json.Marshal(tree)
-		return Label{Name: l.Name, Value: value, Version: l.Version, Signing: l.Signing}, err
-	})
-	if len(labels) == 0 {
-		return nil, err
-	}
-	return labels, err
-}
-
-// providerOf reads a provider as a name, as an object, or as an object encoded as a string, which is how v2 keeps labels.
-func providerOf(node *yaml.Node) (Provider, error) {
-	if node.Kind == yaml.ScalarNode && strings.HasPrefix(strings.TrimSpace(node.Value), "{") {
-		documents, err := strict.Documents([]byte(node.Value), strict.Limits{Documents: 1})
-		if err != nil {
-			return Provider{}, err
-		}
-		if len(documents) == 1 {
-			node = documents[0]
-			if node.Kind == yaml.DocumentNode {
-				node = node.Content[0]
-			}
-		}
-	}
-	if node.Kind != yaml.MappingNode {
-		var name string
-		if node.Kind == 0 {
-			return Provider{}, nil
-		}
-		err := node.Decode(&name)
-		return Provider{Name: name}, plain(err)
-	}
-	var document struct {
-		Name   string          `yaml:"name"`
-		Labels []labelDocument `yaml:"labels"`
-	}
-	if err := node.Decode(&document); err != nil {
-		return Provider{}, plain(err)
-	}
-	labels, err := labelsOf(document.Labels)
-	if err != nil {
-		return Provider{}, fmt.Errorf("labels%w", err)
-	}
-	return Provider{Name: document.Name, Labels: labels}, nil
 }
 
 func contextOf(node *yaml.Node) RepositoryContext {

@@ -1,7 +1,9 @@
 package ocm
 
 import (
-	"encoding/hex"
+	"crypto"
+	_ "crypto/sha256" // registers what digest.Algorithm computes with
+	_ "crypto/sha512"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +31,8 @@ func (d *Digest) Covered() bool {
 }
 
 // CheckContent compares the content of a resource with its digest: that of the bytes, or, for an artifact set, that of its main
-// artifact. The error is ErrNotCovered when there is nothing to compare with.
+// artifact. Of a set, what the main artifact refers to is compared when ArtifactSet.Blob gives it, and what it does not refer to is
+// nobody's. The error is ErrNotCovered when there is nothing to compare with, ErrDiffers when content and digest differ.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -38,18 +41,23 @@ func CheckContent(r Resource, content []byte) error {
 	}
 	switch r.Digest.NormalisationAlgorithm {
 	case genericBlobDigest:
-		hasher, err := hasherOf(r.Digest.HashAlgorithm)
+		actual, err := hexHash(r.Digest.HashAlgorithm, content)
 		if err != nil {
 			return fmt.Errorf("resource %q: digest.hashAlgorithm: %w", r.Name, err)
 		}
-		hasher.Write(content)
-		return r.same(hex.EncodeToString(hasher.Sum(nil)))
+		return r.same(actual)
 	case ociArtifactDigest, ociArtefactDigest:
 		set, err := OpenArtifactSet(content)
 		if err != nil {
 			return fmt.Errorf("resource %q: %w", r.Name, err)
 		}
-		return CheckArtifact(r, set.Main.Digest)
+		if err := CheckArtifact(r, set.Main.Digest); err != nil {
+			return err
+		}
+		if _, err := set.Blob(set.Main.Digest); err != nil {
+			return fmt.Errorf("resource %q: %w: %w", r.Name, ErrDiffers, err)
+		}
+		return nil
 	}
 	return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not supported", r.Name, r.Digest.NormalisationAlgorithm)
 }
@@ -63,7 +71,12 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if a := r.Digest.NormalisationAlgorithm; a != ociArtifactDigest && a != ociArtefactDigest {
 		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not that of an OCI artifact", r.Name, a)
 	}
-	if want := strings.ToLower(strings.ReplaceAll(r.Digest.HashAlgorithm, "-", "")); manifest.Algorithm().String() != want {
+	if err := manifest.Validate(); err != nil {
+		return fmt.Errorf("resource %q: manifest %q: %w", r.Name, manifest, err)
+	}
+	if hash, err := cryptoHash(r.Digest.HashAlgorithm); err != nil {
+		return fmt.Errorf("resource %q: digest.hashAlgorithm: %w", r.Name, err)
+	} else if manifest.Algorithm() != hashes[hash] {
 		return fmt.Errorf("resource %q: has a digest by %s, the artifact is known by %s", r.Name, r.Digest.HashAlgorithm, manifest.Algorithm())
 	}
 	return r.same(manifest.Encoded())
@@ -74,4 +87,25 @@ func (r Resource) same(actual string) error {
 		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrDiffers, actual, r.Digest.Value)
 	}
 	return nil
+}
+
+var hashes = map[crypto.Hash]digest.Algorithm{crypto.SHA256: digest.SHA256, crypto.SHA512: digest.SHA512}
+
+// cryptoHash reads the name of a hash algorithm; old tools wrote it in small letters.
+func cryptoHash(algorithm string) (crypto.Hash, error) {
+	switch algorithm {
+	case "SHA-256", "sha256":
+		return crypto.SHA256, nil
+	case "SHA-512", "sha512":
+		return crypto.SHA512, nil
+	}
+	return 0, fmt.Errorf("hash algorithm %q is not supported: want SHA-256 or SHA-512", algorithm)
+}
+
+func hexHash(algorithm string, data []byte) (string, error) {
+	hash, err := cryptoHash(algorithm)
+	if err != nil {
+		return "", err
+	}
+	return hashes[hash].FromBytes(data).Encoded(), nil
 }

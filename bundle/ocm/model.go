@@ -9,7 +9,7 @@ type Descriptor struct {
 	Name     string
 	Version  string
 	Provider Provider
-	// CreationTime is as it was written, empty when absent.
+	// CreationTime is as it was written, empty when absent: an RFC 3339 time, if the descriptor is to be normalised.
 	CreationTime       string
 	Labels             []Label
 	RepositoryContexts []RepositoryContext
@@ -35,10 +35,20 @@ type Provider struct {
 
 // Label is a named value of any form. Only a label with Signing is covered by signatures.
 type Label struct {
-	Name    string
+	Name string
+	// Value is JSON with its numbers as they were written, nil when absent.
 	Value   json.RawMessage
 	Version string
 	Signing bool
+	// Merge says how the value is merged when a component is copied, nil when nothing is said.
+	Merge *Merge
+}
+
+// Merge names how the values of a label are merged.
+type Merge struct {
+	Algorithm string
+	// Config is JSON of the algorithm's own form, nil when absent.
+	Config json.RawMessage
 }
 
 // Element is what resources, sources and references have in common. Name and ExtraIdentity are its identity, with Version where

@@ -2,14 +2,11 @@ package ocm
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gowebpki/jcs"
 )
@@ -30,26 +27,25 @@ const (
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalise(d Descriptor, algorithm string) ([]byte, error) {
-	switch algorithm {
-	case NormalisationV1:
-		return normaliseV1(d)
-	case NormalisationV2:
-		d.Resources = withVersions(d.Resources)
-	case NormalisationV3, NormalisationV4:
-	default:
+	if !slices.Contains([]string{NormalisationV1, NormalisationV2, NormalisationV3, NormalisationV4}, algorithm) {
 		return nil, fmt.Errorf("normalisation %q is not supported", algorithm)
 	}
-	component := map[string]any{
-		"name": d.Name, "version": d.Version, "provider": providerOfNorm(d.Provider),
-		"resources": elementsDocument(d.Resources, normalResource), "sources": elementsDocument(d.Sources, normalSource),
-		"componentReferences": elementsDocument(d.References, normalReference),
+	created, err := created(d.CreationTime)
+	if err != nil {
+		return nil, fmt.Errorf("component descriptor: creationTime: %w", err)
 	}
-	if d.CreationTime != "" {
-		component["creationTime"] = d.CreationTime
+	d.CreationTime = created
+	if algorithm == NormalisationV1 || algorithm == NormalisationV2 {
+		d.Resources = withVersions(d.Resources)
 	}
-	if labels := signed(d.Labels); len(labels) > 0 {
-		component["labels"] = labels
+	if algorithm == NormalisationV1 {
+		return normaliseV1(d)
 	}
+	component := normalMeta(d)
+	component["provider"] = normalProvider(d.Provider)
+	component["resources"] = listOf(d.Resources, normalResource)
+	component["sources"] = listOf(d.Sources, normalSource)
+	component["componentReferences"] = listOf(d.References, normalReference)
 	data, err := json.Marshal(map[string]any{"component": component})
 	if err != nil {
 		return nil, err
@@ -57,52 +53,69 @@ func Normalise(d Descriptor, algorithm string) ([]byte, error) {
 	return jcs.Transform(data)
 }
 
+// created gives a time as the official tool reads and writes it: in UTC, to the second.
+func created(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return "", fmt.Errorf("%q is no RFC 3339 time such as 2026-01-31T12:00:00Z", text)
+	}
+	return t.UTC().Round(time.Second).Format(time.RFC3339), nil
+}
+
 // DigestOf gives the digest of the normalised descriptor in hexadecimal. The hash algorithm is written as in descriptors:
 // "SHA-256" or "SHA-512".
 func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error) {
-	hasher, err := hasherOf(hashAlgorithm)
-	if err != nil {
-		return "", err
-	}
 	data, err := Normalise(d, normalisation)
 	if err != nil {
 		return "", err
 	}
-	hasher.Write(data)
-	return hex.EncodeToString(hasher.Sum(nil)), nil
+	return hexHash(hashAlgorithm, data)
 }
 
-func hasherOf(algorithm string) (hash.Hash, error) {
-	switch algorithm {
-	case "SHA-256", "sha256":
-		return sha256.New(), nil
-	case "SHA-512", "sha512":
-		return sha512.New(), nil
-	}
-	return nil, fmt.Errorf("hash algorithm %q is not supported", algorithm)
-}
-
-// withVersions gives the version as extra identity to resources that nothing else tells apart, as version 2 of the
-// normalisation does it: in place and one by one, so that the last of a group may stay as it is.
+// withVersions gives the version as extra identity to resources that nothing else tells apart, as versions 1 and 2 of the
+// normalisation do it: one by one, so that the last of a group stays as it is.
 func withVersions(resources []Resource) []Resource {
+	alike := map[string]int{}
+	for _, r := range resources {
+		alike[identityText(r.Element)]++
+	}
 	defaulted := slices.Clone(resources)
-	for i := range defaulted {
-		for j := range defaulted {
-			if i != j && defaulted[i].Name == defaulted[j].Name && maps.Equal(defaulted[i].ExtraIdentity, defaulted[j].ExtraIdentity) {
-				identity := maps.Clone(defaulted[i].ExtraIdentity)
-				if identity == nil {
-					identity = map[string]string{}
-				}
-				identity["version"] = defaulted[i].Version
-				defaulted[i].ExtraIdentity = identity
-				break
+	for i, r := range defaulted {
+		identity := identityText(r.Element)
+		if alike[identity] < 2 {
+			continue
+		}
+		alike[identity]--
+		extra := map[string]string{"version": r.Version}
+		for key, value := range r.ExtraIdentity {
+			if key != "version" {
+				extra[key] = value
 			}
 		}
+		defaulted[i].ExtraIdentity = extra
+		alike[identityText(defaulted[i].Element)]++
 	}
 	return defaulted
 }
 
-func providerOfNorm(p Provider) map[string]any {
+func identityText(e Element) string { return fmt.Sprintf("%q %q", e.Name, e.ExtraIdentity) }
+
+// normalMeta is what a normal form has of a component besides its provider and what it is made of.
+func normalMeta(d Descriptor) map[string]any {
+	m := map[string]any{"name": d.Name, "version": d.Version}
+	if d.CreationTime != "" {
+		m["creationTime"] = d.CreationTime
+	}
+	if labels := signed(d.Labels); len(labels) > 0 {
+		m["labels"] = labels
+	}
+	return m
+}
+
+func normalProvider(p Provider) map[string]any {
 	m := map[string]any{"name": p.Name}
 	if labels := signed(p.Labels); len(labels) > 0 {
 		m["labels"] = labels
@@ -110,16 +123,21 @@ func providerOfNorm(p Provider) map[string]any {
 	return m
 }
 
-// signed are the labels that a signature covers.
+// signed are the labels that a signature covers, with what it covers of them.
 func signed(labels []Label) []any {
-	return labelMaps(slices.DeleteFunc(slices.Clone(labels), func(l Label) bool { return !l.Signing }))
+	var list []any
+	for _, l := range labels {
+		if l.Signing {
+			l.Merge = nil
+			list = append(list, labelMap(l))
+		}
+	}
+	return list
 }
 
 func normalElement(e Element) map[string]any {
-	m := map[string]any{"name": e.Name, "version": e.Version}
-	if len(e.ExtraIdentity) > 0 {
-		m["extraIdentity"] = e.ExtraIdentity
-	}
+	m := elementMap(e)
+	delete(m, "labels")
 	if labels := signed(e.Labels); len(labels) > 0 {
 		m["labels"] = labels
 	}
@@ -128,8 +146,12 @@ func normalElement(e Element) map[string]any {
 
 func normalResource(r Resource) map[string]any {
 	m := normalElement(r.Element)
-	m["type"], m["relation"] = r.Type, r.Relation
-	if r.Digest != nil && r.Access.Kind() != AccessNone {
+	m["type"] = r.Type
+	if r.Relation != "" {
+		m["relation"] = r.Relation
+	}
+	// To the letter: "none/v1" has a digest here.
+	if r.Digest != nil && r.Access.Type != "none" && r.Access.Type != "None" {
 		m["digest"] = digestMap(*r.Digest)
 	}
 	return m
@@ -141,48 +163,47 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-func normalReference(r Reference) map[string]any {
-	m := normalElement(r.Element)
+// normalReference keeps all labels, signed or not: the official tool's rule for them is written for another field's name.
+func normalReference(r Reference) map[string]any { return referenceMap(r) }
+
+// normalReferenceV1 keeps the signed labels only.
+func normalReferenceV1(r Reference) map[string]any {
+	m := referenceMap(r)
 	delete(m, "labels")
-	if len(r.Labels) > 0 {
-		m["labels"] = labelMaps(r.Labels)
-	}
-	m["componentName"] = r.Component
-	if r.Digest != nil {
-		m["digest"] = digestMap(*r.Digest)
+	if labels := signed(r.Labels); len(labels) > 0 {
+		m["labels"] = labels
 	}
 	return m
 }
 
-// normaliseV1 gives version 1: without sources, with null for an absent extra identity, and every object as a list of its
-// fields.
+// normaliseV1 gives version 1, which has every object as a list of its fields, and differs with the schema that the descriptor
+// was read from.
 func normaliseV1(d Descriptor) ([]byte, error) {
-	d.Resources = withVersions(d.Resources)
-	component := map[string]any{
-		"name": d.Name, "version": d.Version,
-		"resources": elementsDocument(d.Resources, func(r Resource) map[string]any { return identified(normalResource(r)) }),
-		"componentReferences": elementsDocument(d.References, func(r Reference) map[string]any {
-			m := normalReference(r)
-			delete(m, "labels")
-			if labels := signed(r.Labels); len(labels) > 0 {
-				m["labels"] = labels
+	meta := normalMeta(d)
+	if d.Schema == SchemaV3 {
+		// Here it is the provider whose labels are all kept.
+		meta["provider"] = providerMap(d.Provider)
+		spec := map[string]any{}
+		for field, list := range map[string][]any{
+			"resources": listOf(d.Resources, normalResource), "sources": listOf(d.Sources, normalSource),
+			"references": listOf(d.References, normalReferenceV1),
+		} {
+			if len(list) > 0 {
+				spec[field] = list
 			}
-			return identified(m)
-		}),
+		}
+		return entries(map[string]any{"apiVersion": v3Versions[0], "kind": v3Kind, "metadata": meta, "spec": spec})
 	}
-	if d.CreationTime != "" {
-		component["creationTime"] = d.CreationTime
+	meta["resources"] = listOf(d.Resources, func(r Resource) map[string]any { return identified(normalResource(r)) })
+	meta["componentReferences"] = listOf(d.References, func(r Reference) map[string]any { return identified(normalReferenceV1(r)) })
+	meta["provider"] = d.Provider.Name
+	if len(d.Provider.Labels) > 0 {
+		meta["provider"] = normalProvider(d.Provider)
 	}
-	if labels := signed(d.Labels); len(labels) > 0 {
-		component["labels"] = labels
-	}
-	component["provider"] = d.Provider.Name
-	if len(signed(d.Provider.Labels)) > 0 {
-		component["provider"] = providerOfNorm(d.Provider)
-	}
-	return entries(map[string]any{"component": component, "meta": map[string]any{"schemaVersion": SchemaV2}})
+	return entries(map[string]any{"component": meta, "meta": map[string]any{"schemaVersion": SchemaV2}})
 }
 
+// identified has an extra identity, null when there is none.
 func identified(m map[string]any) map[string]any {
 	if _, ok := m["extraIdentity"]; !ok {
 		m["extraIdentity"] = nil

@@ -1,6 +1,7 @@
 package ocm
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rsa"
 	"crypto/x509"
@@ -29,102 +30,18 @@ const (
 )
 
 const (
-	maxTrustBytes     = 1 << 20
-	maxTrusted        = 100
 	maxChain          = 8
 	maxSignatureBytes = 64 << 10
-	minKeyBits        = 2048
 )
 
-// Trust are the keys that may have made a signature.
-type Trust struct {
-	// Keys are public keys that are trusted as they are.
-	Keys []*rsa.PublicKey
-	// Roots are authorities; a signature that carries a certificate of theirs is trusted for its subject.
-	Roots []*x509.Certificate
-	// Subject is the common name that such a certificate must have; empty means the signature's name.
-	Subject string
-}
-
-// ParseTrust reads public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE blocks, or one
-// key in PKIX DER, as Kyma's Secrets had it.
-func ParseTrust(data []byte) (Trust, error) {
-	var trust Trust
-	if len(data) > maxTrustBytes {
-		return trust, fmt.Errorf("keys: larger than %d bytes", maxTrustBytes)
-	}
-	block, rest := pem.Decode(data)
-	if block == nil {
-		key, err := x509.ParsePKIXPublicKey(data)
-		if err != nil {
-			return trust, errors.New("holds neither PEM nor a public key in DER: want a block PUBLIC KEY or CERTIFICATE")
-		}
-		return trust, trust.addKey(key)
-	}
-	for count := 1; block != nil; block, rest = pem.Decode(rest) {
-		if count++; count > maxTrusted {
-			return trust, fmt.Errorf("keys: more than %d", maxTrusted)
-		}
-		if err := trust.addBlock(block); err != nil {
-			return Trust{}, err
-		}
-	}
-	if strings.TrimSpace(string(rest)) != "" {
-		return Trust{}, errors.New("holds something that is not PEM after the last block")
-	}
-	return trust, nil
-}
-
-func (t *Trust) addBlock(block *pem.Block) error {
-	switch block.Type {
-	case "PUBLIC KEY":
-		key, err := x509.ParsePKIXPublicKey(block.Bytes)
-		if err != nil {
-			return fmt.Errorf("%s: %w", block.Type, err)
-		}
-		return t.addKey(key)
-	case "RSA PUBLIC KEY":
-		key, err := x509.ParsePKCS1PublicKey(block.Bytes)
-		if err != nil {
-			return fmt.Errorf("%s: %w", block.Type, err)
-		}
-		return t.addKey(key)
-	case "CERTIFICATE":
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return fmt.Errorf("%s: %w", block.Type, err)
-		}
-		t.Roots = append(t.Roots, certificate)
-		return nil
-	}
-	if strings.Contains(block.Type, "PRIVATE KEY") {
-		return errors.New("holds a private key: give the public key, and make a new pair, for this one is known now")
-	}
-	return fmt.Errorf("block %q is neither PUBLIC KEY nor CERTIFICATE", block.Type)
-}
-
-func (t *Trust) addKey(key any) error {
-	public, ok := key.(*rsa.PublicKey)
-	if !ok {
-		return fmt.Errorf("key of type %T is not supported: want RSA", key)
-	}
-	if err := checkKey(public); err != nil {
+// CheckSignature tells whether a signature is genuine and about this descriptor. What the descriptor refers to is covered only by
+// digests: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of references (DigestOf). The error names
+// the signature and the reason.
+func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
+	// First the key, so that strangers cannot make us normalise.
+	if err := s.Verify(trust, now); err != nil {
 		return err
 	}
-	t.Keys = append(t.Keys, public)
-	return nil
-}
-
-func checkKey(key *rsa.PublicKey) error {
-	if bits := key.N.BitLen(); bits < minKeyBits {
-		return fmt.Errorf("RSA key of %d bits is too weak: want %d at least", bits, minKeyBits)
-	}
-	return nil
-}
-
-// CheckSignature tells whether a signature is genuine and about this descriptor. What the descriptor refers to is covered only by
-// digests: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of references (DigestOf).
-func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
 	actual, err := DigestOf(d, s.Digest.NormalisationAlgorithm, s.Digest.HashAlgorithm)
 	if err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -132,10 +49,12 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 	if !strings.EqualFold(actual, s.Digest.Value) {
 		return fmt.Errorf("signature %q: is about another descriptor: digest is %s, signed was %s", s.Name, actual, s.Digest.Value)
 	}
-	return s.Verify(trust, now)
+	return nil
 }
 
-// Verify tells whether one of the trusted keys made the signature over its own digest. The error says why not.
+// Verify tells whether one of the trusted keys made the signature over its own digest; what the digest is of, it does not tell. A
+// signature with certificates is made by the first one's key, which must be trusted itself or be vouched for by one of the
+// authorities at the time now. The error names the signature and the reason.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -185,16 +104,6 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 	return errors.New("was not made by any of the trusted keys")
 }
 
-func cryptoHash(algorithm string) (crypto.Hash, error) {
-	switch algorithm {
-	case "SHA-256", "sha256":
-		return crypto.SHA256, nil
-	case "SHA-512", "sha512":
-		return crypto.SHA512, nil
-	}
-	return 0, fmt.Errorf("hash algorithm %q is not supported", algorithm)
-}
-
 func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value []byte) bool {
 	if algorithm == AlgorithmPSS {
 		// The official tool takes the longest salt there is room for, not the length of the hash.
@@ -230,8 +139,9 @@ func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, 
 }
 
 func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err error) {
-	block, rest := pem.Decode([]byte(s.Value))
-	if block == nil || block.Type != pemSignature {
+	text := strings.TrimSpace(s.Value)
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != pemSignature || !strings.HasPrefix(text, "-----BEGIN "+pemSignature) {
 		return nil, nil, errors.New("value: does not begin with a PEM block SIGNATURE")
 	}
 	if named := block.Headers[pemAlgorithmName]; named != s.Algorithm {
@@ -246,6 +156,10 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 		if err != nil {
 			return nil, nil, fmt.Errorf("value: certificate: %w", err)
 		}
+		// Before anything is computed with a key that a stranger chose.
+		if err := checkCertificate(certificate); err != nil {
+			return nil, nil, fmt.Errorf("value: %w", err)
+		}
 		certificates = append(certificates, certificate)
 	}
 	if strings.TrimSpace(string(rest)) != "" {
@@ -259,22 +173,21 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 	if len(trust.Roots) == 0 {
 		return errors.New("carries a certificate, and there is no authority that could vouch for it")
 	}
-	leaf := certificates[0]
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, root := range trust.Roots {
 		roots.AddCert(root)
 	}
-	for _, c := range certificates[1:] {
-		if slices.ContainsFunc(trust.Roots, c.Equal) {
+	leaf := certificates[0]
+	for i, c := range certificates {
+		if i > 0 && slices.ContainsFunc(trust.Roots, c.Equal) {
 			continue // the official tool repeats the authority
 		}
-		if c.CheckSignatureFrom(c) == nil {
-			return fmt.Errorf("certificate of %s signs itself: authorities are not taken from a signature", c.Subject)
+		if signsItself(c) {
+			return fmt.Errorf("certificate of %s signs itself: trust its key or its authority, those of a signature are not taken", c.Subject)
 		}
-		intermediates.AddCert(c)
-	}
-	if leaf.CheckSignatureFrom(leaf) == nil {
-		return fmt.Errorf("certificate of %s signs itself: authorities are not taken from a signature", leaf.Subject)
+		if i > 0 {
+			intermediates.AddCert(c)
+		}
 	}
 	_, err := leaf.Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
@@ -294,4 +207,9 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 		return fmt.Errorf("certificate is of %q, want %q", leaf.Subject.CommonName, wanted)
 	}
 	return nil
+}
+
+// signsItself holds for certificates that are no authorities too, which CheckSignatureFrom does not look at.
+func signsItself(c *x509.Certificate) bool {
+	return bytes.Equal(c.RawIssuer, c.RawSubject) && c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }

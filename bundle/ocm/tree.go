@@ -3,7 +3,7 @@ package ocm
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"math"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -58,131 +58,13 @@ func scalarOf(n *yaml.Node) (any, error) {
 			return n.Value, nil // digits with zeros before them count nothing
 		}
 		var number float64
-		err := n.Decode(&number)
-		return number, err
+		if err := n.Decode(&number); err != nil {
+			return nil, plain(err)
+		}
+		if math.IsInf(number, 0) || math.IsNaN(number) {
+			return nil, fmt.Errorf("line %d: %s is no number in JSON", n.Line, n.Value)
+		}
+		return number, nil
 	}
 	return n.Value, nil
-}
-
-// Document gives the descriptor as JSON: as it was read, with all that this package does not know, or made of the model.
-func (d Descriptor) Document() ([]byte, error) {
-	if d.document != nil {
-		return d.document, nil
-	}
-	component := map[string]any{
-		"name": d.Name, "version": d.Version, "provider": providerDocument(d.Provider), "repositoryContexts": []any{},
-		"resources": elementsDocument(d.Resources, resourceMap), "sources": elementsDocument(d.Sources, sourceMap),
-		"componentReferences": elementsDocument(d.References, referenceMap),
-	}
-	if d.CreationTime != "" {
-		component["creationTime"] = d.CreationTime
-	}
-	if len(d.Labels) > 0 {
-		component["labels"] = labelMaps(d.Labels)
-	}
-	document := map[string]any{"meta": map[string]any{"schemaVersion": SchemaV2}, "component": component}
-	if len(d.Signatures) > 0 {
-		document["signatures"] = elementsDocument(d.Signatures, signatureMap)
-	}
-	return json.Marshal(document)
-}
-
-func elementsDocument[T any](elements []T, convert func(T) map[string]any) []any {
-	list := make([]any, 0, len(elements))
-	for _, e := range elements {
-		list = append(list, convert(e))
-	}
-	return list
-}
-
-// providerDocument is a plain name, or, with labels, an object encoded as a string.
-func providerDocument(p Provider) string {
-	if len(p.Labels) == 0 {
-		return p.Name
-	}
-	text, err := json.Marshal(map[string]any{"name": p.Name, "labels": labelMaps(p.Labels)})
-	if err != nil {
-		panic(fmt.Sprintf("a provider always encodes: %v", err)) // its values were JSON before
-	}
-	return string(text)
-}
-
-func labelMaps(labels []Label) []any {
-	return elementsDocument(labels, func(l Label) map[string]any {
-		m := map[string]any{"name": l.Name, "value": l.Value}
-		if l.Version != "" {
-			m["version"] = l.Version
-		}
-		if l.Signing {
-			m["signing"] = true
-		}
-		return m
-	})
-}
-
-func elementMap(e Element) map[string]any {
-	m := map[string]any{"name": e.Name, "version": e.Version}
-	if len(e.ExtraIdentity) > 0 {
-		m["extraIdentity"] = maps.Clone(e.ExtraIdentity)
-	}
-	if len(e.Labels) > 0 {
-		m["labels"] = labelMaps(e.Labels)
-	}
-	return m
-}
-
-func digestMap(d Digest) map[string]any {
-	return map[string]any{"hashAlgorithm": d.HashAlgorithm, "normalisationAlgorithm": d.NormalisationAlgorithm, "value": d.Value}
-}
-
-func resourceMap(r Resource) map[string]any {
-	m := elementMap(r.Element)
-	m["type"], m["relation"], m["access"] = r.Type, r.Relation, accessMap(r.Access)
-	if r.Digest != nil {
-		m["digest"] = digestMap(*r.Digest)
-	}
-	return m
-}
-
-func sourceMap(s Source) map[string]any {
-	m := elementMap(s.Element)
-	m["type"], m["access"] = s.Type, map[string]any{"type": s.Access.Type}
-	return m
-}
-
-func referenceMap(r Reference) map[string]any {
-	m := elementMap(r.Element)
-	m["componentName"] = r.Component
-	if r.Digest != nil {
-		m["digest"] = digestMap(*r.Digest)
-	}
-	return m
-}
-
-func signatureMap(s Signature) map[string]any {
-	signature := map[string]any{"algorithm": s.Algorithm, "mediaType": s.MediaType, "value": s.Value}
-	if s.Issuer != "" {
-		signature["issuer"] = s.Issuer
-	}
-	return map[string]any{"name": s.Name, "digest": digestMap(s.Digest), "signature": signature}
-}
-
-func accessMap(a Access) map[string]any {
-	m := map[string]any{"type": a.Type}
-	image := "imageReference"
-	if a.Kind() == AccessRelativeOCI {
-		image = "reference"
-	}
-	for field, value := range map[string]string{
-		"localReference": a.LocalReference, "referenceName": a.ReferenceName, "mediaType": a.MediaType, image: a.ImageReference,
-		"ref": a.Repository, "digest": a.Digest, "helmRepository": a.HelmRepository, "helmChart": a.HelmChart, "version": a.HelmVersion,
-	} {
-		if value != "" {
-			m[field] = value
-		}
-	}
-	if a.SizeBytes != 0 {
-		m["size"] = a.SizeBytes
-	}
-	return m
 }

@@ -32,6 +32,7 @@ type world struct {
 	host       string
 	registries *bundle.Registries
 	requests   atomic.Int32
+	wipe       func() // makes it lose all that it has
 }
 
 func newWorld(t *testing.T) *world {
@@ -42,10 +43,12 @@ func newWorld(t *testing.T) *world {
 	}}
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	w := &world{T: t}
-	app := handlers.NewApp(context.WithoutCancel(t.Context()), config)
+	var app atomic.Pointer[handlers.App]
+	w.wipe = func() { app.Store(handlers.NewApp(context.WithoutCancel(t.Context()), config)) }
+	w.wipe()
 	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		w.requests.Add(1)
-		app.ServeHTTP(to, r)
+		app.Load().ServeHTTP(to, r)
 	}))
 	t.Cleanup(server.Close)
 	w.host = strings.TrimPrefix(server.URL, "http://")
@@ -162,7 +165,7 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 		"a chart by tag":                        "{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo:1.0.0}",
 		"a chart by tag and digest":             "{type: ociRegistry, imageReference: " + w.host + "/charts/podinfo:1.0.0@" + chart.Digest.String() + "}",
 		"a chart by digest":                     "{type: OCIImage/v1, imageReference: " + w.host + "/charts/podinfo@" + chart.Digest.String() + "}",
-		"an artifact beside the component":      "{type: relativeOciReference, reference: \"files:v1\"}",
+		"an artifact of the same registry":      "{type: relativeOciReference, reference: \"modules/files:v1\"}",
 		"a blob somewhere":                      "{type: ociBlob, ref: " + w.host + "/modules/files, mediaType: application/yaml, digest: " + sum.String() + ", size: 15}",
 		"a chart of a Helm repository":          "{type: helm/v1, helmRepository: " + helm.URL + "/stable, helmChart: \"podinfo:1.0.0\"}",
 		"a chart of a Helm repository in OCI":   "{type: helm, helmRepository: oci://" + w.host + "/charts, helmChart: podinfo, version: 1.0.0}",

@@ -113,3 +113,20 @@ func TestABrokenComponentVersionSaysWhatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatAComponentIsAboutNeedNotBeThere(t *testing.T) {
+	w := newWorld(t)
+	a := archiveWith(t, testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) {
+		m["subject"] = map[string]any{"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest.FromString("all components"), "size": 14}
+	})
+	reader := w.reader(func(o *Options) { o.Sources = []Source{a} })
+	c, err := reader.Component(t.Context(), testComponent, "1.0.0")
+	w.must(err)
+	for range 2 {
+		content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
+		w.must(err)
+		if got := w.there(content); got != "content of the module" {
+			t.Errorf("%s has %q", content.Repository, got)
+		}
+	}
+}

@@ -65,8 +65,8 @@ func Images(components []Component) []string {
 	var images []string
 	for _, c := range components {
 		for _, r := range c.Descriptor.Resources {
-			if IsImage(r) {
-				images = append(images, pinned(r))
+			if image := c.image(r); image != "" {
+				images = append(images, image)
 			}
 		}
 	}
@@ -77,14 +77,27 @@ func Images(components []Component) []string {
 // IsImage tells container images from other OCI artifacts.
 func IsImage(r ocm.Resource) bool {
 	kinds := []string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}
-	return r.Access.Kind() == ocm.AccessOCIArtifact && slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, r.Type) })
+	access := r.Access.Kind()
+	return (access == ocm.AccessOCIArtifact || access == ocm.AccessRelativeOCI) && slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
-// pinned gives an image's reference with the digest that the component states, whatever digest the access has.
-func pinned(r ocm.Resource) string {
+// image gives an image's reference with the digest that the component states, whatever digest the access has; empty for what is no
+// image, or is relative to a registry that the component is not in.
+func (c Component) image(r ocm.Resource) string {
+	if !IsImage(r) {
+		return ""
+	}
+	reference := r.Access.ImageReference
+	if r.Access.Kind() == ocm.AccessRelativeOCI {
+		host, ok := c.registryHost()
+		if !ok {
+			return ""
+		}
+		reference = host + "/" + reference
+	}
 	if d := r.Digest; d.Covered() && strings.HasPrefix(d.NormalisationAlgorithm, "ociArt") {
-		name, _, _ := strings.Cut(r.Access.ImageReference, "@")
+		name, _, _ := strings.Cut(reference, "@")
 		return name + "@" + strings.ToLower(strings.ReplaceAll(d.HashAlgorithm, "-", "")) + ":" + d.Value
 	}
-	return r.Access.ImageReference
+	return reference
 }

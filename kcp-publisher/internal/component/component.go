@@ -36,6 +36,8 @@ type Component struct {
 	root   root
 	// given says that the descriptor did not come from the repository.
 	given bool
+	// id is the digest of what it was read from: its manifest, or the descriptor that was given.
+	id digest.Digest
 }
 
 // Options are what a Reader needs.
@@ -70,6 +72,9 @@ type Reader struct {
 	mu       sync.Mutex // guards what follows
 	found    map[string]*entry
 	verdicts map[string]*verdict
+	settled  map[string]*settled
+	// meant is what references of resources meant first, by tagName.
+	meant map[string]digest.Digest
 	// round counts Recheck: verdicts of earlier rounds are void.
 	round int
 }
@@ -101,7 +106,10 @@ func NewReader(options Options) *Reader {
 		}
 	}
 	options.Sources = sources
-	return &Reader{Options: options, now: time.Now, found: map[string]*entry{}, verdicts: map[string]*verdict{}}
+	return &Reader{
+		Options: options, now: time.Now, found: map[string]*entry{}, verdicts: map[string]*verdict{},
+		settled: map[string]*settled{}, meant: map[string]digest.Digest{},
+	}
 }
 
 // Component gives a component version that may be used. It wraps ErrMissing when no source has it.
@@ -174,7 +182,7 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 		return Component{}, err
 	}
 	switch {
-	case err != nil && known != "" && !errors.Is(err, ErrMissing):
+	case err != nil && known != "" && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
 		// What was read once is pinned by digest and stays true while the registry is away.
 		e.checked = r.now()
 		return e.component, e.err
@@ -190,8 +198,11 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	return e.component, nil
 }
 
+// errChanged says that something is not what it was when it was first read.
+var errChanged = errors.New("changed under the same version")
+
 func changed(name, version string, was, is digest.Digest) error {
-	return fmt.Errorf("component %s:%s changed under the same version: was %s, is %s: release a new version instead", name, version, was, is)
+	return fmt.Errorf("component %s:%s %w: was %s, is %s: release a new version instead", name, version, errChanged, was, is)
 }
 
 // unchanged asks for the digest alone, which costs one request instead of three.
@@ -265,7 +276,7 @@ func (r *Reader) readFrom(ctx context.Context, source Source, name, version stri
 			return Component{}, fmt.Errorf("remember its digest: %w", err)
 		}
 	}
-	component.source, component.Repository = source, source.Repository(name)
+	component.source, component.Repository, component.id = source, source.Repository(name), component.Manifest.Digest
 	return component, nil
 }
 

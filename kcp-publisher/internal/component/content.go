@@ -34,23 +34,14 @@ type located struct {
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 // Content gives where runtimes read the content of a resource, compared with the resource's digest if it has one. What is in an
-// archive, a Helm repository or several pieces is stored in place first.
+// archive, a Helm repository or several pieces is stored in place first. The answer is remembered as component versions are, and a
+// reference that comes to mean something else is an error.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (Content, error) {
-	found, err := r.locate(ctx, c, resource, place)
+	content, err := r.settle(ctx, c, resource, place)
 	if err != nil {
 		return Content{}, c.about(resource, err)
 	}
-	switch {
-	case found.bytes != nil:
-		err = bundle.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor, Bytes: found.bytes})
-		found.Repository = place.Name(bundle.ContentRepository)
-	case found.Repository == "":
-		found.Repository, err = c.CopyTo(ctx, place)
-	}
-	if err != nil {
-		return Content{}, c.about(resource, err)
-	}
-	return found.Content, nil
+	return content, nil
 }
 
 // Bytes gives the content of a resource, bounded by bundle.MaxLayerBytes and compared with the resource's digest if it has one.
@@ -82,17 +73,17 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 	case ocm.AccessLocalBlob:
 		return r.local(ctx, c, resource)
 	case ocm.AccessOCIArtifact:
-		return r.artifact(ctx, resource, access.ImageReference, place)
+		return r.artifact(ctx, c, resource, access.ImageReference, place)
 	case ocm.AccessRelativeOCI:
-		registry, ok := c.source.(Registry)
+		host, ok := c.registryHost()
 		if !ok {
 			return located{}, fmt.Errorf("access %s: the component is in no registry that the reference could be relative to", access.Type)
 		}
-		return r.artifact(ctx, resource, strings.Trim(registry.Prefix, "/")+"/"+access.ImageReference, place)
+		return r.artifact(ctx, c, resource, host+"/"+access.ImageReference, place)
 	case ocm.AccessOCIBlob:
 		return r.blob(ctx, resource, place)
 	case ocm.AccessHelm:
-		return r.chart(ctx, resource, place)
+		return r.chart(ctx, c, resource, place)
 	}
 	return located{}, fmt.Errorf("access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm", access.Type)
 }
@@ -184,38 +175,65 @@ func checkBlobDigest(ctx context.Context, resource ocm.Resource, found located) 
 	return ocm.CheckContent(resource, data)
 }
 
+// registryHost is the host of the registry that the component is in, which relative references leave out.
+//
+// Source: OCM, api/ocm/extensions/accessmethods/relativeociref, "OCI reference without the host part".
+func (c Component) registryHost() (string, bool) {
+	registry, ok := c.source.(Registry)
+	return registry.host(), ok
+}
+
 // artifact gives the content of an OCI artifact: its chart, or its only layer.
-func (r *Reader) artifact(ctx context.Context, resource ocm.Resource, reference string, place *bundle.Place) (located, error) {
-	parsed, err := registry.ParseReference(strings.TrimPrefix(reference, "oci://"))
+func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resource, reference string, place *bundle.Place) (located, error) {
+	name, version, err := splitReference(reference)
 	if err != nil {
 		return located{}, fmt.Errorf("access: reference %q: %w", reference, err)
 	}
-	version := parsed.Reference
-	if name, d, ok := strings.Cut(reference, "@"); ok { // a tag beside a digest is for people
-		version = d
-		if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
-			name = name[:i]
-		}
-		if parsed, err = registry.ParseReference(strings.TrimPrefix(name, "oci://")); err != nil {
-			return located{}, fmt.Errorf("access: reference %q: %w", reference, err)
-		}
-	}
-	if version == "" {
-		return located{}, fmt.Errorf("access: reference %q: has neither tag nor digest", reference)
-	}
-	name := parsed.Registry + "/" + parsed.Repository
-	repository, err := r.remote(name, place)
+	repository, _, err := r.foreign(name, place)
 	if err != nil {
 		return located{}, err
 	}
-	d, err := bundle.Head(ctx, repository, version)
+	d := digest.Digest(version)
+	if d.Validate() == nil {
+		if err := agree(ocm.CheckArtifact(resource, d)); err != nil {
+			return located{}, err
+		}
+		return layerOf(ctx, repository, name, version)
+	}
+	d, err = bundle.Head(ctx, repository, version)
+	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil && !errors.Is(err, bundle.ErrNotFound) {
+		d, err = first, nil // a registry that is away is no reason to doubt what is known: the cache may have it
+	}
 	if err != nil {
 		return located{}, err
 	}
 	if err := agree(ocm.CheckArtifact(resource, d)); err != nil {
 		return located{}, err
 	}
-	return layerOf(ctx, repository, name, d.String())
+	found, err := layerOf(ctx, repository, name, d.String())
+	if err != nil {
+		return located{}, err
+	}
+	return found, r.means(c, resource, reference, d)
+}
+
+// splitReference gives the repository with its host, and the digest or else the tag: a tag beside a digest is for people.
+func splitReference(reference string) (name, version string, err error) {
+	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
+	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {
+		name = name[:i]
+	}
+	if isPinned {
+		name += "@" + pinned
+	}
+	parsed, err := registry.ParseReference(name)
+	if err != nil {
+		return "", "", err
+	}
+	if parsed.Reference == "" {
+		return "", "", errors.New("has neither tag nor digest")
+	}
+	return parsed.Registry + "/" + parsed.Repository, parsed.Reference, nil
 }
 
 // layerOf gives the layer of an artifact that is its content.
@@ -253,7 +271,7 @@ func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place *bundle.
 		return located{}, fmt.Errorf("access.%w", err)
 	}
 	name := parsed.Registry + "/" + parsed.Repository
-	repository, err := r.remote(name, place)
+	repository, _, err := r.foreign(name, place)
 	if err != nil {
 		return located{}, err
 	}

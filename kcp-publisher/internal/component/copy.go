@@ -2,10 +2,13 @@ package component
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
@@ -46,8 +49,30 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) e
 		return fmt.Errorf("look for component %s in %s: %w", c.Descriptor.Name, where, err)
 	}
 	// By digest, so that what was read is what is copied.
-	if _, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, tag, oras.DefaultCopyOptions); err != nil {
+	options := oras.DefaultCopyOptions
+	options.FindSuccessors = withoutSubject
+	if _, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, tag, options); err != nil {
 		return fmt.Errorf("copy component %s:%s to %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)
 	}
 	return nil
+}
+
+// withoutSubject gives what a manifest is made of. Its subject is what it is about, such as OCM's index of all components, and need
+// not be where the component is.
+func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	all, err := content.Successors(ctx, from, of)
+	if err != nil || of.MediaType != ocispec.MediaTypeImageManifest && of.MediaType != ocispec.MediaTypeImageIndex {
+		return all, err
+	}
+	data, err := content.FetchAll(ctx, from, of)
+	if err != nil {
+		return nil, err
+	}
+	var manifest struct {
+		Subject *ocispec.Descriptor `json:"subject"`
+	}
+	if err := json.Unmarshal(data, &manifest); err != nil || manifest.Subject == nil {
+		return all, err
+	}
+	return all[1:], nil // the subject comes first
 }

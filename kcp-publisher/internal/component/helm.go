@@ -37,7 +37,7 @@ type helmIndex struct {
 }
 
 // chart gives a chart of a Helm repository that the operator allows to be read.
-func (r *Reader) chart(ctx context.Context, resource ocm.Resource, place *bundle.Place) (located, error) {
+func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (located, error) {
 	access := resource.Access
 	name, version, _ := strings.Cut(access.HelmChart, ":")
 	if access.HelmVersion != "" {
@@ -47,7 +47,7 @@ func (r *Reader) chart(ctx context.Context, resource ocm.Resource, place *bundle
 		return located{}, fmt.Errorf("access.helmChart: %q: want NAME:VERSION", access.HelmChart)
 	}
 	if strings.HasPrefix(access.HelmRepository, "oci://") {
-		return r.artifact(ctx, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+strings.ReplaceAll(version, "+", "_"), place)
+		return r.artifact(ctx, c, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+strings.ReplaceAll(version, "+", "_"), place)
 	}
 	data, err := r.helmChart(ctx, access.HelmRepository, name, version)
 	if err != nil {
@@ -56,7 +56,8 @@ func (r *Reader) chart(ctx context.Context, resource ocm.Resource, place *bundle
 	if err := agree(ocm.CheckContent(resource, data)); err != nil {
 		return located{}, err
 	}
-	return inMemory(mediaTypeChart, data), nil
+	found := inMemory(mediaTypeChart, data)
+	return found, r.means(c, resource, fmt.Sprintf("chart %s:%s of %s", name, version, access.HelmRepository), found.Digest)
 }
 
 func (r *Reader) helmChart(ctx context.Context, repository, name, version string) ([]byte, error) {
@@ -64,7 +65,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 	if err != nil {
 		return nil, err
 	}
-	text, err := fetchHelm(ctx, base.JoinPath("index.yaml"), maxHelmIndexBytes)
+	text, err := r.fetchHelm(ctx, base.JoinPath("index.yaml"), maxHelmIndexBytes)
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
@@ -79,16 +80,14 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 		if len(entry.URLs) == 0 {
 			return nil, errors.New("index: names no URL")
 		}
-		at := base.JoinPath(entry.URLs[0])
-		if strings.Contains(entry.URLs[0], "://") {
-			if at, err = url.Parse(entry.URLs[0]); err != nil {
-				return nil, fmt.Errorf("index: url %q: %w", entry.URLs[0], err)
-			}
+		at, err := base.JoinPath("/").Parse(entry.URLs[0]) // relative to the repository as to a folder, as Helm has it
+		if err != nil {
+			return nil, fmt.Errorf("index: url %q: %w", entry.URLs[0], err)
 		}
 		if _, err := r.allowedHelm(at.String()); err != nil {
 			return nil, err
 		}
-		data, err := fetchHelm(ctx, at, bundle.MaxLayerBytes)
+		data, err := r.fetchHelm(ctx, at, bundle.MaxLayerBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -117,18 +116,21 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	return nil, fmt.Errorf("%s://%s is not among the Helm repositories that components may take charts from: allow it with --helm-repositories", parsed.Scheme, parsed.Host)
 }
 
-func fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
+// fetchHelm reads what is at an allowed URL, or where that redirects to in the same repository's host and the allowed prefixes.
+func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
 		return nil, err
 	}
+	request.Header.Set("Accept-Encoding", "identity") // a chart is compressed itself, and its digest is that of what is sent
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if next.URL.Host != from.Host || next.URL.Scheme != from.Scheme || len(via) > 3 {
 			return fmt.Errorf("redirected to %s: allow that repository itself", next.URL.Host)
 		}
-		return nil
+		_, err := r.allowedHelm(next.URL.String())
+		return err
 	}}
 	response, err := client.Do(request)
 	if err != nil {

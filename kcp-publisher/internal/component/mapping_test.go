@@ -81,6 +81,17 @@ func TestAComponentMayBeAnIndexWithArtifacts(t *testing.T) {
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "are both marked") {
 		t.Errorf("two descriptors: %v", err)
 	}
+	w.index(home, "1.0.0", slices.Repeat([]ocispec.Descriptor{own}, maxEntries+1)...)
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "with 1001 manifests is not a component version") {
+		t.Errorf("an endless index: %v", err)
+	}
+	w.index(home, "inner", own)
+	inner, err := w.repository(home).Resolve(t.Context(), "inner")
+	w.must(err)
+	w.index(home, "1.0.0", inner)
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "manifest: mediaType: was sent as") {
+		t.Errorf("an index in an index: %v", err)
+	}
 	w.index(home, "1.0.0")
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "with 0 manifests is not a component version") {
 		t.Errorf("an empty index: %v", err)
@@ -117,6 +128,12 @@ func TestReferencesAreFollowedOnceEach(t *testing.T) {
 	w.refer("round", "trip")
 	w.refer("trip", "round")
 	w.refer("lost", "nowhere")
+	many := make([]string, maxComponents)
+	for i := range many {
+		many[i] = fmt.Sprintf("one-of-many-%d", i)
+		w.refer(many[i])
+	}
+	w.refer("many", many...)
 	for i := range maxDepth + 1 {
 		w.refer(fmt.Sprintf("deep-%d", i), fmt.Sprintf("deep-%d", i+1))
 	}
@@ -141,6 +158,7 @@ func TestReferencesAreFollowedOnceEach(t *testing.T) {
 	for name, want := range map[string]string{
 		"round": "references go round: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → kyma-pull.dev/module/round:1.0.0",
 		"lost":  `reference "r0": component kyma-pull.dev/module/nowhere:1.0.0: component version not found`, "deep-0": "references are more than 16 deep",
+		"many": "refers to more than 200 components",
 	} {
 		if _, err := closure(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
@@ -154,8 +172,10 @@ func TestImagesArePinnedByTheDigestThatIsSigned(t *testing.T) {
 		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: value}}
 	chart := image
 	chart.Type = "helmChart"
-	got := Images([]Component{{Descriptor: ocm.Descriptor{Resources: []ocm.Resource{image, chart}}}})
-	if !slices.Equal(got, []string{"r.example/op:1@sha256:" + value}) {
+	relative := ocm.Resource{Type: "ociImage", Access: ocm.Access{Type: "relativeOciReference", ImageReference: "own/op:2"}}
+	descriptor := ocm.Descriptor{Resources: []ocm.Resource{image, chart, relative}}
+	got := Images([]Component{{Descriptor: descriptor}, {Descriptor: descriptor, source: Registry{Prefix: "moved.example:5000/sub/path"}}})
+	if !slices.Equal(got, []string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
 		t.Errorf("images are %v", got)
 	}
 }

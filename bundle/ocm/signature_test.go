@@ -1,0 +1,337 @@
+package ocm
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+// pairs are keys of 2048 bits, made once: the first is trusted in most tests, the second is not.
+var pairs = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
+	for i := range keys {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			panic(err)
+		}
+		keys[i] = key
+	}
+	return keys
+})
+
+var hashNames = map[string]crypto.Hash{"SHA-256": crypto.SHA256, "sha256": crypto.SHA256, "SHA-512": crypto.SHA512, "sha512": crypto.SHA512}
+
+// sign gives a signature of the descriptor in the form of its algorithm, or, with certificates, in PEM.
+func sign(t *testing.T, d Descriptor, algorithm, hash string, key *rsa.PrivateKey, chain ...*x509.Certificate) Signature {
+	t.Helper()
+	value, err := DigestOf(d, NormalisationV3, hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Signature{
+		Name: "release", Algorithm: algorithm, MediaType: mediaTypeRSA,
+		Digest: Digest{HashAlgorithm: hash, NormalisationAlgorithm: NormalisationV3, Value: value},
+	}
+	digest, err := hex.DecodeString(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []byte
+	if algorithm == AlgorithmPSS {
+		s.MediaType = mediaTypePSS
+		made, err = rsa.SignPSS(rand.Reader, key, hashNames[hash], digest, nil)
+	} else {
+		made, err = rsa.SignPKCS1v15(nil, key, hashNames[hash], digest)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Value = hex.EncodeToString(made)
+	if chain == nil {
+		return s
+	}
+	s.MediaType = mediaTypePEM
+	s.Value = pemText(pemSignature, made, map[string]string{pemAlgorithmName: algorithm})
+	for _, c := range chain {
+		s.Value += pemText("CERTIFICATE", c.Raw, nil)
+	}
+	return s
+}
+
+func pemText(kind string, data []byte, headers map[string]string) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data, Headers: headers}))
+}
+
+// certificate is valid on the day of noon. Without an issuer it signs itself.
+func certificate(t *testing.T, name string, key any, issuer *x509.Certificate, issuerKey any, change func(*x509.Certificate)) *x509.Certificate {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: noon.Add(-12 * time.Hour), NotAfter: noon.Add(12 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, BasicConstraintsValid: true,
+	}
+	if change != nil {
+		change(template)
+	}
+	if issuer == nil {
+		issuer, issuerKey = template, key
+	}
+	data, err := x509.CreateCertificate(rand.Reader, template, issuer, key.(crypto.Signer).Public(), issuerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func authority(c *x509.Certificate) {
+	c.IsCA, c.KeyUsage, c.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
+}
+
+func ecdsaKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestSignaturesByATrustedKeyAreGenuine(t *testing.T) {
+	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey, &pairs()[0].PublicKey}}
+	for hash := range hashNames {
+		for _, algorithm := range []string{AlgorithmPKCS1, AlgorithmPSS} {
+			t.Run(algorithm+" "+hash, func(t *testing.T) {
+				d := scaler(t)
+				if err := d.CheckSignature(sign(t, d, algorithm, hash, pairs()[0]), trust, noon); err != nil {
+					t.Error(err)
+				}
+				inPEM := sign(t, d, algorithm, hash, pairs()[0], []*x509.Certificate{}...)
+				if err := d.CheckSignature(inPEM, trust, noon); err != nil || inPEM.MediaType != mediaTypePEM {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func TestSignaturesThatAreNotGenuineAreRefused(t *testing.T) {
+	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[0].PublicKey}}
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := func(s *Signature, headers map[string]string) {
+		value, err := hex.DecodeString(s.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.MediaType, s.Value = mediaTypePEM, pemText(pemSignature, value, headers)
+	}
+	for name, c := range map[string]struct {
+		change func(*Signature)
+		trust  Trust
+		want   string
+	}{
+		"a flipped bit":     {func(s *Signature) { s.Value = string(s.Value[0]^1) + s.Value[1:] }, trust, "not made by any"},
+		"another key":       {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
+		"no key":            {nil, Trust{}, "there is no public key"},
+		"a weak key":        {func(s *Signature) { *s = sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", weak) }, Trust{Keys: []*rsa.PublicKey{&weak.PublicKey}}, "not made by any"},
+		"another algorithm": {func(s *Signature) { s.Algorithm, s.MediaType = AlgorithmPSS, mediaTypePSS }, trust, "not made by any"},
+		"a form that goes with another algorithm": {func(s *Signature) { s.Algorithm = AlgorithmPSS }, trust, "does not go with algorithm RSASSA-PSS"},
+		"an unknown algorithm":                    {func(s *Signature) { s.Algorithm = "sigstore" }, trust, `algorithm "sigstore" is not supported`},
+		"an unknown form":                         {func(s *Signature) { s.MediaType = "text/plain" }, trust, `mediaType "text/plain"`},
+		"an unknown hash":                         {func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`},
+		"a hash of another length":                {func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "has 32 bytes, want 64"},
+		"a digest that is no hex":                 {func(s *Signature) { s.Digest.Value = "zz" }, trust, "digest.value"},
+		"a digest of nothing":                     {func(s *Signature) { s.Digest = Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm} }, trust, "digest.value"},
+		"a value that is no hex":                  {func(s *Signature) { s.Value = "zz" }, trust, "value: "},
+		"a value of other length":                 {func(s *Signature) { s.Value += "00" }, trust, "not made by any"},
+		"an empty value":                          {func(s *Signature) { s.Value = "" }, trust, "not made by any"},
+		"too much hex":                            {func(s *Signature) { s.Value = strings.Repeat("0", maxSignatureBytes+2) }, trust, "value of 65538 bytes, at most 65536"},
+		"PEM of another algorithm":                {func(s *Signature) { bare(s, map[string]string{pemAlgorithmName: AlgorithmPSS}) }, trust, `the PEM header says "RSASSA-PSS"`},
+		"PEM of no algorithm":                     {func(s *Signature) { bare(s, nil) }, trust, `the PEM header says ""`},
+		"PEM that is none":                        {func(s *Signature) { s.MediaType = mediaTypePEM }, trust, "does not begin with a PEM block SIGNATURE"},
+		"PEM after something else": {func(s *Signature) {
+			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
+			s.Value = "hello\n" + s.Value
+		}, trust, "does not begin with"},
+		"PEM before something else": {func(s *Signature) {
+			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
+			s.Value += "hello\n"
+		}, trust, "after the last block"},
+		"two signatures in one": {func(s *Signature) {
+			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
+			s.Value += s.Value
+		}, trust, `found "SIGNATURE"`},
+		"a certificate that is none": {func(s *Signature) {
+			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
+			s.Value += pemText("CERTIFICATE", []byte("hello"), nil)
+		}, trust, "value: certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", pairs()[0])
+			if c.change != nil {
+				c.change(&s)
+			}
+			err := s.Verify(c.trust, noon)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), `signature "release": `) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAGenuineSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
+	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[0].PublicKey}}
+	d := scaler(t)
+	s := sign(t, d, AlgorithmPKCS1, "SHA-256", pairs()[0])
+	d.Version = "1.11"
+	if err := s.Verify(trust, noon); err != nil {
+		t.Error(err)
+	}
+	if err := d.CheckSignature(s, trust, noon); err == nil || !strings.Contains(err.Error(), "is about another descriptor") {
+		t.Errorf("got %v", err)
+	}
+	s.Digest.NormalisationAlgorithm = "jsonNormalisation/v9"
+	if err := d.CheckSignature(s, trust, noon); err == nil || !strings.Contains(err.Error(), `"jsonNormalisation/v9" is not supported`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCertificatesVouchForAKey(t *testing.T) {
+	rootKey, middleKey, leafKey := ecdsaKey(t), pairs()[1], pairs()[0]
+	root := certificate(t, "root", rootKey, nil, nil, authority)
+	stranger := certificate(t, "stranger", ecdsaKey(t), nil, nil, authority)
+	middle := certificate(t, "middle", middleKey, root, rootKey, authority)
+	leaf := func(change func(*x509.Certificate)) *x509.Certificate {
+		return certificate(t, "release", leafKey, middle, middleKey, change)
+	}
+	another := func(c *x509.Certificate) { c.Subject.CommonName = "ci" }
+	chain := func(c ...*x509.Certificate) []*x509.Certificate { return c }
+	trust := Trust{Roots: chain(root)}
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := certificate(t, "release", leafKey, nil, nil, nil)
+	for name, c := range map[string]struct {
+		chain []*x509.Certificate
+		trust Trust
+		now   time.Time
+		want  string // of the error; empty for none
+	}{
+		"leaf and intermediate":               {chain(leaf(nil), middle), trust, noon, ""},
+		"the authority is repeated":           {chain(leaf(nil), middle, root), trust, noon, ""},
+		"the intermediate is pinned":          {chain(leaf(nil)), Trust{Roots: chain(middle)}, noon, ""},
+		"another name that is asked for":      {chain(leaf(another), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, ""},
+		"the key itself is trusted":           {chain(leaf(nil)), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, ""},
+		"its key is trusted, it signs itself": {chain(self), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, ""},
+		"the intermediate is missing":         {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
+		"another authority":                   {chain(leaf(nil), middle), Trust{Roots: chain(stranger)}, noon, "certificate of CN=release: x509: "},
+		"no authority":                        {chain(leaf(nil), middle), Trust{Keys: []*rsa.PublicKey{&middleKey.PublicKey}}, noon, "no authority that could vouch"},
+		"expired":                             {chain(leaf(nil), middle), trust, noon.Add(13 * time.Hour), "expired"},
+		"not valid yet":                       {chain(leaf(nil), middle), trust, noon.Add(-13 * time.Hour), "not yet valid"},
+		"another name":                        {chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon, `certificate is of "release2", want "release"`},
+		"the name is not that asked for":      {chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, `certificate is of "release", want "ci"`},
+		"for servers": {chain(leaf(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), middle), trust, noon,
+			"incompatible key usage"},
+		"not for signatures":                   {chain(leaf(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), middle), trust, noon, "is not for digital signatures"},
+		"an authority comes with it":           {chain(leaf(nil), middle, stranger), trust, noon, "certificate of CN=stranger signs itself"},
+		"it signs itself":                      {chain(self), trust, noon, "certificate of CN=release signs itself"},
+		"it signs itself and is pinned":        {chain(self), Trust{Roots: chain(self)}, noon, "certificate of CN=release signs itself"},
+		"a leaf signs a leaf":                  {chain(certificate(t, "release", leafKey, leaf(another), leafKey, nil), leaf(another), middle), trust, noon, "x509: "},
+		"an elliptic key":                      {chain(certificate(t, "release", rootKey, root, rootKey, nil)), trust, noon, "want RSA"},
+		"a weak key in between":                {chain(leaf(nil), certificate(t, "middle", weak, root, rootKey, authority)), trust, noon, "RSA key of 1024 bits is too weak"},
+		"certificates without end":             {append(chain(leaf(nil)), chain(middle, middle, middle, middle, middle, middle, middle, middle)...), trust, noon, "at most 8 CERTIFICATE blocks"},
+		"the certificate of another signature": {chain(certificate(t, "release", middleKey, root, rootKey, nil)), trust, noon, "not made by any"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, algorithm := range []string{AlgorithmPKCS1, AlgorithmPSS} {
+				d := scaler(t)
+				err := d.CheckSignature(sign(t, d, algorithm, "SHA-256", leafKey, c.chain...), c.trust, c.now)
+				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("%s: got %v, want %q", algorithm, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestTrustIsParsed(t *testing.T) {
+	key := &pairs()[0].PublicKey
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elliptic := ecdsaKey(t)
+	ellipticDER, err := x509.MarshalPKIXPublicKey(elliptic.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(pairs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := &rsa.PublicKey{N: new(big.Int).Add(new(big.Int).Lsh(big.NewInt(1), maxKeyBits), big.NewInt(1)), E: 65537}
+	public := pemText("PUBLIC KEY", der, nil)
+	root := pemText("CERTIFICATE", certificate(t, "root", elliptic, nil, nil, authority).Raw, nil)
+	for name, c := range map[string]struct {
+		in          string
+		keys, roots int
+		want        string // of the error; empty for none
+	}{
+		"a public key":             {public, 1, 0, ""},
+		"a public key of PKCS1":    {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(key), nil), 1, 0, ""},
+		"a public key in DER":      {string(der), 1, 0, ""},
+		"keys and certificates":    {public + root + public, 2, 1, ""},
+		"text around them":         {"our key\n" + public + "\n\n", 1, 0, ""},
+		"as many as may be":        {strings.Repeat(public, maxTrusted), maxTrusted, 0, ""},
+		"nothing":                  {"", 0, 0, "neither PEM nor a public key"},
+		"a text":                   {"hello", 0, 0, "neither PEM nor a public key"},
+		"a private key":            {pemText("PRIVATE KEY", private, nil), 0, 0, "holds a private key"},
+		"a private key of PKCS1":   {pemText("RSA PRIVATE KEY", nil, nil), 0, 0, "holds a private key"},
+		"a private key in DER":     {string(private), 0, 0, "holds a private key"},
+		"an older private key":     {string(x509.MarshalPKCS1PrivateKey(pairs()[0])), 0, 0, "holds a private key"},
+		"a private key beside one": {public + pemText("EC PRIVATE KEY", nil, nil), 0, 0, "holds a private key"},
+		"an elliptic key":          {pemText("PUBLIC KEY", ellipticDER, nil), 0, 0, "want RSA"},
+		"an elliptic key in DER":   {string(ellipticDER), 0, 0, "want RSA"},
+		"a weak key":               {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&weak.PublicKey), nil), 0, 0, "1024 bits is too weak"},
+		"a weak authority":         {pemText("CERTIFICATE", certificate(t, "root", weak, nil, nil, authority).Raw, nil), 0, 0, "1024 bits is too weak"},
+		"a key without end":        {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(long), nil), 0, 0, "16385 bits is too long"},
+		"a broken key":             {pemText("PUBLIC KEY", []byte("x"), nil), 0, 0, "PUBLIC KEY: "},
+		"a broken certificate":     {pemText("CERTIFICATE", []byte("x"), nil), 0, 0, "CERTIFICATE: "},
+		"something else":           {pemText("SIGNATURE", []byte("x"), nil), 0, 0, `block "SIGNATURE" is neither`},
+		"something after it":       {public + "hello", 0, 0, "not PEM after the last block"},
+		"more than anybody has":    {strings.Repeat(public, maxTrusted+1), 0, 0, "more than 100"},
+		"more than a megabyte":     {strings.Repeat(" ", maxTrustBytes+1), 0, 0, "larger than 1048576 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseTrust([]byte(c.in))
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if len(got.Keys) != c.keys || len(got.Roots) != c.roots {
+				t.Errorf("got %d keys and %d authorities, want %d and %d", len(got.Keys), len(got.Roots), c.keys, c.roots)
+			}
+		})
+	}
+}

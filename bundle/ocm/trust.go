@@ -1,0 +1,136 @@
+package ocm
+
+import (
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	maxTrustBytes = 1 << 20
+	maxTrusted    = 100
+	minKeyBits    = 2_048
+	maxKeyBits    = 16_384 // computing with longer ones takes longer than a signature is worth
+)
+
+// Trust are the keys that may have made a signature.
+type Trust struct {
+	// Keys are public keys that are trusted as they are.
+	Keys []*rsa.PublicKey
+	// Roots are authorities; a signature that carries a certificate of theirs is trusted for its subject.
+	Roots []*x509.Certificate
+	// Subject is the common name that such a certificate must have; empty means the signature's name.
+	Subject string
+}
+
+// ParseTrust reads public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE blocks, or one
+// key in PKIX DER, as Kyma's Secrets had it. All certificates are taken as authorities. Keys are RSA of 2,048 to 16,384 bits.
+func ParseTrust(data []byte) (Trust, error) {
+	if len(data) > maxTrustBytes {
+		return Trust{}, fmt.Errorf("keys: larger than %d bytes", maxTrustBytes)
+	}
+	var trust Trust
+	block, rest := pem.Decode(data)
+	if block == nil {
+		if err := trust.addDER(data); err != nil {
+			return Trust{}, err
+		}
+		return trust, nil
+	}
+	for count := 1; block != nil; count++ {
+		if count > maxTrusted {
+			return Trust{}, fmt.Errorf("keys: more than %d", maxTrusted)
+		}
+		if err := trust.addBlock(block); err != nil {
+			return Trust{}, err
+		}
+		block, rest = pem.Decode(rest)
+	}
+	if strings.TrimSpace(string(rest)) != "" {
+		return Trust{}, errors.New("holds something that is not PEM after the last block")
+	}
+	return trust, nil
+}
+
+var errPrivate = errors.New("holds a private key: give the public key, and make a new pair, for this one is known now")
+
+func (t *Trust) addDER(data []byte) error {
+	key, err := x509.ParsePKIXPublicKey(data)
+	if err == nil {
+		return t.addKey(key)
+	}
+	if _, err := x509.ParsePKCS8PrivateKey(data); err == nil {
+		return errPrivate
+	}
+	if _, err := x509.ParsePKCS1PrivateKey(data); err == nil {
+		return errPrivate
+	}
+	return errors.New("holds neither PEM nor a public key in DER: want a block PUBLIC KEY or CERTIFICATE")
+}
+
+func (t *Trust) addBlock(block *pem.Block) error {
+	if strings.Contains(block.Type, "PRIVATE KEY") {
+		return errPrivate
+	}
+	switch block.Type {
+	case "PUBLIC KEY":
+		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			return fmt.Errorf("%s: %w", block.Type, err)
+		}
+		return t.addKey(key)
+	case "RSA PUBLIC KEY":
+		key, err := x509.ParsePKCS1PublicKey(block.Bytes)
+		if err != nil {
+			return fmt.Errorf("%s: %w", block.Type, err)
+		}
+		return t.addKey(key)
+	case "CERTIFICATE":
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return fmt.Errorf("%s: %w", block.Type, err)
+		}
+		if err := checkCertificate(certificate); err != nil {
+			return err
+		}
+		t.Roots = append(t.Roots, certificate)
+		return nil
+	}
+	return fmt.Errorf("block %q is neither PUBLIC KEY nor CERTIFICATE", block.Type)
+}
+
+func (t *Trust) addKey(key any) error {
+	public, ok := key.(*rsa.PublicKey)
+	if !ok {
+		return fmt.Errorf("key of type %T is not supported: want RSA", key)
+	}
+	if err := checkKey(public); err != nil {
+		return err
+	}
+	t.Keys = append(t.Keys, public)
+	return nil
+}
+
+func checkKey(key *rsa.PublicKey) error {
+	switch bits := key.N.BitLen(); {
+	case bits < minKeyBits:
+		return fmt.Errorf("RSA key of %d bits is too weak: want %d at least", bits, minKeyBits)
+	case bits > maxKeyBits:
+		return fmt.Errorf("RSA key of %d bits is too long: want %d at most", bits, maxKeyBits)
+	}
+	return nil
+}
+
+// checkCertificate looks at the key only. An authority may have another kind than RSA: its signatures are the standard library's
+// to judge.
+func checkCertificate(c *x509.Certificate) error {
+	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
+		if err := checkKey(key); err != nil {
+			return fmt.Errorf("certificate of %s: %w", c.Subject, err)
+		}
+	}
+	return nil
+}

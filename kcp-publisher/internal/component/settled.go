@@ -1,0 +1,160 @@
+package component
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+// settled is where the content of a resource was found. It is looked for again as seldom as component versions are: thousands of
+// runtimes ask for the same content.
+type settled struct {
+	mu sync.Mutex // held while the content is looked for, so that it is looked for once
+	state
+}
+
+type state struct {
+	content Content
+	// shared says that the place has the content, as no repository had it in one piece.
+	shared bool
+	err    error
+	at     time.Time
+}
+
+// maxSettled bounds what is remembered: a fleet has some hundred contents.
+const maxSettled = 10_000
+
+// settle gives where runtimes read a content, and stores it where they can.
+func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (Content, error) {
+	s := r.remembered(c, resource, place)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := true
+	if s.shared {
+		var err error
+		if there, err = has(ctx, place, s.content); err != nil {
+			return Content{}, err
+		}
+	}
+	age := r.now().Sub(s.at)
+	if s.at.IsZero() || !there || s.err == nil && age >= r.Revalidate || s.err != nil && age >= r.RetryAfter {
+		if err := r.find(ctx, s, there, c, resource, place); err != nil {
+			return Content{}, err
+		}
+	}
+	if s.err != nil {
+		return Content{}, s.err
+	}
+	content := s.content
+	var err error
+	if content.Repository == "" {
+		content.Repository, err = c.CopyTo(ctx, place)
+	}
+	return content, err
+}
+
+// find looks for the content and stores what no repository has in one piece. An error that says nothing about the content, but
+// about the caller or the place, is given and not remembered.
+func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place *bundle.Place) error {
+	known := s.content.Digest != "" && s.err == nil && there
+	found, err := r.locate(ctx, c, resource, place)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil && known && !errors.Is(err, errChanged) && !errors.Is(err, bundle.ErrNotFound):
+		// What was found once is named by digest and stays true while its registry is away.
+		s.at = r.now()
+		return nil
+	case err != nil:
+		s.state = state{err: err, at: r.now()}
+		return nil
+	case found.bytes != nil:
+		if err := bundle.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor, Bytes: found.bytes}); err != nil {
+			return err
+		}
+		found.Repository = place.Name(bundle.ContentRepository)
+	}
+	s.state = state{content: found.Content, shared: found.bytes != nil, at: r.now()}
+	return nil
+}
+
+// remembered gives what is known of a content as this component and place have it.
+func (r *Reader) remembered(c Component, resource ocm.Resource, place *bundle.Place) *settled {
+	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
+	if place != nil {
+		key += " " + place.String()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.settled[key]
+	if s == nil {
+		if len(r.settled) >= maxSettled {
+			clear(r.settled)
+		}
+		s = &settled{}
+		r.settled[key] = s
+	}
+	return s
+}
+
+// has asks whether the place has a shared content.
+func has(ctx context.Context, place *bundle.Place, content Content) (bool, error) {
+	shared, err := place.Repository(ctx, bundle.ContentRepository)
+	if err != nil {
+		return false, err
+	}
+	there, err := shared.Exists(ctx, content.Descriptor)
+	if err != nil {
+		return false, fmt.Errorf("look for blob %s in %s: %w", content.Digest, place.Name(bundle.ContentRepository), err)
+	}
+	return there, nil
+}
+
+// tagName names what the reference of a resource means, for remembering that. It begins with the component version, and no
+// component version has a space in it.
+func (c Component) tagName(resource ocm.Resource) string {
+	data, _ := json.Marshal(struct { // of strings and numbers, which cannot fail
+		Name, Version string
+		ExtraIdentity map[string]string
+		Access        ocm.Access
+		Digest        *ocm.Digest
+	}{resource.Name, resource.Version, resource.ExtraIdentity, resource.Access, resource.Digest})
+	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
+}
+
+// firstMeant gives what the reference of a resource meant when it was first read, in this life or an earlier one.
+func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, bool) {
+	name := c.tagName(resource)
+	r.mu.Lock()
+	d, ok := r.meant[name]
+	r.mu.Unlock()
+	if !ok && r.Pins != nil {
+		return r.Pins.Pinned(name)
+	}
+	return d, ok
+}
+
+// means remembers what the reference of a resource means, for good: a content is part of the version, wherever it is.
+func (r *Reader) means(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
+	if first, ok := r.firstMeant(c, resource); ok && first != d {
+		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first, d)
+	}
+	name := c.tagName(resource)
+	if r.Pins != nil {
+		if err := r.Pins.Pin(name, d); err != nil {
+			return fmt.Errorf("remember what %s means: %w", reference, err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.meant[name] = d
+	return nil
+}
