@@ -54,6 +54,10 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without this mark the same bytes may be something else to another reader, such as YAML.
+	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
+		return nil, errors.New("is no tar")
+	}
 	set := &ArtifactSet{blobs: map[digest.Digest][]byte{}}
 	var indexes [2][]byte // index.json, artifact-descriptor.json
 	members := tar.NewReader(bytes.NewReader(plain))

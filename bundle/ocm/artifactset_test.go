@@ -73,8 +73,8 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":                    {nil, "has no index.json"},
-		"zeros":                      {bytes.Repeat([]byte{0}, 1024), "has no index.json"},
+		"nothing":                    {nil, "is no tar"},
+		"zeros":                      {bytes.Repeat([]byte{0}, 1024), "is no tar"},
 		"a text":                     {[]byte("hello"), "artifact set: "},
 		"no index":                   {archive(t, setMain), "has no index.json"},
 		"two kinds of index":         {archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "which one counts"},

@@ -15,7 +15,9 @@ import (
 // Bounds of a descriptor's lists; the largest known have some hundred entries.
 const (
 	maxElements   = 2_000
-	maxSignatures = 64
+	maxSignatures = 8
+	// maxParts bounds the blobs that one content is joined from.
+	maxParts = 64
 )
 
 // Decode reads a component descriptor of schema v2 or v3alpha1 in YAML or JSON. Errors name the field.
@@ -357,6 +359,9 @@ func (a accessDocument) access() (Access, error) {
 // name, "sha256.<hex>".
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
+	if len(parts) > maxParts {
+		return "", fmt.Errorf("joins %d blobs, at most %d", len(parts), maxParts)
+	}
 	for i, part := range parts {
 		part = strings.TrimSpace(part)
 		if !strings.Contains(part, ":") {

@@ -30,6 +30,12 @@ func (d *Digest) Covered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded && d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
+// OfArtifact tells whether the digest is that of an OCI manifest: of a blob that holds the artifact it covers the artifact only, and
+// nothing else that is in the blob.
+func (d *Digest) OfArtifact() bool {
+	return d.Covered() && (d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
+}
+
 // CheckContent compares the content of a resource with its digest: that of the bytes, or, for an artifact set, that of its main
 // artifact. Of a set, what the main artifact refers to is compared when ArtifactSet.Blob gives it, and what it does not refer to is
 // nobody's. The error is ErrNotCovered when there is nothing to compare with, ErrDiffers when content and digest differ.
@@ -68,7 +74,7 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if !r.Digest.Covered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
 	}
-	if a := r.Digest.NormalisationAlgorithm; a != ociArtifactDigest && a != ociArtefactDigest {
+	if a := r.Digest.NormalisationAlgorithm; !r.Digest.OfArtifact() {
 		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not that of an OCI artifact", r.Name, a)
 	}
 	if err := manifest.Validate(); err != nil {

@@ -13,7 +13,9 @@ const (
 	maxTrustBytes = 1 << 20
 	maxTrusted    = 100
 	minKeyBits    = 2_048
-	maxKeyBits    = 16_384 // computing with longer ones takes longer than a signature is worth
+	// Longer keys and greater exponents take longer to compute with than a signature is worth.
+	maxKeyBits  = 8_192
+	maxExponent = 1<<16 + 1
 )
 
 // Trust are the keys that may have made a signature.
@@ -27,7 +29,7 @@ type Trust struct {
 }
 
 // ParseTrust reads public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE blocks, or one
-// key in PKIX DER, as Kyma's Secrets had it. All certificates are taken as authorities. Keys are RSA of 2,048 to 16,384 bits.
+// key in PKIX DER, as Kyma's Secrets had it. All certificates are taken as authorities. Keys are RSA of 2,048 to 8,192 bits.
 func ParseTrust(data []byte) (Trust, error) {
 	if len(data) > maxTrustBytes {
 		return Trust{}, fmt.Errorf("keys: larger than %d bytes", maxTrustBytes)
@@ -120,6 +122,8 @@ func checkKey(key *rsa.PublicKey) error {
 		return fmt.Errorf("RSA key of %d bits is too weak: want %d at least", bits, minKeyBits)
 	case bits > maxKeyBits:
 		return fmt.Errorf("RSA key of %d bits is too long: want %d at most", bits, maxKeyBits)
+	case key.E > maxExponent:
+		return fmt.Errorf("RSA key with exponent %d: want %d at most", key.E, maxExponent)
 	}
 	return nil
 }

@@ -63,7 +63,9 @@ type Choice struct {
 	Template  *v1beta2.ModuleTemplate
 	// Descriptor is the template's own; nil when the component is to be read from a repository.
 	Descriptor *ocm.Descriptor
-	Mandatory  bool
+	// NamesItself says that nothing but that descriptor says which component it is.
+	NamesItself bool
+	Mandatory   bool
 	// Err is why a mandatory module, whatever its version, cannot be installed; only Module is known then.
 	Err error
 }
@@ -259,7 +261,7 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 		if component == "" && found[0].broken == nil {
 			return Choice{}, reason("module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module, key(&o.meta))
 		}
-		return found[0].choice(Choice{Module: module, Channel: channel, Version: version, Component: component})
+		return found[0].choice(Choice{Module: module, Channel: channel, Version: version, Component: component, NamesItself: o.meta.Spec.OcmComponentName == ""})
 	}
 	return Choice{}, reason("module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
 }
@@ -287,7 +289,7 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	if t.broken == nil && (t.component == "" || t.version == "") {
 		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
 	}
-	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component})
+	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true})
 }
 
 // choice completes a choice of this template, or says what is wrong with the template itself.
@@ -350,7 +352,7 @@ func (s *Snapshot) Mandatory() []Choice {
 		if !t.Spec.Mandatory || t.module == "" {
 			continue
 		}
-		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component})
+		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component, NamesItself: true})
 		if err == nil && t.component == "" {
 			err = reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))
 		}

@@ -103,7 +103,7 @@ func drawComponent(out io.Writer, c component.Component, all []component.Compone
 	for _, other := range all[1:] {
 		fmt.Fprintf(out, "refers to %s:%s\n", other.Descriptor.Name, other.Descriptor.Version)
 	}
-	for _, image := range component.Images(all) {
+	for _, image := range component.Images(all, false) {
 		fmt.Fprintf(out, "image %s\n", image)
 	}
 	for _, s := range c.Descriptor.Signatures {

@@ -43,6 +43,14 @@ type components struct {
 	archives []*archive.Archive
 }
 
+// requires tells whether components of a name have to be signed; nil without a policy.
+func (c *components) requires() func(string) bool {
+	if c.verifier == nil {
+		return nil
+	}
+	return c.verifier.Requires
+}
+
 func (c *components) close() error {
 	var problems []error
 	for _, a := range c.archives {

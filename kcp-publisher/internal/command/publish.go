@@ -173,7 +173,7 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 		}
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader,
+		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
 	})
 	if err != nil {
 		done()

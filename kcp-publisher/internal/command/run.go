@@ -151,7 +151,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		return nil, err
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader,
+		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
 	})
 	if err != nil {
 		return nil, err

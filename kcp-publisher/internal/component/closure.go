@@ -60,12 +60,15 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 }
 
 // Images gives the references of all images of components, sorted, each once. A digest that the component states is part of
-// them: the access alone is not covered by a signature, the digest is.
-func Images(components []Component) []string {
+// them.
+//
+// A signature covers an image's name, version, type and digest, and nothing of where it is. With signed set, an image is therefore
+// listed only if its reference ends like its own name and version: under any other it could stand for another image.
+func Images(components []Component, signed bool) []string {
 	var images []string
 	for _, c := range components {
 		for _, r := range c.Descriptor.Resources {
-			if image := c.image(r); image != "" {
+			if image := c.image(r); image != "" && (!signed || namesItself(r)) {
 				images = append(images, image)
 			}
 		}
@@ -74,28 +77,36 @@ func Images(components []Component) []string {
 	return slices.Compact(images)
 }
 
-// IsImage tells container images from other OCI artifacts.
+// IsImage tells container images from other resources, by the type, which a signature covers.
 func IsImage(r ocm.Resource) bool {
-	kinds := []string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}
-	access := r.Access.Kind()
-	return (access == ocm.AccessOCIArtifact || access == ocm.AccessRelativeOCI) && slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, r.Type) })
+	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}, func(k string) bool { return strings.EqualFold(k, r.Type) })
+}
+
+// namesItself tells whether the reference's last path element and tag are the resource's name and version.
+func namesItself(r ocm.Resource) bool {
+	reference, _, _ := strings.Cut(r.Access.ImageReference, "@")
+	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
 // image gives an image's reference with the digest that the component states, whatever digest the access has; empty for what is no
-// image, or is relative to a registry that the component is not in.
+// image, is somewhere else than in a registry, or is relative to a registry that the component is not in.
 func (c Component) image(r ocm.Resource) string {
 	if !IsImage(r) {
 		return ""
 	}
 	reference := r.Access.ImageReference
-	if r.Access.Kind() == ocm.AccessRelativeOCI {
+	switch r.Access.Kind() {
+	case ocm.AccessOCIArtifact:
+	case ocm.AccessRelativeOCI:
 		host, ok := c.registryHost()
 		if !ok {
 			return ""
 		}
 		reference = host + "/" + reference
+	default:
+		return ""
 	}
-	if d := r.Digest; d.Covered() && strings.HasPrefix(d.NormalisationAlgorithm, "ociArt") {
+	if d := r.Digest; d.OfArtifact() {
 		name, _, _ := strings.Cut(reference, "@")
 		return name + "@" + strings.ToLower(strings.ReplaceAll(d.HashAlgorithm, "-", "")) + ":" + d.Value
 	}

@@ -107,8 +107,7 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 	if resource.Access.MediaType != "" {
 		layer.MediaType = resource.Access.MediaType // a blob that was found by digest alone has no media type of its own
 	}
-	found := located{Content: Content{Repository: name, Descriptor: layer}, from: repository}
-	return found, agree(checkBlobDigest(ctx, resource, found))
+	return covered(ctx, resource, located{Content: Content{Repository: name, Descriptor: layer}, from: repository})
 }
 
 // layer finds a layer of the component version; that of a given descriptor may be in any repository that the component has.
@@ -135,10 +134,7 @@ func (r *Reader) joined(ctx context.Context, c Component, resource ocm.Resource,
 		}
 		data = append(data, piece...)
 	}
-	if err := agree(ocm.CheckContent(resource, data)); err != nil {
-		return located{}, err
-	}
-	return inMemory(resource.Access.MediaType, data), nil
+	return coveredBytes(resource, inMemory(resource.Access.MediaType, data))
 }
 
 func inMemory(mediaType string, data []byte) located {
@@ -156,23 +152,54 @@ func agree(err error) error {
 	return err
 }
 
-// checkBlobDigest compares a blob with the digest of its resource, by its own digest where that says as much.
-func checkBlobDigest(ctx context.Context, resource ocm.Resource, found located) error {
-	if d := resource.Digest; d.Covered() && d.NormalisationAlgorithm == "genericBlobDigest/v1" &&
-		strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()) {
+// covered gives what of a blob the digest of its resource covers: the blob, or the one artifact in it.
+func covered(ctx context.Context, resource ocm.Resource, found located) (located, error) {
+	d := resource.Digest
+	switch {
+	case !d.Covered():
+		return found, nil
+	case d.NormalisationAlgorithm == "genericBlobDigest/v1" && strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()):
 		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
-			return fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrDiffers, found.Digest.Encoded(), d.Value)
+			return located{}, fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrDiffers, found.Digest.Encoded(), d.Value)
 		}
-		return nil
-	}
-	if !resource.Digest.Covered() {
-		return ocm.ErrNotCovered
+		return found, nil
 	}
 	data, err := bundle.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
 	if err != nil {
-		return err
+		return located{}, err
 	}
-	return ocm.CheckContent(resource, data)
+	checked := found
+	checked.bytes = data
+	checked, err = coveredBytes(resource, checked)
+	if err == nil && !d.OfArtifact() {
+		checked.bytes = nil // it lies where it was found
+	}
+	return checked, err
+}
+
+// coveredBytes does the same for a content that is at hand. Of an artifact set only what its manifest leads to is covered: the
+// rest of the blob is anybody's.
+func coveredBytes(resource ocm.Resource, found located) (located, error) {
+	if err := agree(ocm.CheckContent(resource, found.bytes)); err != nil || !resource.Digest.OfArtifact() {
+		return found, err
+	}
+	set, err := ocm.OpenArtifactSet(found.bytes)
+	if err != nil {
+		return located{}, err
+	}
+	manifest, err := set.Blob(set.Main.Digest)
+	if err != nil {
+		return located{}, err
+	}
+	layer, err := contentLayer(bundle.Fetched{Descriptor: ocispec.Descriptor{MediaType: set.Main.MediaType, Digest: set.Main.Digest}, Bytes: manifest})
+	if err != nil {
+		return located{}, err
+	}
+	data, err := set.Blob(layer.Digest)
+	if err != nil {
+		return located{}, err
+	}
+	return inMemory(layer.MediaType, data), nil
 }
 
 // registryHost is the host of the registry that the component is in, which relative references leave out.
@@ -242,9 +269,15 @@ func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, referenc
 	if err != nil {
 		return located{}, err
 	}
+	layer, err := contentLayer(fetched)
+	return located{Content: Content{Repository: repository, Descriptor: layer}, from: from}, err
+}
+
+// contentLayer gives the layer of a manifest that is the content of its artifact: the chart, or the only one.
+func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	manifest, err := decodeManifest(fetched)
 	if err != nil {
-		return located{}, fmt.Errorf("manifest %s: %w", reference, err)
+		return ocispec.Descriptor{}, fmt.Errorf("manifest %s: %w", fetched.Descriptor.Digest, err)
 	}
 	chosen := manifest.Layers
 	for _, layer := range manifest.Layers {
@@ -253,10 +286,9 @@ func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, referenc
 		}
 	}
 	if len(chosen) != 1 {
-		return located{}, fmt.Errorf("artifact %s has %d layers, and none is a chart: want one", reference, len(chosen))
+		return ocispec.Descriptor{}, fmt.Errorf("artifact %s has %d layers, and none is a chart: want one", fetched.Descriptor.Digest, len(chosen))
 	}
-	layer := ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}
-	return located{Content: Content{Repository: repository, Descriptor: layer}, from: from}, nil
+	return ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}, nil
 }
 
 // blob gives a blob of a repository.
@@ -275,6 +307,5 @@ func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place *bundle.
 	if err != nil {
 		return located{}, err
 	}
-	found := located{Content: Content{Repository: name, Descriptor: descriptor}, from: repository}
-	return found, agree(checkBlobDigest(ctx, resource, found))
+	return covered(ctx, resource, located{Content: Content{Repository: name, Descriptor: descriptor}, from: repository})
 }

@@ -17,11 +17,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
 const (
 	// maxHelmIndexBytes bounds an index; the largest public ones have some 20 MiB.
 	maxHelmIndexBytes = 32 << 20
+	// maxHelmIndexNodes bounds its values; aliases, which multiply them, are refused.
+	maxHelmIndexNodes = 2_000_000
 	helmTimeout       = time.Minute
 )
 
@@ -53,10 +56,10 @@ func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, 
 	if err != nil {
 		return located{}, fmt.Errorf("chart %s:%s of %s: %w", name, version, access.HelmRepository, err)
 	}
-	if err := agree(ocm.CheckContent(resource, data)); err != nil {
+	found, err := coveredBytes(resource, inMemory(mediaTypeChart, data))
+	if err != nil {
 		return located{}, err
 	}
-	found := inMemory(mediaTypeChart, data)
 	return found, r.means(c, resource, fmt.Sprintf("chart %s:%s of %s", name, version, access.HelmRepository), found.Digest)
 }
 
@@ -67,6 +70,9 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 	}
 	text, err := r.fetchHelm(ctx, base.JoinPath("index.yaml"), maxHelmIndexBytes)
 	if err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	if err := strict.YAML(text, strict.Limits{Documents: 1, Nodes: maxHelmIndexNodes}); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
 	var index helmIndex
@@ -116,7 +122,7 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	return nil, fmt.Errorf("%s://%s is not among the Helm repositories that components may take charts from: allow it with --helm-repositories", parsed.Scheme, parsed.Host)
 }
 
-// fetchHelm reads what is at an allowed URL, or where that redirects to in the same repository's host and the allowed prefixes.
+// fetchHelm reads what is at an allowed URL, or where that redirects to among the allowed ones.
 func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
 	defer cancel()
@@ -126,11 +132,10 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	}
 	request.Header.Set("Accept-Encoding", "identity") // a chart is compressed itself, and its digest is that of what is sent
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
-		if next.URL.Host != from.Host || next.URL.Scheme != from.Scheme || len(via) > 3 {
+		if _, err := r.allowedHelm(next.URL.String()); err != nil || len(via) > 3 {
 			return fmt.Errorf("redirected to %s: allow that repository itself", next.URL.Host)
 		}
-		_, err := r.allowedHelm(next.URL.String())
-		return err
+		return nil
 	}}
 	response, err := client.Do(request)
 	if err != nil {

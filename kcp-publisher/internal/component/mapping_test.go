@@ -152,7 +152,7 @@ func TestReferencesAreFollowedOnceEach(t *testing.T) {
 	if !slices.Equal(names, []string{"top", "left", "base", "right"}) {
 		t.Errorf("found %v", names)
 	}
-	if got := Images(all); !slices.Equal(got, []string{"r.example/base:1", "r.example/left:1", "r.example/right:1", "r.example/top:1"}) {
+	if got := Images(all, false); !slices.Equal(got, []string{"r.example/base:1", "r.example/left:1", "r.example/right:1", "r.example/top:1"}) {
 		t.Errorf("images are %v", got)
 	}
 	for name, want := range map[string]string{
@@ -174,9 +174,16 @@ func TestImagesArePinnedByTheDigestThatIsSigned(t *testing.T) {
 	chart.Type = "helmChart"
 	relative := ocm.Resource{Type: "ociImage", Access: ocm.Access{Type: "relativeOciReference", ImageReference: "own/op:2"}}
 	descriptor := ocm.Descriptor{Resources: []ocm.Resource{image, chart, relative}}
-	got := Images([]Component{{Descriptor: descriptor}, {Descriptor: descriptor, source: Registry{Prefix: "moved.example:5000/sub/path"}}})
-	if !slices.Equal(got, []string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
+	all := []Component{{Descriptor: descriptor}, {Descriptor: descriptor, source: Registry{Prefix: "moved.example:5000/sub/path"}}}
+	if got := Images(all, false); !slices.Equal(got, []string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
 		t.Errorf("images are %v", got)
+	}
+	if got := Images(all, true); len(got) != 0 {
+		t.Errorf("a signed image is taken for one of another name: %v", got)
+	}
+	all[0].Descriptor.Resources[0].Name, all[0].Descriptor.Resources[0].Version = "op", "1"
+	if got := Images(all, true); !slices.Equal(got, []string{"r.example/op:1@sha256:" + value}) {
+		t.Errorf("images under their own names are %v", got)
 	}
 }
 

@@ -26,10 +26,12 @@ func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (map[res
 		}
 		content.Err = err
 		contents[need.Ref] = content
-		fmt.Fprintf(&fingerprint, "%v\n", content)
-		if content.Values != nil {
-			fmt.Fprintf(&fingerprint, "%v\n", *content.Values)
+		plain := content
+		if plain.Values != nil {
+			fmt.Fprintf(&fingerprint, "%v ", *plain.Values)
+			plain.Values = nil // a pointer's text is another each time
 		}
+		fmt.Fprintf(&fingerprint, "%v\n", plain)
 	}
 	return contents, fingerprint.String(), nil
 }
@@ -47,7 +49,11 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	if err != nil {
 		return resolve.Content{}, err
 	}
-	content := resolve.Content{Images: component.Images(all)}
+	signed := p.Requires != nil && p.Requires(need.Component)
+	if p.Requires != nil && !signed && need.NamesItself {
+		return resolve.Content{}, fmt.Errorf("component %s:%s: only its own descriptor says which component it is, and the signature policy lets that one be unsigned: name it in ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
+	}
+	content := resolve.Content{Images: component.Images(all, signed)}
 	if content.Install, err = p.part(ctx, found, selection.Install, selection.Type); err != nil {
 		return resolve.Content{}, err
 	}

@@ -25,6 +25,8 @@ type Options struct {
 	Signer     bundle.Signer
 	Root       bundle.Root
 	Components *component.Reader
+	// Requires tells whether components of a name have to be signed; nil means that none has.
+	Requires func(component string) bool
 	// Validity is the life of a bundle; it is renewed after a third.
 	Validity time.Duration
 	Now      func() time.Time

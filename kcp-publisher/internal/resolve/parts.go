@@ -21,6 +21,8 @@ type Need struct {
 	Ref
 	// Descriptor is the ModuleTemplate's own; nil when it has to be read from a repository.
 	Descriptor *ocm.Descriptor
+	// NamesItself says that nothing but that descriptor says which component it is.
+	NamesItself bool
 }
 
 func refOf(choice catalog.Choice) Ref {

@@ -97,7 +97,7 @@ func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
 	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot)) {
 		if w.err == nil {
-			needs = append(needs, Need{Ref: refOf(w.choice), Descriptor: w.choice.Descriptor})
+			needs = append(needs, Need{Ref: refOf(w.choice), Descriptor: w.choice.Descriptor, NamesItself: w.choice.NamesItself})
 		}
 	}
 	return needs

@@ -69,7 +69,16 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	defer v.mu.Unlock()
 	trust := join(r.trust, v.secrets[name])
 	trust.Subject = r.subject
+	if len(r.names) == 0 && r.subject == "" {
+		trust.Roots = nil // or whoever signs would choose the name that the certificate has to have
+	}
 	return trust
+}
+
+// Requires tells whether components of this name have to be signed.
+func (v *Verifier) Requires(component string) bool {
+	r, covered := v.policy.ruleFor(component)
+	return !covered || r.required
 }
 
 // Check gives nil when the component version may be used. The error is a Refusal, or says that it could not be found out.
@@ -158,8 +167,13 @@ func complete(all []component.Component) error {
 			}
 		}
 		for _, r := range needed {
-			if !r.Digest.Covered() {
+			switch {
+			case !r.Digest.Covered():
 				return fmt.Errorf("%s: resource %q: has no digest, so that no signature covers its content", subject, r.Name)
+			case component.IsImage(r) && !r.Digest.OfArtifact():
+				return fmt.Errorf("%s: resource %q: is an image, and its digest is not that of one: sign it with ociArtifactDigest/v1", subject, r.Name)
+			case component.IsImage(r) && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
+				return fmt.Errorf("%s: resource %q: is an image, and its access %s does not say where: want ociArtifact or relativeOciReference", subject, r.Name, r.Access.Type)
 			}
 		}
 	}

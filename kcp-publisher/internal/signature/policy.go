@@ -137,6 +137,9 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 		}
 		compiled.trust = join(compiled.trust, trust)
 	}
+	if len(compiled.trust.Roots) > 0 && len(r.Signatures) == 0 && r.Subject == "" {
+		return rule{}, errors.New("subject: is required with certificates and any signature, or every certificate of that authority would do")
+	}
 	return compiled, nil
 }
 
