@@ -82,8 +82,10 @@ type Reader struct {
 type entry struct {
 	mu        sync.Mutex // held while the version is read, so that it is read once
 	component Component
-	err       error
-	checked   time.Time
+	// frozen says that the version has been accepted as it is. Before that, a forged first answer must not shut out the genuine one.
+	frozen  bool
+	err     error
+	checked time.Time
 }
 
 // verdict is what Check said of a version. It has a lock of its own, for checking one version reads others.
@@ -94,6 +96,18 @@ type verdict struct {
 	at    time.Time
 	err   error
 }
+
+const (
+	// maxRemembered bounds what is known of versions; a fleet has some hundred.
+	maxRemembered = 10_000
+	// verdictLife is how long a version stays accepted before it is checked again: certificates expire.
+	verdictLife = time.Hour
+	// readTimeout bounds what others may have to wait for that want the same version.
+	readTimeout = 2 * time.Minute
+)
+
+// ErrRefused is what Check's errors wrap when they say something about the version, and not about what kept it from being checked.
+var ErrRefused = errors.New("refused")
 
 // NewReader gives a Reader that has read nothing yet.
 func NewReader(options Options) *Reader {
@@ -139,45 +153,102 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 	r.mu.Lock()
 	v, round := r.verdicts[key], r.round
 	if v == nil {
+		if len(r.verdicts) >= maxRemembered {
+			clear(r.verdicts)
+		}
 		v = &verdict{}
 		r.verdicts[key] = v
 	}
 	r.mu.Unlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.of == of && v.round == round && !v.at.IsZero() && (v.err == nil || r.now().Sub(v.at) < r.RetryAfter) {
+	life := verdictLife
+	if v.err != nil {
+		life = r.RetryAfter
+	}
+	same := v.of == of && v.round == round && !v.at.IsZero()
+	if same && r.now().Sub(v.at) < life {
 		return v.err
 	}
-	err := r.Check(ctx, r, c)
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := r.Check(bounded, r, c)
+	if err == nil {
+		err = r.freeze(bounded, c)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
+		err = nil // it was right for these keys; that it cannot be looked at again now says nothing against it
 	}
 	v.of, v.round, v.at, v.err = of, round, r.now(), err
 	return err
 }
 
-// lookup gives a component version as it is, whether or not it may be used.
-func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
+// freeze keeps a version that was accepted, and all that it refers to, as they are for good.
+func (r *Reader) freeze(ctx context.Context, c Component) error {
+	all, err := r.Closure(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if one.given {
+			continue
+		}
+		e := r.entryOf(one.Descriptor.Name, one.Descriptor.Version)
+		e.mu.Lock()
+		e.frozen = e.frozen || e.component.Manifest.Digest == one.Manifest.Digest
+		e.mu.Unlock()
+		if err := r.pin(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) pin(c Component) error {
+	if r.Pins == nil {
+		return nil
+	}
+	if err := r.Pins.Pin(c.Descriptor.Name+":"+c.Descriptor.Version, c.Manifest.Digest); err != nil {
+		return fmt.Errorf("remember the digest of component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
+	}
+	return nil
+}
+
+// entryOf gives what is known of a version.
+func (r *Reader) entryOf(name, version string) *entry {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	e := r.found[name+":"+version]
 	if e == nil {
+		if len(r.found) >= maxRemembered {
+			clear(r.found)
+		}
 		e = &entry{}
 		r.found[name+":"+version] = e
 	}
-	r.mu.Unlock()
+	return e
+}
 
+// lookup gives a component version as it is, whether or not it may be used.
+func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
+	e := r.entryOf(name, version)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	age := r.now().Sub(e.checked)
 	if !e.checked.IsZero() && (e.err == nil && age < r.Revalidate || e.err != nil && age < r.RetryAfter) {
 		return e.component, e.err
 	}
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	known := e.component.Manifest.Digest
-	if known != "" && e.err == nil && e.component.unchanged(ctx) {
+	if known != "" && e.err == nil && e.component.unchanged(bounded) {
 		e.checked = r.now()
 		return e.component, nil
 	}
-	component, err := r.read(ctx, name, version)
+	component, err := r.read(bounded, name, version)
 	if err != nil && ctx.Err() != nil { // says something about the caller, nothing about the version
 		return Component{}, err
 	}
@@ -186,8 +257,10 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 		// What was read once is pinned by digest and stays true while the registry is away.
 		e.checked = r.now()
 		return e.component, e.err
-	case err == nil && known != "" && component.Manifest.Digest != known:
+	case err == nil && e.frozen && component.Manifest.Digest != known:
 		err = changed(name, version, known, component.Manifest.Digest)
+	case err == nil && r.Check == nil:
+		e.component, e.frozen, err = component, true, r.pin(component)
 	case err == nil:
 		e.component = component
 	}
@@ -270,11 +343,6 @@ func (r *Reader) readFrom(ctx context.Context, source Source, name, version stri
 	component, err := readVersion(ctx, repository, fetched, name, version)
 	if err != nil {
 		return Component{}, err
-	}
-	if r.Pins != nil {
-		if err := r.Pins.Pin(name+":"+version, component.Manifest.Digest); err != nil {
-			return Component{}, fmt.Errorf("remember its digest: %w", err)
-		}
 	}
 	component.source, component.Repository, component.id = source, source.Repository(name), component.Manifest.Digest
 	return component, nil

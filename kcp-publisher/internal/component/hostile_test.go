@@ -172,3 +172,23 @@ func TestNothingIsAskedForUnderANameThatIsNone(t *testing.T) {
 		}
 	}
 }
+
+func TestAHelmRepositoryLeadsNowhereElse(t *testing.T) {
+	index := "entries: {}\n"
+	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/moved/") {
+			http.Redirect(to, r, "/admin/secret", http.StatusFound)
+			return
+		}
+		_, _ = to.Write([]byte(index))
+	}))
+	defer server.Close()
+	reader := NewReader(Options{HelmRepositories: []string{server.URL + "/charts", server.URL + "/moved"}})
+	if _, err := reader.helmChart(t.Context(), server.URL+"/moved", "a", "1"); err == nil || !strings.Contains(err.Error(), "allow that repository itself") {
+		t.Errorf("a redirect: %v", err)
+	}
+	index = "x: &a " + strings.Repeat("A", 1000) + "\nentries: {}\ny: [*a, *a]\n"
+	if _, err := reader.helmChart(t.Context(), server.URL+"/charts", "a", "1"); err == nil || !strings.Contains(err.Error(), "alias") {
+		t.Errorf("an index with aliases: %v", err)
+	}
+}

@@ -29,9 +29,6 @@ type state struct {
 	at     time.Time
 }
 
-// maxSettled bounds what is remembered: a fleet has some hundred contents.
-const maxSettled = 10_000
-
 // settle gives where runtimes read a content, and stores it where they can.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (Content, error) {
 	s := r.remembered(c, resource, place)
@@ -65,7 +62,9 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 // about the caller or the place, is given and not remembered.
 func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place *bundle.Place) error {
 	known := s.content.Digest != "" && s.err == nil && there
-	found, err := r.locate(ctx, c, resource, place)
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	found, err := r.locate(bounded, c, resource, place)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -96,7 +95,7 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place *bundle.Pl
 	defer r.mu.Unlock()
 	s := r.settled[key]
 	if s == nil {
-		if len(r.settled) >= maxSettled {
+		if len(r.settled) >= maxRemembered {
 			clear(r.settled)
 		}
 		s = &settled{}

@@ -20,8 +20,8 @@ import (
 // Refusal is why a component version may not be used. Any other error says that it could not be found out.
 type Refusal struct{ error }
 
-// Unwrap gives the cause.
-func (r Refusal) Unwrap() error { return r.error }
+// Unwrap gives the cause, and what all refusals are.
+func (r Refusal) Unwrap() []error { return []error{r.error, component.ErrRefused} }
 
 // Verifier checks component versions against a policy. It is safe for concurrent use.
 type Verifier struct {

@@ -89,6 +89,11 @@ func signed(t *testing.T, d ocm.Descriptor, name string, key *rsa.PrivateKey) oc
 // offer puts components into a source.
 func offer(t *testing.T, components ...ocm.Descriptor) memorySource {
 	t.Helper()
+	return offerContent(t, []byte(content), components...)
+}
+
+func offerContent(t *testing.T, local []byte, components ...ocm.Descriptor) memorySource {
+	t.Helper()
 	source := memorySource{map[string]*memory.Store{}}
 	for _, d := range components {
 		document, err := d.Document()
@@ -100,7 +105,7 @@ func offer(t *testing.T, components ...ocm.Descriptor) memorySource {
 		layer := bundle.NewBlob("application/vnd.ocm.software.component-descriptor.v2+json", document)
 		pointer, _ := json.Marshal(map[string]any{"componentDescriptorLayer": layer.Descriptor})
 		config := bundle.NewBlob("application/vnd.ocm.software.component.config.v1+json", pointer)
-		raw := bundle.NewBlob("application/yaml", []byte(content))
+		raw := bundle.NewBlob("application/yaml", local)
 		manifest := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":%s,"layers":[%s,%s]}`, ocispec.MediaTypeImageManifest, described(config), described(layer), described(raw))
 		for _, b := range []bundle.Blob{layer, config, raw} {
 			if err := bundle.PushBlob(t.Context(), store, b); err != nil {

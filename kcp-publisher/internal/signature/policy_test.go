@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +70,8 @@ func TestABrokenPolicyNamesItsField(t *testing.T) {
 			return []byte(good), nil
 		case "private.pem":
 			return []byte(strings.ReplaceAll(good, "PUBLIC", "PRIVATE")), nil
+		case "authority.pem":
+			return authorityPEM(t), nil
 		case "weak.pem":
 			return publicPEM(t, newKey(t, 1024)), nil
 		}
@@ -85,6 +89,7 @@ func TestABrokenPolicyNamesItsField(t *testing.T) {
 		"a missing key":            {head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n", "rules[0].keys[0]: open nowhere.pem"},
 		"a private key":            {head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n", "rules[0].keys[0]: private.pem: holds a private key"},
 		"a weak key":               {head + "rules: [{components: '*', required: true, keys: [good.pem, weak.pem]}]\n", "rules[0].keys[1]: weak.pem: RSA key of 1024 bits is too weak"},
+		"anybody of an authority":  {head + "rules: [{components: '*', required: true, keys: [authority.pem]}]\n", "subject: is required with certificates"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := decodePolicy([]byte(c.in), keys); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -113,4 +118,15 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil || !strings.Contains(err.Error(), "nowhere.yaml") {
 		t.Errorf("a missing policy: %v", err)
 	}
+}
+
+func authorityPEM(t *testing.T) []byte {
+	t.Helper()
+	key := newKey(t, 2048)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
