@@ -48,7 +48,7 @@ const (
 	False = "false"
 	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
 	ManagedByKyma = "kyma"
-	// TargetControlPlane is the value of AnnotationTarget for what no runtime gets.
+	// TargetControlPlane is the value of AnnotationTarget for what only the control plane's own cluster gets.
 	TargetControlPlane = "control-plane"
 )
 

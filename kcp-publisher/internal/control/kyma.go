@@ -45,6 +45,8 @@ type Kymas struct {
 	Settings   bundle.Settings
 	Signatures SignatureKeys
 	Watchers   Watchers
+	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
+	ClusterUID string
 	Now        func() time.Time
 
 	gate gate
@@ -156,7 +158,9 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resol
 	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
 	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && !alone {
+	r := kyma.Status.Runtime
+	request.ControlPlane = r != nil && r.Observed != nil && r.Observed.ClusterUID != "" && r.Observed.ClusterUID == k.ClusterUID
+	if r != nil && r.Requested != nil && !alone {
 		request.Asked = r.Requested.Spec
 	}
 	if report == nil {

@@ -157,12 +157,16 @@ func TestAModuleOnItsWayOutIsKeptAtItsChannel(t *testing.T) {
 	}
 }
 
-func TestAModuleForTheControlPlaneGoesIntoNoRuntime(t *testing.T) {
+func TestAModuleForTheControlPlaneGoesIntoItsOwnClusterOnly(t *testing.T) {
 	w := newWorld().template("board", "1.0.0", func(t *v1beta2.ModuleTemplate) {
 		t.Annotations = map[string]string{v1beta2.AnnotationTarget: v1beta2.TargetControlPlane}
 	}).meta("board", "regular=1.0.0").ask("board")
 	state := w.resolve(t).State
 	if len(state.Manifests) != 0 || len(state.Problems) != 1 || !strings.Contains(state.Problems[0].Message, "ModuleTemplate board-1.0.0 is for the control plane") {
 		t.Errorf("manifests %v, problems %v", state.Manifests, state.Problems)
+	}
+	w.request.ControlPlane = true
+	if state := w.resolve(t).State; len(state.Manifests) != 1 || len(state.Problems) != 0 {
+		t.Errorf("in its own cluster: manifests %v, problems %v", state.Manifests, state.Problems)
 	}
 }

@@ -36,6 +36,8 @@ type Request struct {
 	Leaving []v1beta2.Module
 	// NoCatalog keeps the catalog from the runtime, NoModuleCopy the modules of Seed.
 	NoCatalog, NoModuleCopy bool
+	// ControlPlane says that the runtime is the control plane's own cluster.
+	ControlPlane bool
 	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
 	Deleting bool
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
@@ -126,7 +128,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	for _, w := range wishes(request, snapshot) {
 		result.Asked = append(result.Asked, w.module.Name)
 		last := lastManifest(request.Last, w.module.Name)
-		manifest, problem := decide(w, last, contents)
+		manifest, problem := decide(w, request.ControlPlane, last, contents)
 		if manifest != nil {
 			result.State.Manifests = append(result.State.Manifests, *manifest)
 		}
@@ -160,7 +162,7 @@ func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
+func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
 	if !w.module.Managed {
 		if last == nil {
 			return nil, nil
@@ -177,9 +179,12 @@ func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Ma
 	if w.err != nil {
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: w.err.Error()}
 	}
-	if w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
+	if !controlPlane && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
+		if w.choice.Mandatory {
+			return last, nil // nobody asked for it here
+		}
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
-			"module %s: ModuleTemplate %s is for the control plane and is not installed in runtimes: enrol the control plane's cluster as a runtime and ask for the module there", w.module.Name, w.choice.Template.Name)}
+			"module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there", w.module.Name, w.choice.Template.Name)}
 	}
 	if last != nil && catalog.Older(w.choice.Version, last.Version) {
 		if w.choice.Mandatory {
