@@ -54,7 +54,7 @@ func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer bundle.Signer
 	must(t, err)
 	root, err := bundle.ParseRoot(rootFile)
 	must(t, err)
-	verified, err := bundle.Adopt(fetched, root, r.ID)
+	verified, err := bundle.Adopt(fetched, r.ID, root)
 	must(t, err)
 	predicate := verified.Statement.Predicate
 	predicate.Sequence++

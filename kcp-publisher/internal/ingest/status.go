@@ -68,7 +68,10 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 		r.Requested = &v1beta2.RequestedSpec{Spec: report.Kyma.Spec, Generation: report.Kyma.Generation}
 	}
 	if report.Enrolled {
-		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.Unix(report.Enrolment.TokenExpires, 0)}
+		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(report.Time)}
+		if report.Enrolment != nil {
+			r.Key.TokenExpires = metav1.Unix(report.Enrolment.TokenExpires, 0)
+		}
 	}
 }
 
