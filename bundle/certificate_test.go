@@ -59,7 +59,7 @@ func TestACertificateIsOneRuntimesAlone(t *testing.T) {
 		"its own key's":                {root, issue(agent, "fleet-a", "a"), "a", testNow, "was issued by no key"},
 		"of another root":              {otherRoot, good, "a", testNow, "was issued by no key"},
 		"expired":                      {root, good, "a", testNow.AddDate(0, 0, 90), "is good from"},
-		"not yet good":                 {root, good, "a", testNow.Add(-time.Hour), "is good from"},
+		"not yet good":                 {root, good, "a", testNow.AddDate(0, 0, -30), "is good from"},
 		"revoked":                      {revoked, good, "a", testNow, "is revoked"},
 		"two":                          {root, good + good, "a", testNow, "exactly one PEM block"},
 		"none":                         {root, "", "a", testNow, "exactly one PEM block"},

@@ -229,12 +229,16 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refu
 	if err := json.Unmarshal(signed.Envelope.Payload, &introduction); err != nil {
 		return nil, false, refuse(ReasonMalformed, "statement: %v", err)
 	}
-	enrolment := introduction.Predicate.Enrolment
+	enrolment, certificate := introduction.Predicate.Enrolment, introduction.Predicate.Certificate
+	if from.Key == nil && certificate != "" && from.Certified != nil {
+		key, enrolled, refusal := certifiedKey(certificate, hint, from)
+		if refusal == nil || enrolment == nil {
+			return key, enrolled, refusal
+		}
+	}
 	switch {
 	case enrolment == nil && from.Key != nil:
 		return nil, false, refuse(ReasonForeignKey, "signed with key %s, which is not the runtime's", compactHint(hint))
-	case enrolment == nil && introduction.Predicate.Certificate != "" && from.Certified != nil:
-		return certifiedKey(introduction.Predicate.Certificate, hint, from)
 	case enrolment == nil:
 		return nil, false, refuse(ReasonNotEnrolled, "the runtime's key is not known and the report does not introduce it")
 	}
