@@ -81,7 +81,10 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 		return Outcome{}, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
 	}
 	if last != nil {
-		request.Last = &last.State
+		request.Last = keepable(p.Root(), last.State)
+	}
+	if p.Root().Locked() && len(request.Settings.Mirrors) > 0 {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors that a publisher sets", runtime.ID)
 	}
 	resolved, err := p.resolve(ctx, request, last, snapshot)
 	if err != nil {

@@ -171,6 +171,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 type pulled struct {
 	bundle.Bundle
 	config, catalog []byte
+	release         map[digest.Digest][]byte
 }
 
 func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (pulled, error) {
@@ -189,7 +190,51 @@ func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetc
 		return pulled{}, fmt.Errorf("layers[0]: %w", err)
 	}
 	opened, err := verified.Open(config, catalog)
-	return pulled{opened, config, catalog}, err
+	if err != nil {
+		return pulled{}, err
+	}
+	release, err := p.releaseDocuments(ctx, opened.State)
+	if err != nil {
+		return pulled{}, err
+	}
+	if err := p.Trust.Root.CheckReleases(opened.State, release, p.clock()); err != nil {
+		return pulled{}, &bundle.Refusal{Reason: bundle.ReasonNotReleased, Detail: err.Error()}
+	}
+	return pulled{opened, config, catalog, release}, nil
+}
+
+// releaseDocuments gives what proves that a desired state was released, by digest: what is at hand from here, the rest from there.
+func (p *Puller) releaseDocuments(ctx context.Context, state bundle.DesiredState) (map[digest.Digest][]byte, error) {
+	found := map[digest.Digest][]byte{}
+	if !p.Trust.Root.Locked() {
+		return found, nil
+	}
+	for _, m := range state.All() {
+		for _, c := range m.Release {
+			if found[c.Digest] != nil {
+				continue
+			}
+			data, err := p.releaseDocument(ctx, c)
+			if err != nil {
+				return nil, fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
+			}
+			found[c.Digest] = data
+		}
+	}
+	return found, nil
+}
+
+func (p *Puller) releaseDocument(ctx context.Context, c bundle.Content) ([]byte, error) {
+	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
+		return nil, err
+	} else if there {
+		return p.Store.Load(ctx, c.Digest)
+	}
+	from, err := p.repositoryOf(ctx, c.Repository, bundle.Settings{}) // mirrors are not taken from a publisher where there is a second lock
+	if err != nil {
+		return nil, err
+	}
+	return bundle.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxManifestBytes)
 }
 
 func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
@@ -221,6 +266,11 @@ func (p *Puller) keep(ctx context.Context, next pulled, manifest []byte) error {
 	}
 	if err := p.Store.Put(ctx, next.Catalog.Digest, next.catalog); err != nil {
 		return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
+	}
+	for d, document := range next.release {
+		if err := p.Store.Put(ctx, d, document); err != nil {
+			return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
+		}
 	}
 	before := *p
 	p.accepted, p.manifest, p.acceptedUnder = next.Accepted, manifest, p.Trust.Root.Raw
@@ -274,7 +324,7 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	if err != nil || there {
 		return err
 	}
-	from, err := p.contentRepository(ctx, c.Repository)
+	from, err := p.repositoryOf(ctx, c.Repository, p.current.State.Settings)
 	if err != nil {
 		return err
 	}
@@ -288,11 +338,11 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Put(ctx, c.Digest, data)
 }
 
-func (p *Puller) contentRepository(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+func (p *Puller) repositoryOf(ctx context.Context, name string, settings bundle.Settings) (oras.ReadOnlyTarget, error) {
 	if relative, ok := strings.CutPrefix(name, "./"); ok {
 		return p.Place.Reading(ctx, relative)
 	}
-	return p.Registries.Repository(p.current.State.Settings.Mirrored(name))
+	return p.Registries.Repository(settings.Mirrored(name))
 }
 
 // Needed are the digests of everything that the bundle in force needs.
@@ -303,7 +353,7 @@ func (p *Puller) Needed() map[digest.Digest]bool {
 	}
 	needed[p.current.Config.Digest], needed[p.current.Catalog.Digest] = true, true
 	for _, manifest := range p.current.State.All() {
-		for _, c := range manifest.Content {
+		for _, c := range slices.Concat(manifest.Content, manifest.Release) {
 			needed[c.Digest] = true
 		}
 	}
