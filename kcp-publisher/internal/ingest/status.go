@@ -317,8 +317,12 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateProcessing)
 	case silent:
 		return worse(state, v1beta2.StateWarning)
+	case facts.Report != nil && len(facts.Report.Refused) > 0:
+		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
+	case facts.Report.Observed.Expired:
+		return worse(state, v1beta2.StateWarning)
 	}
 	return state
 }
