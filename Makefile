@@ -8,7 +8,7 @@ ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oracle build lint generate verify-generated bench fuzz assets
+.PHONY: help demo test vulncheck test-oracle build lint generate verify-generated bench fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l $(ROOMS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck -checks inherit,-ST1005 ./...
+
+vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
+	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
 generate: ## deepcopy functions and CRDs
 	$(TOOL) controller-gen object paths=./apis/...
