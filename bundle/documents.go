@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
 // APIVersion is that of the two documents of a bundle.
@@ -33,6 +34,9 @@ type DesiredState struct {
 	Settings Settings `json:"settings"`
 	// Watchers are what the runtime is to watch, sorted by name.
 	Watchers []Watcher `json:"watchers,omitempty"`
+	// Maintenance is when modules that require downtime may be upgraded; nil leaves it to any time. A schedule without a window
+	// is another thing: by it they never are.
+	Maintenance *window.Schedule `json:"maintenance,omitempty"`
 }
 
 // KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line for ever;
@@ -59,6 +63,8 @@ type Manifest struct {
 	Spec v1beta2.ManifestSpec `json:"spec"`
 	// Content are the blobs that installing needs, all of them: the agent resolves nothing itself.
 	Content []Content `json:"content"`
+	// RequiresDowntime lets an upgrade to this version wait for the runtime's maintenance window.
+	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
 	// Unmanaged says that the module's objects stay as they are and are no longer looked after.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 }
@@ -160,6 +166,11 @@ func (s DesiredState) check() error {
 	}
 	if err := s.Settings.Check(); err != nil {
 		return fmt.Errorf("desired state: %w", err)
+	}
+	if s.Maintenance != nil {
+		if err := s.Maintenance.Check(); err != nil {
+			return fmt.Errorf("desired state: maintenance.%w", err)
+		}
 	}
 	total := int64(0)
 	names, modules := map[string]bool{}, map[string]bool{}
