@@ -178,7 +178,7 @@ func TestAModuleSaysWhetherItsUpgradeMeansDowntime(t *testing.T) {
 		"one whose template says so":                  {newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda"), true},
 		"one whose template does not":                 {usual(), false},
 		"a mandatory one, which waits for nobody":     {newWorld().template("keda", "1.0.0", downtime).meta("keda").edit(mandatoryMeta("1.0.0")), false},
-		"a mandatory one by its template":             {newWorld().older("old", "keda", "regular", "1.0.0", downtime, mandatory), false},
+		"a mandatory one by its template":             {newWorld().template("keda", "1.0.0", downtime, mandatory, described("keda", "1.0.0")), false},
 		"the last one, when the next does not exist":  {newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda").published(t).meta("keda"), true},
 		"one that is pinned in the runtime's Kyma":    {newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda", pinned("1.0.0")), true},
 		"one of an older template, channel and label": {newWorld().older("old", "keda", "regular", "1.0.0", downtime).ask("kcp-system/old"), true},
