@@ -114,3 +114,28 @@ func TestAScheduleThatNobodyCouldFollowIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsUnknownOfARuntimeMatchesNothing(t *testing.T) {
+	policy, err := Parse([]byte(`{"rules":[{"match":{"plan":".*"},"windows":[{"days":["Sat"],"begin":"21:00:00Z","end":"23:00:00Z"}]}],"default":{"days":["Sun"],"begin":"21:00:00Z","end":"23:00:00Z"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := policy.For(Runtime{Region: "eu-1"}, 0); len(s.Windows) != 0 {
+		t.Errorf("a runtime without a plan got %+v", s.Windows)
+	}
+	if s := policy.For(Runtime{Plan: "any"}, 0); len(s.Windows) != 1 {
+		t.Errorf("a runtime with a plan got %+v", s.Windows)
+	}
+}
+
+func TestAWindowWithinAnotherCutsNothingOffIt(t *testing.T) {
+	s := Schedule{Windows: []Window{
+		{Begin: "2026-12-08T19:00:00Z", End: "2026-12-08T20:00:00Z"}, {Begin: "2026-12-08T18:00:00Z", End: "2026-12-08T22:00:00Z"},
+	}}
+	if got, want := written(s.Next(at(t, "2026-12-08T21:00:00Z"))), "2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
+		t.Errorf("after the inner one: got %s, want %s", got, want)
+	}
+	if got, want := written(s.Next(at(t, "2026-12-08T18:30:00Z"))), "2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
+		t.Errorf("before the inner one: got %s, want %s", got, want)
+	}
+}
