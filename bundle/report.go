@@ -23,6 +23,8 @@ type Report struct {
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	ClusterUID string `json:"clusterUID,omitempty"`
+	// Recipient is whom the runtime's Secrets are to be encrypted to, in age's text form.
+	Recipient string `json:"recipient,omitempty"`
 	// Observed is the accepted bundle that the rest describes, nil when there is none yet.
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the runtime's own, nil while it does not exist.

@@ -214,6 +214,9 @@ type RuntimeKey struct {
 	// TokenExpires is when the token expired that introduced the key; only a later token can introduce another.
 	// +optional
 	TokenExpires metav1.Time `json:"tokenExpires,omitempty"`
+	// Recipient is whom Secrets for the runtime are encrypted to, in age's text form, as its last report says.
+	// +optional
+	Recipient string `json:"recipient,omitempty"`
 }
 
 // GetConditions gives the conditions, for libraries that keep them.

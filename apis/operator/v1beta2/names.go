@@ -28,8 +28,12 @@ const (
 	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
-	AnnotationImages    = "kyma-pull.dev/images"
-	AnnotationUnmanaged = Group + "/is-unmanaged"
+	AnnotationImages = "kyma-pull.dev/images"
+	// AnnotationSecretName and AnnotationSecretNamespace are ours: what a Secret for a runtime is called there, by default as here and
+	// in the runtime's Kyma namespace.
+	AnnotationSecretName      = "kyma-pull.dev/secret-name"
+	AnnotationSecretNamespace = "kyma-pull.dev/secret-namespace"
+	AnnotationUnmanaged       = Group + "/is-unmanaged"
 	// AnnotationPublicFields is ours: fields of a ModuleTemplate or ModuleReleaseMeta, between commas, that look like a secret and are
 	// none, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"

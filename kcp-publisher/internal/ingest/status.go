@@ -70,6 +70,11 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	if report.Enrolled {
 		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.Unix(report.Enrolment.TokenExpires, 0)}
 	}
+	if r.Key != nil {
+		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
+			r.Key.Recipient = ""
+		}
+	}
 }
 
 // Status gives the status that follows from the facts.
