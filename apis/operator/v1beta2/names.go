@@ -27,6 +27,8 @@ const (
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
 	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
 	AnnotationModule = "kyma-pull.dev/module"
+	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
+	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
 	// AnnotationSecretName and AnnotationSecretNamespace are ours: what a Secret for a runtime is called there, by default as here and
@@ -37,6 +39,8 @@ const (
 	// AnnotationPublicFields is ours: fields of a ModuleTemplate or ModuleReleaseMeta, between commas, that look like a secret and are
 	// none, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"
+	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
+	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on one whose
@@ -48,6 +52,9 @@ const (
 	LabelInstanceID      = "kyma-project.io/instance-id"
 	LabelGlobalAccountID = "kyma-project.io/global-account-id"
 	LabelSubaccountID    = "kyma-project.io/subaccount-id"
+	LabelRegion          = "kyma-project.io/region"
+	LabelPlatformRegion  = "kyma-project.io/platform-region"
+	LabelPlan            = "kyma-project.io/broker-plan-name"
 
 	// True is the value that switches a label on.
 	True = "true"
@@ -55,7 +62,7 @@ const (
 	False = "false"
 	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
 	ManagedByKyma = "kyma"
-	// TargetControlPlane is the value of AnnotationTarget for what no runtime gets.
+	// TargetControlPlane is the value of AnnotationTarget for what only the control plane's own cluster gets.
 	TargetControlPlane = "control-plane"
 )
 

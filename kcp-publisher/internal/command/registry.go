@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
 
@@ -58,7 +59,7 @@ func newRegistryInit() *cobra.Command {
 	return cmd
 }
 
-func initRegistryKey(dir string) ([]keyFile, error) {
+func initRegistryKey(dir string) ([]keys.Made, error) {
 	if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
 		return nil, fmt.Errorf("%s exists: the registry that trusts it would refuse everybody, so nothing was changed", path)
 	}
@@ -86,21 +87,21 @@ func initRegistryKey(dir string) ([]keyFile, error) {
 		return nil, err
 	}
 	files := []struct {
-		keyFile
+		keys.Made
 		data []byte
 		mode os.FileMode
 	}{
-		{keyFile{fileRegistryPublic, "checks tokens, as PEM", "with the registry; public"}, public, 0o644},
-		{keyFile{fileRegistryKeySet, "checks tokens, as JSON Web Key Set", "with the registry; public"}, set, 0o644},
-		{keyFile{fileRegistryKey, "signs tokens for one registry", "with kcp-publisher token-service"}, key, 0o600},
+		{keys.Made{File: fileRegistryPublic, What: "checks tokens, as PEM", Keep: "with the registry; public"}, public, 0o644},
+		{keys.Made{File: fileRegistryKeySet, What: "checks tokens, as JSON Web Key Set", Keep: "with the registry; public"}, set, 0o644},
+		{keys.Made{File: fileRegistryKey, What: "signs tokens for one registry", Keep: "with kcp-publisher token-service"}, key, 0o600},
 	}
-	made := make([]keyFile, 0, len(files))
+	made := make([]keys.Made, 0, len(files))
 	for _, f := range files {
 		f.File = filepath.Join(dir, f.File)
 		if err := os.WriteFile(f.File, f.data, f.mode); err != nil {
 			return nil, err
 		}
-		made = append(made, f.keyFile)
+		made = append(made, f.Made)
 	}
 	return made, nil
 }
@@ -143,7 +144,7 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 	if generation < 1 {
 		return nil, usageError{fmt.Errorf("generation %d: want at least 1", generation)}
 	}
-	secret, err := loadTokenSecret(dir)
+	secret, err := (keys.Folder{Dir: dir}).TokenSecret()
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
 
@@ -102,7 +103,7 @@ func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	secret, err := loadTokenSecret(f.keys)
+	secret, err := (keys.Folder{Dir: f.keys}).TokenSecret()
 	if err != nil {
 		return nil, err
 	}

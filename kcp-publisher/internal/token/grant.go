@@ -97,7 +97,7 @@ func (p Policy) actions(user, repository string) []string {
 	switch repository {
 	case p.prefix + "/" + bundle.ReportRepository(user):
 		return write
-	case p.prefix + "/" + bundle.DesiredRepository(user), p.prefix + "/" + trustRepository, p.prefix + "/" + bundle.ContentRepository:
+	case p.prefix + "/" + bundle.DesiredRepository(user), p.prefix + "/" + bundle.TrustRepository, p.prefix + "/" + bundle.ContentRepository:
 		return read
 	}
 	if p.isModule(repository) {
@@ -105,9 +105,6 @@ func (p Policy) actions(user, repository string) []string {
 	}
 	return nil
 }
-
-// trustRepository holds the roots of trust, which every agent follows.
-const trustRepository = "trust"
 
 func (p Policy) isModule(repository string) bool {
 	return slices.ContainsFunc(p.modules, func(m pattern) bool {
