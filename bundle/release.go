@@ -224,7 +224,7 @@ func (r Root) CheckReleases(state DesiredState, documents map[digest.Digest][]by
 	if r.Locked() && len(state.Settings.Mirrors) > 0 {
 		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
 	}
-	for _, m := range state.All() {
+	for _, m := range slices.Concat(state.All(), state.Offers) {
 		found := make(map[digest.Digest][]byte, len(m.Release))
 		for _, document := range m.Release {
 			if data, there := documents[document.Digest]; there {

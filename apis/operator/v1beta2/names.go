@@ -29,6 +29,8 @@ const (
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
+	// AnnotationAutonomy is ours: "Catalog" on a Kyma whose runtime may choose from the offers of its last bundle by itself.
+	AnnotationAutonomy = "kyma-pull.dev/autonomy"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
 	// AnnotationSecretName and AnnotationSecretNamespace are ours: what a Secret for a runtime is called there, by default as here and

@@ -23,6 +23,8 @@ type Facts struct {
 	// Bundle is the one in force, nil before the first; Expired says that its time is over.
 	Bundle  *bundle.Bundle
 	Expired bool
+	// Decided are the modules that the runtime chose by itself; Bundle is as the runtime follows it.
+	Decided []string
 	// Refused are the bundles refused since.
 	Refused []bundle.RefusedBundle
 	// Unstaged are the modules whose content is not at hand, with the reason.
@@ -100,7 +102,7 @@ func bounded(text string) string {
 
 // New gives the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
-	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Watched: facts.Watched}
+	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
 	}
