@@ -44,6 +44,8 @@ type Report struct {
 	CertificateRequest string `json:"certificateRequest,omitempty"`
 	// Decided are the modules that the runtime chose, changed or removed by itself since the bundle it lives by, sorted.
 	Decided []string `json:"decided,omitempty"`
+	// Secrets says what became of the Secrets that the bundle in force brought, nil when it brought none.
+	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
 }
@@ -82,6 +84,14 @@ type ReportedModule struct {
 	// Manifest and Resource are the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
+}
+
+// ReportedSecrets is what became of sealed Secrets.
+type ReportedSecrets struct {
+	// Revision is that of the Sealed in question.
+	Revision string `json:"revision"`
+	// Trouble says what is not as the bundle says and why, by names, at most MaxMessageBytes; empty when all is.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.

@@ -19,9 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Sealed are the Secrets of one runtime, encrypted to its agent's own key. It travels in the statement, so that it is signed, fresh
-// and for this runtime like all else there. A statement without it says nothing about Secrets; one with it says all of them: what the
-// agent had from an earlier one and is not in this goes.
+// Sealed is what a bundle says about the Secrets of its runtime, encrypted to the key that the runtime's agent names in its reports.
+// It travels in the statement, so that it is signed, fresh and for this runtime like all else there. A statement without it says nothing
+// about Secrets.
 //
 // Source: age, https://age-encryption.org/v1.
 type Sealed struct {
@@ -33,73 +33,117 @@ type Sealed struct {
 	Data []byte `json:"data"`
 }
 
-// Limits of sealed Secrets: an attestation, which they are a part of, has 64 KiB after base64 twice.
+// Limits of what is sealed: an attestation, which it is a part of, has 64 KiB after base64 twice.
 const (
-	MaxSealedBytes  = 24 << 10
-	MaxSealed       = 64
-	recipientPrefix = "age1"
+	MaxSealedBytes    = 24 << 10
+	MaxSecrets        = 64
+	MaxSecretRemovals = 256
 )
 
-// RuntimeSecret is one Secret for one runtime.
+// Secrets are those of one runtime. What is in neither list is left alone: like a module, a Secret goes only when that is said.
+type Secrets struct {
+	Secrets []RuntimeSecret `json:"secrets"`
+	// Removals are the names, as RuntimeSecret.At gives them, of those that are to go.
+	Removals []string `json:"removals,omitempty"`
+}
+
+// RuntimeSecret is one Secret as it is to be in its runtime.
 type RuntimeSecret struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
+	Labels    map[string]string `json:"labels,omitempty"`
 	Type      corev1.SecretType `json:"type,omitempty"`
 	Data      map[string][]byte `json:"data"`
 
-	// Module is what needs it; it travels no further than the control plane. So does Revision, which another content changes.
+	// Module is the one that needs it, empty for none in particular, and Revision another with every other content. Both stay in the
+	// control plane.
 	Module   string `json:"-"`
 	Revision string `json:"-"`
 }
 
-// sealedContent is what is encrypted.
-type sealedContent struct {
-	Runtime string          `json:"runtime"`
-	Secrets []RuntimeSecret `json:"secrets"`
+// At names the Secret in its runtime: "NAMESPACE/NAME".
+func (s RuntimeSecret) At() string { return s.Namespace + "/" + s.Name }
+
+// Check refuses what no agent writes: its own Secrets, those of the cluster's core, and those that Kubernetes makes. The error holds
+// names only.
+func (s RuntimeSecret) Check() error {
+	if err := checkSecretName(s.Namespace, s.Name); err != nil {
+		return err
+	}
+	if s.Type == corev1.SecretTypeServiceAccountToken || s.Type == corev1.SecretTypeBootstrapToken {
+		return fmt.Errorf("secret %s: type %s is for Kubernetes to make", s.At(), s.Type)
+	}
+	return nil
 }
 
-// Check refuses what no agent would write: its own Secrets, and those that Kubernetes makes.
-func (s RuntimeSecret) Check() error {
-	at := s.Namespace + "/" + s.Name
+func checkSecretName(namespace, name string) error {
+	at := namespace + "/" + name
+	own := strings.HasPrefix(name, "skr-agent") || strings.HasPrefix(name, "kyma-pull-")
 	switch {
-	case len(validation.IsDNS1123Label(s.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(s.Name)) > 0:
-		return fmt.Errorf("secret %q: want names that Kubernetes takes", at)
-	case s.Namespace == v1beta2.RuntimeNamespace && strings.HasPrefix(s.Name, "skr-agent-"):
-		return fmt.Errorf("secret %s: is the agent's own: choose another name", at)
-	case s.Type == corev1.SecretTypeServiceAccountToken || s.Type == corev1.SecretTypeBootstrapToken:
-		return fmt.Errorf("secret %s: type %s is for Kubernetes to make", at, s.Type)
+	case len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0:
+		return fmt.Errorf("secret %.300q: want a namespace and a name that Kubernetes takes", at)
+	case namespace == v1beta2.RuntimeNamespace && own:
+		return fmt.Errorf("secret %s: such names are the agent's own: choose another", at)
+	case strings.HasPrefix(namespace, "kube-"):
+		return fmt.Errorf("secret %s: namespace %s is the cluster's own: choose another", at, namespace)
 	}
-	for key := range s.Data {
-		if len(validation.IsConfigMapKey(key)) > 0 {
-			return fmt.Errorf("secret %s: data: a key is none that Kubernetes takes", at)
+	return nil
+}
+
+// check refuses what is too much, unclear, or not for an agent to do.
+func (s Secrets) check() error {
+	if len(s.Secrets) > MaxSecrets || len(s.Removals) > MaxSecretRemovals {
+		return fmt.Errorf("%d Secrets and %d removals, at most %d and %d", len(s.Secrets), len(s.Removals), MaxSecrets, MaxSecretRemovals)
+	}
+	seen := map[string]bool{}
+	for _, one := range s.Secrets {
+		if err := one.Check(); err != nil {
+			return err
+		}
+		if seen[one.At()] {
+			return fmt.Errorf("secret %s: is there twice", one.At())
+		}
+		seen[one.At()] = true
+	}
+	for _, at := range s.Removals {
+		namespace, name, _ := strings.Cut(at, "/")
+		if err := checkSecretName(namespace, name); err != nil {
+			return err
+		}
+		if seen[at] {
+			return fmt.Errorf("secret %s: is to be there and to go", at)
 		}
 	}
 	return nil
 }
 
-// CheckRecipient tells whether a runtime's word on whom to encrypt to can be followed: exactly an X25519 recipient.
+// CheckRecipient tells whether Secrets can be encrypted to whom a runtime names: exactly an X25519 recipient of age.
 func CheckRecipient(recipient string) error {
 	_, err := recipientOf(recipient)
 	return err
 }
 
 func recipientOf(text string) (*age.X25519Recipient, error) {
-	if len(text) > 100 || !strings.HasPrefix(text, recipientPrefix) {
-		return nil, errors.New("recipient: want an age X25519 recipient")
+	const maxRecipientBytes = 100 // it has 62
+	if len(text) > maxRecipientBytes {
+		return nil, errors.New("recipient: want an X25519 recipient of age")
 	}
 	recipient, err := age.ParseX25519Recipient(text)
 	if err != nil {
-		return nil, fmt.Errorf("recipient: %w", err)
+		return nil, errors.New("recipient: want an X25519 recipient of age")
 	}
 	return recipient, nil
 }
 
-// SealedRevision names Secrets as they are encrypted to a recipient. It holds their revisions, not their content: a digest of a short
-// password would tell it.
-func SealedRevision(recipient string, secrets []RuntimeSecret) string {
+// Named gives the name of the Secrets as they are sealed to a recipient. It is made of their revisions, not of their content: a digest of
+// a short password would tell it.
+func (s Secrets) Named(recipient string) string {
 	lines := []string{recipient}
-	for _, s := range sorted(secrets) {
-		lines = append(lines, strings.Join([]string{s.Namespace, s.Name, string(s.Type), s.Revision}, " "))
+	for _, one := range sorted(s.Secrets) {
+		lines = append(lines, strings.Join([]string{"keep", one.At(), one.Revision}, " "))
+	}
+	for _, at := range slices.Sorted(slices.Values(s.Removals)) {
+		lines = append(lines, "remove "+at)
 	}
 	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	return hex.EncodeToString(sum[:16])
@@ -111,17 +155,22 @@ func sorted(secrets []RuntimeSecret) []RuntimeSecret {
 	})
 }
 
+// sealedContent is what is encrypted.
+type sealedContent struct {
+	Runtime string `json:"runtime"`
+	Secrets
+}
+
 // Seal encrypts the Secrets of a runtime to its recipient. Equal Secrets give other bytes each time; compare revisions.
-func Seal(runtime, recipient string, secrets []RuntimeSecret) (*Sealed, error) {
+func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	to, err := recipientOf(recipient)
 	if err != nil {
 		return nil, err
 	}
-	content := sealedContent{Runtime: runtime, Secrets: sorted(secrets)}
-	if err := content.check(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	plain, err := json.Marshal(content)
+	plain, err := json.Marshal(sealedContent{Runtime: runtime, Secrets: Secrets{Secrets: sorted(s.Secrets), Removals: s.Removals}})
 	if err != nil {
 		return nil, err
 	}
@@ -137,53 +186,33 @@ func Seal(runtime, recipient string, secrets []RuntimeSecret) (*Sealed, error) {
 		return nil, err
 	}
 	if out.Len() > MaxSealedBytes {
-		return nil, fmt.Errorf("secrets of runtime %s: %d bytes encrypted, at most %d together", runtime, out.Len(), MaxSealedBytes)
+		return nil, fmt.Errorf("%d bytes when encrypted, at most %d: give the runtime smaller Secrets, or fewer", out.Len(), MaxSealedBytes)
 	}
-	return &Sealed{Recipient: recipient, Revision: SealedRevision(recipient, secrets), Data: out.Bytes()}, nil
+	return &Sealed{Recipient: recipient, Revision: s.Named(recipient), Data: out.Bytes()}, nil
 }
 
 // Open decrypts what was sealed to the identity for the runtime. Errors never hold content.
-func (s *Sealed) Open(runtime string, identity *age.X25519Identity) ([]RuntimeSecret, error) {
+func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, error) {
 	if len(s.Data) > MaxSealedBytes {
-		return nil, fmt.Errorf("sealed secrets: %d bytes, at most %d", len(s.Data), MaxSealedBytes)
+		return Secrets{}, fmt.Errorf("%d bytes when encrypted, at most %d", len(s.Data), MaxSealedBytes)
 	}
-	if own := identity.Recipient().String(); s.Recipient != own {
-		return nil, fmt.Errorf("sealed secrets: are for %.20s…, this agent is %.20s…: they come anew once the control plane has its report", s.Recipient, own)
+	if s.Recipient != identity.Recipient().String() {
+		return Secrets{}, errors.New("are encrypted to another key than this agent's: they come anew once the control plane has read its report")
 	}
 	r, err := age.Decrypt(bytes.NewReader(s.Data), identity)
 	if err != nil {
-		return nil, fmt.Errorf("sealed secrets: %w", err)
+		return Secrets{}, fmt.Errorf("cannot be decrypted: %w", err)
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, MaxSealedBytes+1)) // encryption only adds
+	plain, err := io.ReadAll(r) // no more than came in: age does not compress
 	if err != nil {
-		return nil, fmt.Errorf("sealed secrets: %w", err)
-	}
-	if err := checkJSON(plain); err != nil {
-		return nil, errors.New("sealed secrets: are no JSON that can be read in one way only")
+		return Secrets{}, fmt.Errorf("cannot be decrypted: %w", err)
 	}
 	var content sealedContent
 	if err := decodeStrict(plain, &content); err != nil {
-		return nil, errors.New("sealed secrets: are not what this version knows")
+		return Secrets{}, errors.New("are nothing that this version of the agent can read") // the decoder's own words may quote
 	}
 	if content.Runtime != runtime {
-		return nil, fmt.Errorf("sealed secrets: are for runtime %q, this is %q", content.Runtime, runtime)
+		return Secrets{}, errors.New("are for another runtime")
 	}
 	return content.Secrets, content.check()
-}
-
-func (c sealedContent) check() error {
-	if len(c.Secrets) > MaxSealed {
-		return fmt.Errorf("secrets of runtime %s: %d, at most %d", c.Runtime, len(c.Secrets), MaxSealed)
-	}
-	seen := map[string]bool{}
-	for _, s := range c.Secrets {
-		if err := s.Check(); err != nil {
-			return err
-		}
-		if at := s.Namespace + "/" + s.Name; seen[at] {
-			return fmt.Errorf("secret %s: is there twice", at)
-		}
-		seen[s.Namespace+"/"+s.Name] = true
-	}
-	return nil
 }

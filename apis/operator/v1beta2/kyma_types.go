@@ -170,6 +170,9 @@ type RuntimeStatus struct {
 	// ReportSequence is that of the newest report that was accepted.
 	// +optional
 	ReportSequence int64 `json:"reportSequence,omitempty"`
+	// Secrets are the names, NAMESPACE/NAME in the runtime, of those that were given to it and are not known to be gone.
+	// +optional
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // PublishedBundle is a bundle in the registry.

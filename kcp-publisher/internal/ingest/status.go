@@ -31,6 +31,8 @@ type Facts struct {
 	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
 	// follows, not before: the next try may well succeed.
 	ReportUnread error
+	// SecretsError is why not all Secrets for the runtime could be sealed.
+	SecretsError error
 	// Silence is how long a runtime may be silent.
 	Silence  time.Duration
 	Deleting bool
@@ -101,6 +103,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	set := setter(&after.Conditions, facts.Generation, now)
 	silent := reporting(after.Runtime, facts, now, set)
 	acceptance(after.Runtime, facts, set)
+	secrets(after.Conditions, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
@@ -330,7 +333,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired:
+	case facts.Report.Observed.Expired || facts.SecretsError != nil || facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}
 	return state

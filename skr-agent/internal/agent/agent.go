@@ -30,6 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
@@ -44,6 +45,7 @@ type Options struct {
 	Store             *content.Store
 	Puller            *pull.Puller
 	Syncer            *sync.Syncer
+	Secrets           *unseal.Keeper
 	// Reader may cache; it sees Kyma, Manifests and the catalog.
 	Client client.Client
 	Events events.EventRecorder
@@ -76,6 +78,8 @@ type Agent struct {
 	reportDown bool
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
+	// secrets is what became of the Secrets that the bundle in force brought.
+	secrets *bundle.ReportedSecrets
 	// badCertificate is why the last certificate was not taken.
 	badCertificate string
 }
@@ -86,7 +90,9 @@ func New(options Options) *Agent { return &Agent{Options: options, unstaged: map
 // Reconcile does one round. It never fails because a registry or one object is in trouble: that is told, and tried again.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
-	if now := a.Now(); !now.Before(a.nextPoll) {
+	now := a.Now()
+	polls := !now.Before(a.nextPoll)
+	if polls {
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jittered(a.pollInterval()))
 	}
@@ -99,6 +105,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	var syncErr error
 	if b := followed.Bundle; b != nil {
 		a.stage(ctx, log, b.State)
+		a.keepSecrets(ctx, log, b.Statement.Predicate, polls)
 		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
 	}
 	facts, err := a.facts(ctx, gate, followed)
@@ -242,7 +249,7 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 }
 
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
-	facts := report.Facts{Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+	facts := report.Facts{Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged, Secrets: a.secrets}
 	var err error
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
@@ -317,6 +324,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
+	next.Recipient = a.Secrets.Recipient()
 	if err := a.identify(log, &next); err != nil {
 		log.Error(err, "cannot introduce the runtime's key")
 		return
