@@ -151,6 +151,9 @@ func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
 // Host is the registry's host and port.
 func (r *Registry) Host() string { return r.address }
 
+// Dir is the folder that holds the data.
+func (r *Registry) Dir() string { return r.dir }
+
 // CA is the PEM certificate that the registry's descends from, nil without TLS.
 func (r *Registry) CA() []byte { return r.ca }
 
