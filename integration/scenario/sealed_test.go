@@ -244,7 +244,9 @@ func sealedIn(t *testing.T, manifest []byte) string {
 		Envelope struct{ Payload []byte } `json:"dsseEnvelope"`
 	}
 	must(t, json.Unmarshal([]byte(bundle.Annotations["dev.kyma-pull.bundle.attestation"]), &attestation))
-	var statement struct{ Predicate struct{ Sealed struct{ Data string } } }
+	var statement struct {
+		Predicate struct{ Sealed struct{ Data string } }
+	}
 	must(t, json.Unmarshal(attestation.Envelope.Payload, &statement))
 	return statement.Predicate.Sealed.Data
 }
