@@ -46,6 +46,8 @@ type Report struct {
 	Decided []string `json:"decided,omitempty"`
 	// Secrets says what became of the Secrets that the bundle in force brought, nil when it brought none.
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
+	// AgentProblem says why the agent does not run the image that the bundle's settings name, empty when it does.
+	AgentProblem string `json:"agentProblem,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
 }

@@ -68,7 +68,7 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 		by      *age.X25519Identity
 		why     string
 	}{
-		"by another agent":                            {sealed, testRuntime, other, "another key"},
+		"by another agent": {sealed, testRuntime, other, "another key"},
 		"by another agent that is named as recipient": {&posing, testRuntime, other, "cannot be decrypted"},
 		"in another runtime":                          {sealed, "r-18", own, "another runtime"},
 		"cut short":                                   {&cut, testRuntime, own, "cannot be decrypted"},

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"crypto"
+	"crypto/ed25519"
 	"maps"
 	"strings"
 	"testing"
@@ -10,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 func controlSecret(name string, age time.Duration, annotations map[string]string) corev1.Secret {
@@ -57,5 +61,66 @@ func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
 		if (err == nil) != (c.why == "") || err != nil && (!strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestNothingIsSealedForWhomNobodyKnows has no Secrets to read: looking for some would panic.
+func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
+	key := ed25519.PublicKey("any")
+	report := &bundle.AcceptedReport{}
+	for name, c := range map[string]struct {
+		report  heard
+		runtime publish.Runtime
+	}{
+		"a runtime that has never reported":            {heard{}, publish.Runtime{ID: "one", Key: key}},
+		"a runtime whose newest report was refused":    {heard{accepted: report, refused: &bundle.Refusal{}}, publish.Runtime{ID: "one", Key: key}},
+		"a runtime that is not enrolled, or no longer": {heard{accepted: report}, publish.Runtime{ID: "one"}},
+		"a runtime that is let go":                     {heard{accepted: report}, publish.Runtime{ID: "one", Key: key, Deleting: true}},
+	} {
+		problem, err := (&Kymas{}).secrets(t.Context(), nil, kymaOf("one"), &c.runtime, c.report)
+		if problem != nil || err != nil || c.runtime.Secrets != nil {
+			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
+		}
+	}
+}
+
+// TestARevokedKeyIsNoRuntimesKey holds what the third case above stands on.
+func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
+	file, err := bundle.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := bundle.LoadSigner(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signer.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := bundle.NewRoot(signer, []crypto.PublicKey{key}, noon.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := bundle.ParseRoot(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher, err := publish.New(publish.Options{Keys: publish.Keys{Root: root, Signer: signer}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := bundle.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, kyma := &Kymas{Publisher: publisher}, kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "t", PublicKey: encoded}}
+	if r := k.runtime(kyma, "one", heard{}); r.Key == nil {
+		t.Error("an enrolled runtime has no key")
+	}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "t"}
+	if r := k.runtime(kyma, "one", heard{}); r.Key != nil {
+		t.Error("Secrets are sealed on the word of a revoked key")
 	}
 }

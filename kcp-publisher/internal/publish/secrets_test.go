@@ -82,6 +82,21 @@ func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
 	}
 }
 
+func TestAnOlderAgentGetsABundleThatItUnderstands(t *testing.T) {
+	last := &Published{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
+	for name, c := range map[string]struct {
+		all     []bundle.RuntimeSecret
+		trouble bool
+	}{
+		"with Secrets that wait": {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
+		"without":                {nil, false},
+	} {
+		if sealed, err := seal(Runtime{Secrets: &Secrets{All: c.all}}, last, nil); sealed != nil || (err != nil) != c.trouble {
+			t.Errorf("%s: %+v, %v", name, sealed, err)
+		}
+	}
+}
+
 func TestOtherSecretsAreReasonEnoughForABundle(t *testing.T) {
 	d := documents(t, "keda")
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Sealed: &bundle.Sealed{Revision: "1"}}

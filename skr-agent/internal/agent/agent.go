@@ -31,6 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
@@ -56,6 +57,8 @@ type Options struct {
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
+	// Deployment is the agent's own, nil when no bundle may change it.
+	Deployment *upgrade.Deployment
 }
 
 // Agent keeps one runtime. Its fields are used by one worker.
@@ -80,6 +83,9 @@ type Agent struct {
 	request string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
+	// began is when the first round was, agentProblem why the agent is not what the bundle wants.
+	began        time.Time
+	agentProblem string
 	// badCertificate is why the last certificate was not taken.
 	badCertificate string
 }
@@ -91,8 +97,8 @@ func New(options Options) *Agent { return &Agent{Options: options, unstaged: map
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	now := a.Now()
-	polls := !now.Before(a.nextPoll)
-	if polls {
+	polled := !now.Before(a.nextPoll)
+	if polled {
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jittered(a.pollInterval()))
 	}
@@ -105,8 +111,11 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	var syncErr error
 	if b := followed.Bundle; b != nil {
 		a.stage(ctx, log, b.State)
-		a.keepSecrets(ctx, log, b.Statement.Predicate, polls)
+		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
+	}
+	if polled && syncErr == nil {
+		a.upgrade(ctx, log)
 	}
 	facts, err := a.facts(ctx, gate, followed)
 	if err != nil {
@@ -249,7 +258,10 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 }
 
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
-	facts := report.Facts{Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged, Secrets: a.secrets}
+	facts := report.Facts{
+		Bundle: followed.Bundle, Decided: followed.Decided, AgentProblem: a.agentProblem, Secrets: a.secrets,
+		Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged,
+	}
 	var err error
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
