@@ -346,7 +346,8 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired || facts.Report.AgentProblem != "" || facts.SecretsError != nil || facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil,
+		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}
 	return state

@@ -20,7 +20,7 @@ type Secrets struct {
 
 // seal gives what the next bundle says about Secrets, and what it says already is not sealed again. A Secret is kept while its module
 // is asked for or still there, for a module may need it to clean up; what else is known is to go. Nothing known is nothing to say: what
-// the last bundle said stays. So it does with an error.
+// the last bundle said stays. So it does with Secrets that cannot be sealed.
 func seal(r Runtime, last *Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -42,13 +42,15 @@ func seal(r Runtime, last *Published, asked []string) (*bundle.Sealed, error) {
 			next.Removals = append(next.Removals, at)
 		}
 	}
-	if len(next.Secrets)+len(next.Removals) == 0 {
-		return before, nil
-	}
+	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		return before, errors.New("the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
+		// Such an agent would refuse a bundle with anything sealed.
+		if none {
+			return nil, nil
+		}
+		return nil, errors.New("the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
 	}
-	if revision(before) == next.Named(r.Secrets.Recipient) {
+	if none || revision(before) == next.Named(r.Secrets.Recipient) {
 		return before, nil
 	}
 	sealed, err := next.Seal(r.ID, r.Secrets.Recipient)
