@@ -136,6 +136,9 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		}
 		return plan{}, &finding{reason: reason, message: err.Error()}, nil
 	}
+	if err := protect(p.all(), i.Namespace); err != nil {
+		return plan{}, &finding{reason: "Protected", message: err.Error()}, nil
+	}
 	p.resources, p.images = finding{true, "Rendered", fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {

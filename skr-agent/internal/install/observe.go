@@ -44,7 +44,7 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 		if namespaced, err := i.scope(gvkOf(r)); err == nil && !namespaced {
 			r.Namespace = ""
 		}
-		if !known.has(keyOf(r)) {
+		if !known.has(keyOf(r)) && protected(keyOf(r), i.Namespace) == "" {
 			wanted, watched = append(wanted, r), false
 		}
 	}
@@ -79,7 +79,8 @@ func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	return checks
 }
 
-// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete.
+// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete. One that no module may
+// write is not: whatever a Manifest says, it is neither read nor deleted.
 func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
 		return v1beta2.Resource{}, false
@@ -87,7 +88,8 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	o := m.Spec.Resource.DeepCopy()
 	namespaced, err := i.scope(o.GroupVersionKind())
 	place(o, namespaced || err != nil, i.Namespace)
-	return resourceOf(o), true
+	r := resourceOf(o)
+	return r, protected(keyOf(r), i.Namespace) == ""
 }
 
 // createDefaultCR makes the default CR when there is none. One that is there belongs to its user, whatever is in it.

@@ -152,7 +152,7 @@ func (i *Installer) vanish(ctx context.Context, m *v1beta2.Manifest, resources [
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || isShared(keyOf(r), i.Namespace) || render.Keeps(o) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
+		if o == nil || isShared(keyOf(r), i.Namespace) || protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
 			continue
 		}
 		if o.DeletionTimestamp.IsZero() {
