@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
@@ -32,6 +33,8 @@ type Request struct {
 	Settings bundle.Settings
 	// Watchers are those of the control plane, sorted by name.
 	Watchers []bundle.Watcher
+	// Maintenance is when modules that require downtime may be upgraded, nil for any time.
+	Maintenance *window.Schedule
 	// Leaving are modules that the runtime still has and does not ask for any more, by name and channel.
 	Leaving []v1beta2.Module
 	// NoCatalog keeps the catalog from the runtime, NoModuleCopy the modules of Seed.
@@ -97,7 +100,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 // Needs gives the component versions whose contents Resolve will want to know.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
-	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot)) {
+	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot), offers(request, snapshot)) {
 		if w.err == nil {
 			needs = append(needs, Need{Ref: refOf(w.choice), Descriptor: w.choice.Descriptor, NamesItself: w.choice.NamesItself})
 		}
@@ -110,17 +113,18 @@ func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
-			Kyma:      seed(request),
-			Manifests: []bundle.Manifest{},
-			CRDs:      crds,
-			Settings:  request.Settings,
-			Watchers:  request.Watchers,
+			Kyma:        seed(request),
+			Manifests:   []bundle.Manifest{},
+			CRDs:        crds,
+			Settings:    request.Settings,
+			Watchers:    request.Watchers,
+			Maintenance: request.Maintenance,
 		},
 		Catalog: snapshot.Visible(request.Labels),
 		Asked:   []string{},
 	}
 	if request.Deleting {
-		result.State.Watchers = nil
+		result.State.Watchers, result.State.Maintenance = nil, nil
 	}
 	if request.Deleting || request.NoCatalog {
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
@@ -138,6 +142,12 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			result.State.Problems = append(result.State.Problems, *problem)
 		}
 	}
+	for _, w := range offers(request, snapshot) {
+		content, known := contents[refOf(w.choice)]
+		if manifest, err := newManifest(w, content); known && err == nil {
+			result.State.Offers = append(result.State.Offers, *manifest)
+		}
+	}
 	for _, w := range leaving(request, snapshot) {
 		if slices.Contains(result.Asked, w.module.Name) || w.err != nil {
 			continue
@@ -148,6 +158,27 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		}
 	}
 	return result
+}
+
+// offers are all choices that a runtime with autonomy has.
+func offers(request Request, snapshot *catalog.Snapshot) []wish {
+	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.Deleting {
+		return nil
+	}
+	kyma := labels.Set(request.Labels)
+	choices := snapshot.Offers(kyma)
+	var all []wish
+	for _, module := range slices.Sorted(maps.Keys(choices)) {
+		for _, channel := range choices[module] {
+			w := wish{module: v1beta2.Module{Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+			w.choice, w.err = snapshot.Lookup(module, channel, kyma)
+			if w.err == nil && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane && !request.ControlPlane {
+				continue
+			}
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // leaving are the modules on their way out, as the catalog has them now: their operators may need a newer version to let go.
@@ -221,7 +252,7 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	if content.Err != nil {
 		return nil, content.Err
 	}
-	for _, part := range content.parts() {
+	for _, part := range content.Parts() {
 		if err := part.check(); err != nil {
 			return nil, fmt.Errorf("component %s:%s: %w", choice.Component, choice.Version, err)
 		}
@@ -243,6 +274,8 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
 		},
 		Annotations: map[string]string{v1beta2.AnnotationFQDN: choice.Component},
+		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait.
+		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Spec: v1beta2.ManifestSpec{
 			Remote: true, Version: choice.Version,
 			Install:              v1beta2.InstallInfo{Name: content.Install.Name, Source: runtime.RawExtension{Raw: source}},
@@ -251,8 +284,11 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
 		},
 	}
-	for _, part := range content.parts() {
-		manifest.Content = append(manifest.Content, part.named())
+	for _, part := range content.Parts() {
+		manifest.Content = append(manifest.Content, part.Named())
+	}
+	for _, part := range content.Release {
+		manifest.Release = append(manifest.Release, part.Named())
 	}
 	if content.Values != nil {
 		values := content.Values.source()
