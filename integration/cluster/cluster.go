@@ -151,6 +151,19 @@ func (c *Cluster) WriteKubeconfig(path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
+// WriteUserKubeconfig writes a kubeconfig of somebody as User gives it.
+func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		return fmt.Errorf("add user %s: %w", name, err)
+	}
+	content, err := user.KubeConfig()
+	if err != nil {
+		return fmt.Errorf("make a kubeconfig of user %s: %w", name, err)
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
 // User is the configuration of somebody known by name and groups, with no rights but those that RBAC objects give. Kubernetes'
 // aggregated roles (view, edit, admin) are empty here, as only a controller manager fills them.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {

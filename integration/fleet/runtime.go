@@ -46,13 +46,16 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	}
 	f.runtimes = append(f.runtimes, r)
 	var err error
-	if r.API, err = connect(own); err != nil {
+	if r.API, err = connect(own.Config); err != nil {
 		return nil, err
 	}
 	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
 		return nil, err
 	}
 	if err := r.enrol(ctx); err != nil {
+		return nil, err
+	}
+	if err := confine(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
 	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
@@ -75,6 +78,11 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 
 // Kubeconfig is the path of a kubeconfig of the runtime.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
+
+// AgentKubeconfig is the path of a kubeconfig with the agent's rights in the runtime.
+func (r *Runtime) AgentKubeconfig() string {
+	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
+}
 
 // enrol makes the agent's namespace with what `kcp-publisher enrol` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
@@ -106,10 +114,10 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
+	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--poll-interval", agentPoll, "--report-interval", agentReport, "--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	var err error
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), "run", "--kubeconfig", r.Kubeconfig(),
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
-		"--leader-elect="+strconv.FormatBool(r.fleet.options.LeaderElect))
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.fleet.options.AgentFlags...)...)
 	return err
 }
 
@@ -227,7 +235,7 @@ func (r *Runtime) close() error {
 	if r.agent != nil {
 		r.agent.Stop()
 	}
-	err := os.RemoveAll(r.Kubeconfig())
+	err := errors.Join(os.RemoveAll(r.Kubeconfig()), os.RemoveAll(r.AgentKubeconfig()))
 	if r.cluster != nil {
 		err = errors.Join(err, r.cluster.Stop())
 	}

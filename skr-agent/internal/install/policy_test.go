@@ -66,8 +66,9 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		return first != nil && second != nil
 	})
 
+	// Nothing is kept, so that everybody finds the same.
 	written := func(c client.Client, yaml string) error {
-		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"), client.ForceOwnership)
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
 	}
 	workload := func(kind, version, spec string) string {
 		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: mine, namespace: kyma-system}\nspec: " + spec
@@ -97,6 +98,21 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		"a CronJob as the agent": {func(c client.Client) error {
 			return written(c, workload("CronJob", "batch/v1", "{schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, serviceAccountName: skr-agent, "+containers+"}}}}}"))
 		}, "pods may not run as skr-agent"},
+		"a Pod with the agent's key": {func(c client.Client) error {
+			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, secret: {secretName: skr-agent-key}}]}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a Pod with the agent's key among others": {func(c client.Client) error {
+			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, projected: {sources: [{configMap: {name: a}}, {secret: {name: skr-agent-key}}]}}]}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a DaemonSet with the agent's key in variables": {func(c client.Client) error {
+			return written(c, workload("DaemonSet", "apps/v1", "{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b, env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: skr-agent-key, key: k}}}]}]}}}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a Job with a Secret of the agent as variables": {func(c client.Client) error {
+			return written(c, workload("Job", "batch/v1", "{template: {spec: {restartPolicy: Never, initContainers: [{name: i, image: b, envFrom: [{secretRef: {name: skr-agent-bootstrap}}]}], "+containers+"}}}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a name that is only begun": {func(c client.Client) error {
+			return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, GenerateName: "skr-agent-"}}, client.DryRunAll)
+		}, "is skr-agent's own"},
 		"a token of the agent": {func(c client.Client) error {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}}
 			return c.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
@@ -120,7 +136,9 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
 		}, "the catalog of modules is written by skr-agent"},
 	}
-	require.NoError(t, written(operator, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}"))
+	secured := w.object("apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: baseline}}")
+	require.NoError(t, operator.Apply(ctx, client.ApplyConfigurationFromUnstructured(secured), client.FieldOwner("operator")))
+	require.NoError(t, operator.Create(ctx, w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}")))
 	for name, c := range refused {
 		t.Run("a tenant is refused "+name, func(t *testing.T) {
 			err := c.do(tenant)
@@ -138,12 +156,18 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		"a Secret elsewhere":       "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: default}",
 		"the runtime's Kyma":       "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}\nspec: {channel: fast}",
 		"a template of its own":    "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: own, namespace: kyma-system}\nspec: {descriptor: {}}",
-		"a Pod":                    "apiVersion: v1\nkind: Pod\nmetadata: {name: other, namespace: kyma-system}\nspec: {serviceAccountName: other, " + containers + "}",
-		"a label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: blue, pod-security.kubernetes.io/enforce: privileged}}",
+		"a Pod":                    workload("Pod", "v1", "{serviceAccountName: other, "+containers+", volumes: [{name: v, secret: {secretName: mine}}]}"),
+		"a label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: blue, pod-security.kubernetes.io/enforce: baseline}}",
 		"a ClusterRole":            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine}",
 	} {
 		t.Run("a tenant may write "+name, func(t *testing.T) { require.NoError(t, written(tenant, yaml)) })
 	}
+	t.Run("a tenant may delete its own Secrets at once", func(t *testing.T) {
+		mine := w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system, labels: {is: mine}}")
+		require.NoError(t, tenant.Create(ctx, mine))
+		require.NoError(t, tenant.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "mine"}))
+		require.False(t, w.exists(mine, home, "mine"))
+	})
 	t.Run("Kubernetes' own controllers are not in the way", func(t *testing.T) {
 		config := rest.CopyConfig(w.config)
 		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:generic-garbage-collector"}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -96,7 +97,7 @@ func weakens(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// borrows finds what would run as the agent, or get its token.
+// borrows finds what would run as the agent, or get its token or another of its Secrets.
 func borrows(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
 		return ""
@@ -106,14 +107,55 @@ func borrows(o *unstructured.Unstructured, home string) string {
 		return "asks for a token of the agent's ServiceAccount"
 	}
 	for _, path := range [][]string{
-		{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"},
+		{"spec"}, {"spec", "template", "spec"}, {"template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"},
 	} {
+		spec, _, _ := unstructured.NestedMap(o.Object, path...)
 		for _, field := range []string{"serviceAccountName", "serviceAccount"} {
-			account, _, _ := unstructured.NestedString(o.Object, append(slices.Clone(path), field)...)
-			if isAgents(account) {
+			if account, _ := spec[field].(string); isAgents(account) {
 				return fmt.Sprintf("%s.%s would make its pods the agent", strings.Join(path, "."), field)
 			}
 		}
+		if secret := secretIn(spec); secret != "" {
+			return fmt.Sprintf("%s would give its pods Secret %s of the agent", strings.Join(path, "."), secret)
+		}
+	}
+	return ""
+}
+
+// secretIn finds a Secret of the agent that a pod would read, as files or as variables; empty when there is none.
+func secretIn(podSpec map[string]any) string {
+	var pod corev1.PodSpec
+	// What the API server would not take for a pod mounts nothing.
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(podSpec, &pod); err != nil {
+		return ""
+	}
+	var names []string
+	for _, v := range pod.Volumes {
+		if v.Secret != nil {
+			names = append(names, v.Secret.SecretName)
+		}
+		if v.Projected != nil {
+			for _, s := range v.Projected.Sources {
+				if s.Secret != nil {
+					names = append(names, s.Secret.Name)
+				}
+			}
+		}
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, e := range c.EnvFrom {
+			if e.SecretRef != nil {
+				names = append(names, e.SecretRef.Name)
+			}
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				names = append(names, e.ValueFrom.SecretKeyRef.Name)
+			}
+		}
+	}
+	if n := slices.IndexFunc(names, isAgents); n >= 0 {
+		return names[n]
 	}
 	return ""
 }

@@ -23,6 +23,9 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 	workload := func(namespace, account string) string {
 		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x, namespace: " + namespace + "}\nspec: {template: {spec: {serviceAccountName: " + account + "}}}"
 	}
+	pod := func(spec string) string {
+		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x, namespace: kyma-system}\nspec: {template: {spec: {" + spec + "}}}"
+	}
 	for name, c := range map[string]struct{ yaml, want string }{
 		"the runtime's Kyma":               {"apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}", "Kyma kyma-system/default: tells the agent what to do"},
 		"a Manifest in an older version":   {"apiVersion: operator.kyma-project.io/v1beta1\nkind: Manifest\nmetadata: {name: x, namespace: kyma-system}", "Manifest kyma-system/x: tells the agent"},
@@ -52,6 +55,13 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 		"a workload with an account its own": {workload("kyma-system", "keda"), ""},
 		"an account of that name elsewhere":  {workload("other", "skr-agent"), ""},
 		"a token of the agent":               {"apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: {kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token", "asks for a token of the agent's ServiceAccount"},
+
+		"the agent's key as files":             {pod("volumes: [{name: v, secret: {secretName: skr-agent-key}}]"), "Deployment kyma-system/x: spec.template.spec would give its pods Secret skr-agent-key of the agent"},
+		"the agent's key among other files":    {pod("volumes: [{name: v, projected: {sources: [{configMap: {name: a}}, {secret: {name: skr-agent-key}}]}}]"), "Secret skr-agent-key of the agent"},
+		"the agent's Secret as variables":      {pod("initContainers: [{name: a, envFrom: [{secretRef: {name: skr-agent-bootstrap}}]}]"), "Secret skr-agent-bootstrap of the agent"},
+		"the agent's key as a variable":        {pod("containers: [{name: a, env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: skr-agent-key, key: agent.key}}}]}]"), "Secret skr-agent-key of the agent"},
+		"a Secret of the module's own":         {pod("volumes: [{name: v, secret: {secretName: mine}}]"), ""},
+		"a custom resource with another shape": {"apiVersion: example.org/v1\nkind: X\nmetadata: {name: x, namespace: kyma-system}\nspec: {volumes: {skr-agent-key: 1}}", ""},
 
 		"rights of the agent given away": {binding("skr-agent", "{kind: User, name: b}"), "ClusterRoleBinding x: roleRef.name: gives away role skr-agent"},
 		"other rights for the agent":     {binding("view", "{kind: ServiceAccount, name: skr-agent, namespace: kyma-system}"), "subjects[1]: changes the rights of the agent"},
