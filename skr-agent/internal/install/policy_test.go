@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,18 +23,27 @@ import (
 // as is a client of somebody with these rights everywhere, and no others.
 func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	w.Helper()
-	name := "rights-of-" + user[max(0, len(user)-9):]
-	require.NoError(w, w.client.Create(w.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}))
-	require.NoError(w, w.client.Create(w.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}},
-	}))
+	w.grants("rights-of-"+user[strings.LastIndex(user, ":")+1:], rbacv1.Subject{Kind: rbacv1.UserKind, Name: user}, rules...)
 	config := rest.CopyConfig(w.config)
 	config.Impersonate.UserName = user
 	c, err := client.New(config, client.Options{Scheme: w.scheme})
 	require.NoError(w, err)
 	return c
+}
+
+// grants gives rights under a name; again, it gives these instead.
+func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	w.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	if err := w.client.Create(w.Context(), role); err != nil {
+		require.NoError(w, w.client.Update(w.Context(), role))
+		return
+	}
+	require.NoError(w, w.client.Create(w.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{to},
+	}))
 }
 
 func (w *world) object(yaml string) *unstructured.Unstructured {

@@ -156,7 +156,7 @@ func (i *Installer) vanish(ctx context.Context, m *v1beta2.Manifest, resources [
 			continue
 		}
 		if o.DeletionTimestamp.IsZero() {
-			err := a.cluster.Delete(ctx, o, client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 			if client.IgnoreNotFound(err) != nil {
 				return nil, nil, fmt.Errorf("delete %s: %w", keyOf(r), err)
 			}

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -39,18 +40,10 @@ func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
 	require.NotContains(t, texts, `delete namespaces "kyma-system"`, "shared namespaces outlive modules")
 }
 
+// allows gives rights to the account of modules.
 func (w *world) allows(name string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
-	if err := w.client.Create(w.Context(), role); err != nil {
-		require.NoError(w, w.client.Update(w.Context(), role))
-		return
-	}
-	require.NoError(w, w.client.Create(w.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: "modules"}},
-	}))
+	w.grants(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: "modules"}, rules...)
 }
 
 func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
@@ -109,6 +102,22 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 	w.allows("modules", rule("", "configmaps", writing...))
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "fits") })
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
+}
+
+func TestAMissingRightToWatchIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.halt()
+	agent := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:kyma-system:skr-agent"}
+	w.grants("agent", agent, rule(v1beta2.GroupVersion.Group, "*", "get", "list", "watch", "patch"), rule("", "secrets", "get", "list"),
+		rule("events.k8s.io", "events", "create", "patch"), rule("", "configmaps", "get", "create", "patch", "delete"))
+	w.config = rest.CopyConfig(w.config)
+	w.config.Impersonate.UserName = agent.Name
+	w.start()
+	w.wants("unseen", aConfigMap("unseen"))
+	w.state("unseen", v1beta2.StateError, `watch ConfigMap for drift: configmaps is forbidden: User "`+agent.Name+`" cannot list resource "configmaps"`)
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "unseen"))
+	w.grants("watching", agent, rule("", "configmaps", "list", "watch"))
+	w.state("unseen", v1beta2.StateReady, "")
 }
 
 func TestAModuleLeavesTheAgentsOwnSecretsAlone(t *testing.T) {
