@@ -118,7 +118,9 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", f.Registries); err != nil {
 		return err
 	}
-	if f.kcp, err = cluster.Start(ctx, cluster.Options{Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster}); err != nil {
+	if f.kcp, err = cluster.Start(ctx, cluster.Options{
+		Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster, Audit: audited(publisherAccount, f.options.PublisherRights),
+	}); err != nil {
 		return err
 	}
 	if f.Control, err = connect(f.kcp.Config); err != nil {

@@ -39,7 +39,9 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
-		if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
+		if r.cluster, err = cluster.Start(ctx, cluster.Options{
+			Workloads: true, Progress: f.options.Progress, Audit: audited(agentAccount, f.options.AgentRights),
+		}); err != nil {
 			return nil, err
 		}
 		own = r.cluster
