@@ -216,13 +216,16 @@ func pins(image string) func(ocm.Resource) bool {
 }
 
 // CheckReleases tells whether everything that a desired state installs was released; see CheckRelease. What else a publisher may
-// say is bounded too, where it could bring in something else: mirrors, and the default objects of modules.
+// say is bounded too, where it could bring in something else: mirrors, the agent's image, and the default objects of modules.
 func (r Root) CheckReleases(state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
 	if !r.Locked() && len(r.Floors) == 0 {
 		return nil
 	}
 	if r.Locked() && len(state.Settings.Mirrors) > 0 {
 		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
+	}
+	if r.Locked() && state.Settings.Agent != "" {
+		return errors.New("settings.agent: the root of trust has release keys, and no module's maker released the agent")
 	}
 	for _, m := range slices.Concat(state.All(), state.Offers) {
 		found := make(map[digest.Digest][]byte, len(m.Release))

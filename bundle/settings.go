@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/distribution/reference"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"oras.land/oras-go/v2/registry"
 )
@@ -21,6 +22,8 @@ type Settings struct {
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
 	// Autonomy lets the runtime follow its own Kyma before the control plane answers: AutonomyCatalog, or empty for not at all.
 	Autonomy string `json:"autonomy,omitempty"`
+	// Agent is the image that the agent itself shall run, by digest; empty leaves it to whoever installed the agent.
+	Agent string `json:"agent,omitempty"`
 }
 
 // AutonomyCatalog lets a runtime choose among the offers of its last bundle.
@@ -47,6 +50,12 @@ func (s Settings) Check() error {
 	}
 	if s.Autonomy != "" && s.Autonomy != AutonomyCatalog {
 		return fmt.Errorf("settings: autonomy %q: want %s or nothing", s.Autonomy, AutonomyCatalog)
+	}
+	if s.Agent != "" {
+		image, err := reference.Parse(s.Agent)
+		if _, pinned := image.(reference.Canonical); err != nil || !pinned {
+			return fmt.Errorf("settings: agent image %q: want HOST/PATH@sha256:…", s.Agent)
+		}
 	}
 	for from, to := range s.Mirrors {
 		for _, name := range []string{from, to} {

@@ -53,7 +53,7 @@ type Options struct {
 	SingleCluster bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
-	// AgentFlags are added to the agents' command lines.
+	// AgentFlags are those of every runtime.
 	AgentFlags []string
 	// PublisherRights are files of charts/kcp-publisher/rbac: the publisher works as its ServiceAccount with what they give and no other
 	// rights. None means all rights.

@@ -27,6 +27,8 @@ type Runtime struct {
 	ID string
 	// API is the runtime's, as its admin.
 	API client.Client
+	// AgentFlags are added to the agent's command line at its next start.
+	AgentFlags []string
 
 	fleet   *Fleet
 	cluster *cluster.Cluster // nil when it is the control plane's
@@ -35,7 +37,7 @@ type Runtime struct {
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	r := &Runtime{ID: id, fleet: f}
+	r := &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
@@ -119,7 +121,7 @@ func (r *Runtime) StartAgent() error {
 	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--poll-interval", agentPoll, "--report-interval", agentReport, "--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	var err error
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.fleet.options.AgentFlags...)...)
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.AgentFlags...)...)
 	return err
 }
 

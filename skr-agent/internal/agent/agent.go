@@ -30,6 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
+	// Deployment is the agent's own, nil when no bundle may change it.
+	Deployment *upgrade.Deployment
 }
 
 // Agent keeps one runtime. Its fields are used by one worker.
@@ -76,6 +79,9 @@ type Agent struct {
 	reportDown bool
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
+	// began is when the first round was, agentProblem why the agent is not what the bundle wants.
+	began        time.Time
+	agentProblem string
 	// badCertificate is why the last certificate was not taken.
 	badCertificate string
 }
@@ -86,7 +92,9 @@ func New(options Options) *Agent { return &Agent{Options: options, unstaged: map
 // Reconcile does one round. It never fails because a registry or one object is in trouble: that is told, and tried again.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
-	if now := a.Now(); !now.Before(a.nextPoll) {
+	now := a.Now()
+	polled := !now.Before(a.nextPoll)
+	if polled {
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jittered(a.pollInterval()))
 	}
@@ -100,6 +108,9 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if b := followed.Bundle; b != nil {
 		a.stage(ctx, log, b.State)
 		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
+	}
+	if polled && syncErr == nil {
+		a.upgrade(ctx, log)
 	}
 	facts, err := a.facts(ctx, gate, followed)
 	if err != nil {
@@ -242,7 +253,7 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 }
 
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
-	facts := report.Facts{Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+	facts := report.Facts{Bundle: followed.Bundle, Decided: followed.Decided, AgentProblem: a.agentProblem, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
 	var err error
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
