@@ -35,14 +35,14 @@ type Options struct {
 type gathering struct {
 	Options
 	needs  []need
-	known  map[string]map[digest.Digest]bool
+	known  map[string]map[place]bool
 	images *imageFinder
 	roots  map[string]int64 // by runtime: the newest root that it has
 }
 
 // Gather reads the newest bundles of the runtimes and all that they refer to, but for the bytes of the contents.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
-	g := &gathering{Options: options, known: map[string]map[digest.Digest]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, roots: map[string]int64{}}
+	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, roots: map[string]int64{}}
 	for _, runtime := range options.Runtimes {
 		if err := g.runtime(ctx, runtime); err != nil {
 			return Parcel{}, fmt.Errorf("runtime %s: %w", runtime, err)
@@ -70,9 +70,9 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
-		g.known[runtime] = map[digest.Digest]bool{}
+		g.known[runtime] = map[place]bool{}
 		for _, n := range needs {
-			g.known[runtime][n.item.Descriptor.Digest] = true
+			g.known[runtime][n.place()] = true
 		}
 		g.roots[runtime] = base.Statement.Predicate.RootVersion
 	}
@@ -123,9 +123,11 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published) ([
 		return nil, err
 	}
 	name := fmt.Sprintf("%s, sequence %d", runtime, b.Statement.Predicate.Sequence)
-	needs := []need{{runtime: runtime, kind: KindBundle, name: name, item: carry.InMemory(b.manifest)}}
+	own := need{runtime: runtime, kind: KindBundle, name: name, repository: bundle.DesiredRepository(runtime), item: carry.InMemory(b.manifest)}
+	needs := []need{own}
 	for _, d := range []ocispec.Descriptor{b.Config, b.Catalog} {
-		needs = append(needs, need{runtime: runtime, kind: KindBundle, name: name, item: itemFrom(repository, d)})
+		own.item = itemFrom(repository, d)
+		needs = append(needs, own)
 	}
 	for _, m := range b.State.All() {
 		for _, c := range m.Content {
@@ -170,11 +172,11 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 	if err != nil {
 		return nil, err
 	}
-	return []need{
-		{runtime: runtime, kind: kind, name: name, item: itemFrom(from, blob)},
-		{runtime: runtime, kind: kind, name: name, item: carry.InMemory(holder), reference: bundle.ContentRepository + ":" + tag},
-		{runtime: runtime, kind: kind, name: name, item: carry.InMemory(bundle.EmptyBlob())},
-	}, nil
+	n := need{runtime: runtime, kind: kind, name: name, repository: bundle.ContentRepository, item: itemFrom(from, blob)}
+	held, empty := n, n
+	held.item, held.reference = carry.InMemory(holder), bundle.ContentRepository+":"+tag
+	empty.item = carry.InMemory(bundle.EmptyBlob())
+	return []need{n, held, empty}, nil
 }
 
 func (g *gathering) repository(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {

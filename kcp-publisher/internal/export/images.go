@@ -69,7 +69,7 @@ func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error)
 	if err != nil {
 		return foundImage{}, bundle.NotFound(err)
 	}
-	walk := &walk{from: repository, name: text}
+	walk := &walk{from: repository, name: text, to: bundle.ImageRepository(named.Name())}
 	if !pinned && isIndex(root.MediaType) && len(f.platforms) > 0 {
 		err = walk.filtered(ctx, root, f.platforms)
 	} else {
@@ -99,6 +99,7 @@ func isIndex(mediaType string) bool {
 type walk struct {
 	from  oras.ReadOnlyTarget
 	name  string
+	to    string
 	needs []need
 }
 
@@ -106,7 +107,7 @@ func (w *walk) add(item carry.Item) error {
 	if len(w.needs) == maxImageBlobs {
 		return fmt.Errorf("more than %d blobs", maxImageBlobs)
 	}
-	w.needs = append(w.needs, need{kind: KindImage, name: w.name, item: item})
+	w.needs = append(w.needs, need{kind: KindImage, name: w.name, repository: w.to, item: item})
 	return nil
 }
 

@@ -26,6 +26,8 @@ type need struct {
 	runtime    string
 	kind, name string
 	item       carry.Item
+	// repository is where the blob is needed: a registry that has it in another one lacks it here.
+	repository string
 	// reference names the blob in the file, empty for what a manifest names.
 	reference string
 	// always says that the blob is carried even to whoever has it: it is what the file is about.
@@ -49,13 +51,21 @@ type Parcel struct {
 	Contents []Entry
 }
 
-// selected decides what is carried: whatever one of the runtimes needs and does not know. known are digests by runtime. Blobs that
+// place is a blob in a repository.
+type place struct {
+	repository string
+	digest     digest.Digest
+}
+
+func (n need) place() place { return place{n.repository, n.item.Descriptor.Digest} }
+
+// selected decides what is carried: whatever one of the runtimes needs and does not know. known are blobs by runtime. Blobs that
 // runtimes share are carried once, and counted once, in the line where they come first.
-func selected(needs []need, known map[string]map[digest.Digest]bool) Parcel {
+func selected(needs []need, known map[string]map[place]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {
 		d := n.item.Descriptor.Digest
-		wanted[d] = wanted[d] || n.always || !known[n.runtime][d]
+		wanted[d] = wanted[d] || n.always || !known[n.runtime][n.place()]
 	}
 	var parcel Parcel
 	lines := map[[2]string]*Entry{}

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
@@ -38,9 +39,11 @@ type Options struct {
 	KubernetesVersion string
 	ClusterUID        string
 	Place             *bundle.Place
-	Store             *content.Store
-	Puller            *pull.Puller
-	Syncer            *sync.Syncer
+	// Folder is looked into for files that were carried, nil for none.
+	Folder *receive.Folder
+	Store  *content.Store
+	Puller *pull.Puller
+	Syncer *sync.Syncer
 	// Reader may cache; it sees Kyma, Manifests and the catalog.
 	Client client.Client
 	Events events.EventRecorder
@@ -67,6 +70,8 @@ type Agent struct {
 	sentAt     time.Time
 	sequence   int64
 	reportDown bool
+	// folderDown says that the import folder could not be read.
+	folderDown bool
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
 	// badCertificate is why the last certificate was not taken.

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 )
@@ -36,6 +37,8 @@ type runFlags struct {
 	leaderElect                          bool
 	poll, report                         time.Duration
 	concurrency                          int
+	mirrors                              []string
+	importFolder                         string
 	registry                             registryFlags
 }
 
@@ -63,6 +66,8 @@ func newRun(g *global) *cobra.Command {
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; wins over the bundle's settings, may be given again")
+	flags.StringVar(&f.importFolder, "import-folder", "", "folder that is looked into for files of `kcp-publisher export`; they are imported into the location")
 	f.registry.add(flags)
 	return cmd
 }
@@ -154,8 +159,16 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, fmt.Errorf("read the version of Kubernetes: %w", err)
 	}
+	mirrors, err := readMirrors(f.mirrors)
+	if err != nil {
+		return agent.Options{}, usageError{err}
+	}
+	var folder *receive.Folder
+	if f.importFolder != "" {
+		folder = &receive.Folder{Dir: f.importFolder}
+	}
 	puller := pull.New(pull.Options{
-		Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: store, Now: time.Now,
+		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: store, Now: time.Now,
 		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint},
 	})
 	if err := puller.Restore(ctx); err != nil {
@@ -164,7 +177,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	}
 	return agent.Options{
 		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{}, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: store, Puller: puller, Syncer: &sync.Syncer{}, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

@@ -1,0 +1,29 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
+)
+
+// receive imports what was dropped into the folder, to be pulled from the location like anything else.
+func (a *Agent) receive(ctx context.Context, log logr.Logger) {
+	taken, err := a.Folder.Look(ctx, receive.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now})
+	if err != nil && !a.folderDown {
+		log.Error(err, "no files can be imported")
+	}
+	a.folderDown = err != nil
+	for _, t := range taken {
+		switch refusal := bundle.RefusalOf(t.Err); {
+		case t.Err == nil:
+			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written, "images", len(t.Outcome.Images))
+		case refusal != nil && refusal.Reason == bundle.ReasonRollback:
+			log.Info("a file is older than what is here, and not imported", "file", t.File, "reason", t.Err.Error())
+		default:
+			log.Error(t.Err, "a file was not imported", "file", t.File)
+		}
+	}
+}
