@@ -30,7 +30,10 @@ const (
 	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
-	AnnotationImages    = "kyma-pull.dev/images"
+	AnnotationImages = "kyma-pull.dev/images"
+	// AnnotationCarried is ours: it says on a Kyma in KCP that what its runtime reports is carried by hand, and how long that may
+	// take, as a duration such as 2160h; "true" stands for 90 days.
+	AnnotationCarried   = "kyma-pull.dev/carried"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"

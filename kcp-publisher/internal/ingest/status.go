@@ -32,7 +32,9 @@ type Facts struct {
 	// follows, not before: the next try may well succeed.
 	ReportUnread error
 	// Silence is how long a runtime may be silent.
-	Silence  time.Duration
+	Silence time.Duration
+	// Carried says that its reports are carried by hand.
+	Carried  bool
 	Deleting bool
 }
 
@@ -43,6 +45,7 @@ const (
 	reasonReported   = "Reported"
 	reasonNeverHeard = "NeverReported"
 	reasonSilent     = "Silent"
+	reasonCarried    = "Carried"
 	reasonRefused    = "ReportRefused"
 	reasonAccepted   = "Accepted"
 	reasonPending    = "Pending"
@@ -170,6 +173,10 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 		// The age is rounded, or the condition would be written anew at every pass.
 		set(v1beta2.ConditionReporting, reasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
+	}
+	if facts.Carried {
+		set(v1beta2.ConditionReporting, reasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", r.Observed.Time.UTC().Format(time.RFC3339)), true)
+		return false
 	}
 	set(v1beta2.ConditionReporting, reasonReported, "the runtime reports", true)
 	return false

@@ -4,6 +4,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if runtime.Certificate, err = keys.certificate(last, runtime, p.CertificateValidity, p.Now()); err != nil {
 		return Outcome{}, err
 	}
-	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, p.Validity, p.Now())
+	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, cmp.Or(runtime.Validity, p.Validity), p.Now())
 	if !needed {
 		outcome.Published = *last
 		return outcome, nil
