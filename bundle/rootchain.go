@@ -43,6 +43,29 @@ func (r Root) Next(data []byte) (Root, error) {
 	return next, nil
 }
 
+// FollowRoot looks for newer versions of a root, one after the other, and gives the last that follows. One that does not follow ends
+// the way: it is given as a refusal with the digest of its manifest. The error says that the place could not be read.
+func FollowRoot(ctx context.Context, place *Place, root Root) (newest Root, refused *Refusal, at digest.Digest, err error) {
+	for range MaxRootHops {
+		data, found, err := FetchRoot(ctx, place, root.Version+1)
+		if errors.Is(err, ErrNotFound) {
+			return root, nil, "", nil
+		}
+		var next Root
+		if err == nil {
+			next, err = root.Next(data)
+		}
+		if refusal := RefusalOf(err); refusal != nil {
+			return root, &Refusal{Reason: ReasonBadRoot, Detail: refusal.Detail}, found, nil
+		}
+		if err != nil {
+			return root, nil, "", fmt.Errorf("look for root of trust version %d: %w", root.Version+1, err)
+		}
+		root = next
+	}
+	return root, nil, "", nil
+}
+
 // Newest decides between the root that was followed last and the one that is pinned: the followed one, unless whoever runs the
 // cluster pinned a later version or, having lost the keys, started anew with a higher epoch.
 func Newest(followed, pinned Root) Root {

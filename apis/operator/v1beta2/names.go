@@ -35,6 +35,8 @@ const (
 	// take, as a duration such as 2160h; "true" stands for 90 days.
 	AnnotationCarried   = "kyma-pull.dev/carried"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
+	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
+	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on one whose
@@ -46,6 +48,9 @@ const (
 	LabelInstanceID      = "kyma-project.io/instance-id"
 	LabelGlobalAccountID = "kyma-project.io/global-account-id"
 	LabelSubaccountID    = "kyma-project.io/subaccount-id"
+	LabelRegion          = "kyma-project.io/region"
+	LabelPlatformRegion  = "kyma-project.io/platform-region"
+	LabelPlan            = "kyma-project.io/broker-plan-name"
 
 	// True is the value that switches a label on.
 	True = "true"

@@ -29,7 +29,7 @@ type Keys struct {
 	trouble string
 }
 
-// rootWarning is how long before its end a root of trust is complained about.
+// rootWarning is how long before its end a root of trust is complained about, once a day.
 const rootWarning = 30 * 24 * time.Hour
 
 func (k *Keys) tokens() bundle.TokenSecret {
@@ -44,10 +44,7 @@ func (k *Keys) NeedLeaderElection() bool { return true }
 // Start looks at the folder until the context ends.
 func (k *Keys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
-	root := k.Publisher.Root()
-	if left := time.Until(root.Expires); left < rootWarning {
-		log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version", root.Version, "expires", root.Expires)
-	}
+	var warned time.Time
 	tick := time.NewTicker(max(k.Interval, time.Second))
 	defer tick.Stop()
 	for {
@@ -60,6 +57,10 @@ func (k *Keys) Start(ctx context.Context) error {
 			k.trouble = err.Error()
 		case err == nil:
 			k.trouble = ""
+		}
+		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {
+			log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version", root.Version, "expires", root.Expires)
+			warned = time.Now()
 		}
 		select {
 		case <-ctx.Done():

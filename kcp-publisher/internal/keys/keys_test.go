@@ -2,6 +2,9 @@ package keys
 
 import (
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -12,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sigstore/sigstore/pkg/signature/kms/fake"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -187,5 +192,39 @@ func TestWhatIsChangedIsInTheNextRoot(t *testing.T) {
 	w.change(w.RootKeyFiles(), func(c *Change) error { c.Floor("kyma-project.io/module/keda", ""); return nil })
 	if root := w.root(); len(root.Floors) != 0 || !root.IsRevoked(only) {
 		t.Errorf("the next root says %+v", root)
+	}
+}
+
+func TestAPublisherKeyMayBeInAKMS(t *testing.T) {
+	w := newWorld(t, Beginning{}, "")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	ctx := context.WithValue(t.Context(), fake.KmsCtxKey{}, crypto.PrivateKey(key))
+	c, err := w.Change(until)
+	w.must(err)
+	w.must(c.Rotate(ctx, bundle.RolePublisher, fake.ReferenceScheme+"publisher", true))
+	_, err = c.Finish(w.RootKeyFiles())
+	w.must(err)
+	want, err := bundle.Thumbprint(&key.PublicKey)
+	w.must(err)
+	if got := w.root().Publishers(); !slices.Equal(got, []string{want}) {
+		t.Errorf("the root lists %v, the KMS has %s", got, want)
+	}
+	w.PublisherKey = fake.ReferenceScheme + "publisher"
+	loaded, err := w.Load(ctx)
+	w.must(err)
+	documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
+	w.must(err)
+	now := time.Now().UTC()
+	manifest, err := bundle.Compose(documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(time.Hour), RootVersion: 2,
+	}, loaded.Signer)
+	w.must(err)
+	if _, err := bundle.Verify(bundle.Fetched(manifest), bundle.Trust{Root: loaded.Root, Runtime: "one"}, now); err != nil {
+		t.Errorf("what the KMS signed: %v", err)
+	}
+	w.PublisherKey = "nokms://publisher"
+	if _, err := w.Load(ctx); err == nil || !strings.Contains(err.Error(), "publisher key nokms://publisher") {
+		t.Errorf("a KMS that is not there: %v", err)
 	}
 }

@@ -2,10 +2,7 @@ package pull
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -36,27 +33,11 @@ func (p *Puller) restoreRoots(state map[string][]byte) (bundle.Root, error) {
 // registry could not be read.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root.Version
-	var refused *bundle.Refusal
-	var at digest.Digest
-	for range bundle.MaxRootHops {
-		data, found, err := bundle.FetchRoot(ctx, p.Place, p.Trust.Root.Version+1)
-		if errors.Is(err, bundle.ErrNotFound) {
-			break
-		}
-		if err == nil {
-			var next bundle.Root
-			if next, err = p.Trust.Root.Next(data); err == nil {
-				p.Trust.Root = next
-				continue
-			}
-		}
-		refusal := bundle.RefusalOf(err)
-		if refusal == nil {
-			return fmt.Errorf("look for root of trust version %d: %w", p.Trust.Root.Version+1, err)
-		}
-		refused, at = &bundle.Refusal{Reason: bundle.ReasonBadRoot, Detail: refusal.Detail}, found
-		break
+	newest, refused, at, err := bundle.FollowRoot(ctx, p.Place, p.Trust.Root)
+	if err != nil {
+		return err
 	}
+	p.Trust.Root = newest
 	if refused != nil {
 		p.noteRefusal(at, refused)
 	} else {
