@@ -182,6 +182,11 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 	return false
 }
 
+// knows says that the runtime was heard to live by the newest bundle.
+func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
+	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
+}
+
 func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && len(facts.Report.Refused) > 0:
@@ -189,7 +194,9 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 		set(v1beta2.ConditionAccepted, reasonBundle, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, reasonPending, "no bundle is published yet", false)
-	case r.Observed == nil || r.Observed.Digest != facts.Published.Digest.String():
+	case facts.Carried && !knows(r, facts):
+		set(v1beta2.ConditionAccepted, reasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
+	case !knows(r, facts):
 		set(v1beta2.ConditionAccepted, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
 		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), "the runtime lives by a bundle whose time is over", false)

@@ -36,7 +36,7 @@ type Runtime struct {
 	KymaGeneration int64
 	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
 	Deleting bool
-	// Validity is the life of its bundles; 0 is the publisher's.
+	// Validity is how long its bundles must live at least, because they are on their way for that long; 0 asks for nothing.
 	Validity time.Duration
 	// LastSequence is the newest sequence that the control plane remembers having published; the registry may remember less.
 	LastSequence int64

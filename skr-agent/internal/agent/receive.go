@@ -11,7 +11,7 @@ import (
 
 // receive imports what was dropped into the folder, to be pulled from the location like anything else.
 func (a *Agent) receive(ctx context.Context, log logr.Logger) {
-	taken, err := a.Folder.Look(ctx, receive.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now})
+	taken, err := a.Folder.Look(ctx, receive.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew})
 	if err != nil && !a.folderDown {
 		log.Error(err, "no files can be imported")
 	}

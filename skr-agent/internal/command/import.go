@@ -26,6 +26,7 @@ const transferTimeout = 2 * time.Hour
 
 func newImport() *cobra.Command {
 	var to, trustFile, format string
+	var skew time.Duration
 	var registry registryFlags
 	cmd := &cobra.Command{
 		Use: "import FILE... --to LOCATION --trust FILE", Short: "takes in files that `kcp-publisher export` wrote",
@@ -42,10 +43,14 @@ func newImport() *cobra.Command {
 			if to == "" || trustFile == "" {
 				return usageError{errors.New("--to and --trust are required")}
 			}
+			if skew <= 0 {
+				return usageError{fmt.Errorf("--clock-skew %s: want more than 0", skew)}
+			}
 			importer, err := newImporter(&registry, to, trustFile)
 			if err != nil {
 				return err
 			}
+			importer.ClockSkew = skew
 			files, err := carry.Files(args)
 			if err != nil {
 				return &bundle.Refusal{Reason: bundle.ReasonIncomplete, Detail: err.Error()}
@@ -67,6 +72,7 @@ func newImport() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&trustFile, "trust", "", "pinned root of trust")
+	flags.DurationVar(&skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
 	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
 	registry.add(flags)
 	return cmd

@@ -30,12 +30,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 )
 
+const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; a clock that nobody corrects for months needs more"
+
 // runFlags are what `run` takes.
 type runFlags struct {
 	kubeconfig, trust, runtime, location string
 	metricsAddress, probeAddress         string
 	leaderElect                          bool
-	poll, report                         time.Duration
+	poll, report, skew                   time.Duration
 	concurrency                          int
 	mirrors                              []string
 	importFolder                         string
@@ -65,6 +67,7 @@ func newRun(g *global) *cobra.Command {
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
+	flags.DurationVar(&f.skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; wins over the bundle's settings, may be given again")
 	flags.StringVar(&f.importFolder, "import-folder", "", "folder that is looked into for files of `kcp-publisher export`; they are imported into the location")
@@ -167,9 +170,12 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if f.importFolder != "" {
 		folder = &receive.Folder{Dir: f.importFolder}
 	}
+	if f.skew <= 0 {
+		return agent.Options{}, usageError{fmt.Errorf("--clock-skew %s: want more than 0", f.skew)}
+	}
 	puller := pull.New(pull.Options{
 		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: store, Now: time.Now,
-		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint},
+		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint, ClockSkew: f.skew},
 	})
 	if err := puller.Restore(ctx); err != nil {
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.

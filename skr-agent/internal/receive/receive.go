@@ -28,6 +28,8 @@ type Importer struct {
 	To   *bundle.Place
 	Root bundle.Root
 	Now  func() time.Time
+	// ClockSkew is how far ahead of Now a bundle may have been issued; 0 stands for bundle.MaxClockSkew.
+	ClockSkew time.Duration
 	// Advance hears of bytes that were read or written; nil for nobody.
 	Advance func(int64)
 }
@@ -176,7 +178,7 @@ func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root bundle
 	if err := bundle.CheckRuntimeID(runtime); err != nil {
 		return judgedBundle{}, malformed("%v", err)
 	}
-	trust := bundle.Trust{Root: root, Runtime: runtime}
+	trust := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
 	target, err := i.reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return judgedBundle{}, err
@@ -230,8 +232,7 @@ func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root bun
 	if err != nil {
 		return bundle.Accepted{}, nil //nolint:nilerr // see above
 	}
-	p := verified.Statement.Predicate
-	return bundle.Accepted{Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest, NewestTime: p.IssuedAt}, nil
+	return verified.Accepted, nil
 }
 
 // either reads a document from the file, or else from the target.
