@@ -93,7 +93,7 @@ func printCode(out io.Writer, fetched bundle.Fetched) error {
 	if len(text) > bundle.MaxReportTextBytes {
 		return fmt.Errorf("the report is %d letters long, a QR code holds %d: carry it as a file", len(text), bundle.MaxReportTextBytes)
 	}
-	qrterminal.GenerateWithConfig(text, qrterminal.Config{Level: qrterminal.L, Writer: out, HalfBlocks: true, QuietZone: 2,
+	qrterminal.GenerateWithConfig(text, qrterminal.Config{Level: qrterminal.L, Writer: out, HalfBlocks: true, QuietZone: 4,
 		BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK})
 	return nil
 }
