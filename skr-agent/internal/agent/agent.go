@@ -74,8 +74,8 @@ type Agent struct {
 	sentAt     time.Time
 	sequence   int64
 	reportDown bool
-	// folderDown says that the import folder could not be read.
-	folderDown bool
+	// notImported is why files, or the whole import folder, could not be read at the last look.
+	notImported map[string]string
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
 	// badCertificate is why the last certificate was not taken.
@@ -145,6 +145,9 @@ func (a *Agent) reportInterval() time.Duration {
 
 // poll looks for a newer bundle, and for content that could not be had before.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
+	if a.Folder != nil {
+		a.receive(ctx, log)
+	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
 	for _, refused := range a.Puller.Refused() {

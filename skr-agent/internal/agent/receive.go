@@ -12,11 +12,17 @@ import (
 // receive imports what was dropped into the folder, to be pulled from the location like anything else.
 func (a *Agent) receive(ctx context.Context, log logr.Logger) {
 	taken, err := a.Folder.Look(ctx, receive.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew})
-	if err != nil && !a.folderDown {
-		log.Error(err, "no files can be imported")
+	told := map[string]string{}
+	if err != nil {
+		taken = []receive.Taken{{File: a.Folder.Dir, Err: err}}
 	}
-	a.folderDown = err != nil
 	for _, t := range taken {
+		if t.Err != nil {
+			told[t.File] = t.Err.Error() // what can only be tried again is told once
+			if a.notImported[t.File] == told[t.File] {
+				continue
+			}
+		}
 		switch refusal := bundle.RefusalOf(t.Err); {
 		case t.Err == nil:
 			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written, "images", len(t.Outcome.Images))
@@ -26,4 +32,5 @@ func (a *Agent) receive(ctx context.Context, log logr.Logger) {
 			log.Error(t.Err, "a file was not imported", "file", t.File)
 		}
 	}
+	a.notImported = told
 }
