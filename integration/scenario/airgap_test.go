@@ -32,14 +32,9 @@ type voyage struct {
 	dir string
 }
 
-// run gives what a program printed, and fails the test when it ends with another exit code.
 func (v voyage) run(want int, binary string, args ...string) string {
 	v.t.Helper()
-	output, code := fleet.Run(v.t.Context(), binary, args...)
-	if code != want {
-		v.t.Fatalf("%s %v: exit code %d, want %d\n%s", filepath.Base(binary), args, code, want, output)
-	}
-	return output
+	return ended(v.t, want, binary, args...)
 }
 
 func (v voyage) file(name string) string { return filepath.Join(v.dir, name) }
@@ -82,6 +77,16 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	record, err := r.Record(v.t.Context())
 	must(v.t, err)
 	return record.Status.Runtime.Published.Digest
+}
+
+// ended gives what a program printed, and fails the test when it ends with another exit code.
+func ended(t *testing.T, want int, binary string, args ...string) string {
+	t.Helper()
+	output, code := fleet.Run(t.Context(), binary, args...)
+	if code != want {
+		t.Fatalf("%s %v: exit code %d, want %d\n%s", filepath.Base(binary), args, code, want, output)
+	}
+	return output
 }
 
 // untilOwn waits until the runtime's own Kyma shows the versions as ready.
