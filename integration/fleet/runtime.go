@@ -28,7 +28,7 @@ type Runtime struct {
 	ID string
 	// API is the runtime's, as its admin.
 	API client.Client
-	// AgentFlags are added to the agent's command line when it is started.
+	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
 	// location is where the agent looks, empty for the fleet's own.
@@ -103,7 +103,11 @@ func (r *Runtime) enrol(ctx context.Context) error {
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
-	if r.location == "" {
+	switch {
+	case r.location != "":
+	case r.fleet.options.Tokens:
+		args = append(args, "--registry-password", "--registry-ca", filepath.Join(r.fleet.Dir, "ca.pem"))
+	default:
 		args = append(args, r.fleet.RegistryFlags("agent")...)
 	}
 	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
@@ -124,11 +128,11 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
-	args := []string{"run", "--kubeconfig", r.Kubeconfig(),
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
-		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	var err error
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.AgentFlags...)...)
+	args := append([]string{"run", "--kubeconfig", r.Kubeconfig(),
+		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
+		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}, r.AgentFlags...)
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), args...)
 	return err
 }
 
