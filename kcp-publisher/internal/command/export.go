@@ -27,7 +27,7 @@ import (
 type exportFlags struct {
 	from, file, volumeSize, format string
 	since, platforms               []string
-	images, zstd, dryRun           bool
+	images, offers, zstd, dryRun   bool
 	keys                           keys.Folder
 	registry                       registryFlags
 }
@@ -51,6 +51,7 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.file, "output", "o", "", "file to write")
 	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it lives by; may be given again for other runtimes' reports")
 	flags.BoolVar(&f.images, "images", false, "take the container images of the modules along, as the desired state lists them")
+	flags.BoolVar(&f.offers, "offers", true, "take along what runtimes with autonomy may choose by themselves")
 	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; left out: all. Images that are named by digest are always whole")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
 	flags.StringVar(&f.volumeSize, "volume-size", "", "cut the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
@@ -112,7 +113,7 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 			return options, packing, usageError{fmt.Errorf("--volume-size: %w", err)}
 		}
 	}
-	options = export.Options{Runtimes: runtimes, Images: f.images, Sign: !f.dryRun}
+	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun}
 	if options.Since, err = f.bases(runtimes); err != nil {
 		return options, packing, usageError{fmt.Errorf("--since: %w", err)}
 	}

@@ -117,7 +117,12 @@ func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Mani
 // publish makes the next bundle of a runtime and gives its digest.
 func (f *fleet) publish(runtime string, modules ...bundle.Manifest) digest.Digest {
 	f.t.Helper()
-	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{}, Manifests: modules}, bundle.Catalog{})
+	return f.publishState(runtime, bundle.DesiredState{CRDs: []string{}, Manifests: modules})
+}
+
+func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.Digest {
+	f.t.Helper()
+	documents, err := bundle.NewDocuments(state, bundle.Catalog{})
 	f.must(err)
 	sequence := int64(1)
 	if f.last[runtime] != nil {
@@ -134,7 +139,7 @@ func (f *fleet) publish(runtime string, modules ...bundle.Manifest) digest.Diges
 }
 
 func (f *fleet) options(runtimes ...string) Options {
-	return Options{Place: f.place, Registries: f.registries, Keys: f.keys, Runtimes: runtimes, Sign: true}
+	return Options{Place: f.place, Registries: f.registries, Keys: f.keys, Runtimes: runtimes, Offers: true, Sign: true}
 }
 
 func (f *fleet) gather(options Options) Parcel {
@@ -222,6 +227,36 @@ func TestRuntimesInOneFileShareTheirBlobs(t *testing.T) {
 	options.Since["munich"] = f.last["munich"].Digest
 	if parcel := f.gather(options); parcel.holds(keda.Content[0].Digest) || !parcel.holds(nats.Content[0].Digest) {
 		t.Error("both have keda, and berlin lacks nats")
+	}
+}
+
+func TestWhatARuntimeMayChooseIsTakenAlong(t *testing.T) {
+	f := newFleet(t)
+	index, _ := f.image("lab/nats:1", "linux/amd64")
+	agent, _ := f.image("lab/agent:1", "linux/amd64")
+	proof := bundle.NewBlob("application/json", []byte(`"released"`))
+	f.push("modules/nats", proof)
+	keda, nats := f.module("keda", 1000), f.module("nats", 1000, f.host+"/lab/nats:1")
+	nats.Channel = "regular"
+	nats.Release = []bundle.Content{{
+		Name: "component", Repository: f.host + "/modules/nats", MediaType: proof.Descriptor.MediaType, Digest: proof.Descriptor.Digest, SizeBytes: proof.Descriptor.Size,
+	}}
+	f.publishState("berlin", bundle.DesiredState{
+		CRDs: []string{}, Manifests: []bundle.Manifest{keda}, Offers: []bundle.Manifest{nats},
+		Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog, Agent: f.host + "/lab/agent@" + agent.Descriptor.Digest.String()},
+	})
+	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false}, "only what is asked for": {false, true}} {
+		options := f.options("berlin")
+		options.Offers, options.Images = c.offers, c.images
+		parcel := f.gather(options)
+		for what, want := range map[digest.Digest]bool{
+			keda.Content[0].Digest: true, proof.Descriptor.Digest: true, nats.Content[0].Digest: c.offers,
+			index.Descriptor.Digest: c.offers && c.images, agent.Descriptor.Digest: c.images,
+		} {
+			if got := parcel.holds(what); got != want {
+				t.Errorf("%s: carries %s: %v", name, what, got)
+			}
+		}
 	}
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	// Images takes the container images along, Platforms only those platforms of images that no digest pins.
 	Images    bool
 	Platforms []ocispec.Platform
+	// Offers takes along what runtimes with autonomy may choose by themselves.
+	Offers bool
 	// Sign signs the list of images; without it the file cannot be used.
 	Sign bool
 }
@@ -130,33 +132,61 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published) ([
 		needs = append(needs, own)
 	}
 	for _, m := range b.State.All() {
-		for _, c := range m.Content {
-			held, err := g.held(ctx, runtime, KindContent, fmt.Sprintf("%s %s, %s", m.Module, m.Version, c.Name), c)
-			if err != nil {
-				return nil, fmt.Errorf("module %s: %w", m.Module, err)
-			}
-			needs = append(needs, held...)
+		if needs, err = g.module(ctx, needs, runtime, m, true); err != nil {
+			return nil, err
 		}
-		for _, c := range m.Release {
-			held, err := g.held(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
-			if err != nil {
-				return nil, fmt.Errorf("module %s: %w", m.Module, err)
-			}
-			needs = append(needs, held...)
+	}
+	for _, m := range b.State.Offers { // the agent asks for their proofs when it is given the bundle
+		if needs, err = g.module(ctx, needs, runtime, m, g.Offers); err != nil {
+			return nil, err
 		}
-		if !g.Images {
-			continue
+	}
+	if agent := b.State.Settings.Agent; g.Images && agent != "" {
+		return g.image(ctx, needs, runtime, agent)
+	}
+	return needs, nil
+}
+
+// module adds what a module needs, or only the proof that it was released.
+func (g *gathering) module(ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool) ([]need, error) {
+	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
+	for _, c := range m.Release {
+		held, err := g.held(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
+		if err != nil {
+			return nil, wrapped(err)
 		}
-		for _, reference := range m.Spec.LocalizedImages {
-			found, err := g.images.find(ctx, reference)
-			if err != nil {
-				return nil, fmt.Errorf("module %s: image %s: %w", m.Module, reference, err)
-			}
-			for _, n := range found.needs {
-				n.runtime = runtime
-				needs = append(needs, n)
-			}
+		needs = append(needs, held...)
+	}
+	if !whole {
+		return needs, nil
+	}
+	for _, c := range m.Content {
+		held, err := g.held(ctx, runtime, KindContent, fmt.Sprintf("%s %s, %s", m.Module, m.Version, c.Name), c)
+		if err != nil {
+			return nil, wrapped(err)
 		}
+		needs = append(needs, held...)
+	}
+	if !g.Images {
+		return needs, nil
+	}
+	for _, reference := range m.Spec.LocalizedImages {
+		var err error
+		if needs, err = g.image(ctx, needs, runtime, reference); err != nil {
+			return nil, wrapped(err)
+		}
+	}
+	return needs, nil
+}
+
+func (g *gathering) image(ctx context.Context, needs []need, runtime, reference string) ([]need, error) {
+	found, err := g.images.find(ctx, reference)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", reference, err)
+	}
+	for _, n := range found.needs {
+		n.runtime = runtime
+		needs = append(needs, n)
 	}
 	return needs, nil
 }

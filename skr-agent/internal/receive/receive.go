@@ -244,30 +244,56 @@ func either(ctx context.Context, carried, target oras.ReadOnlyTarget, d ocispec.
 	return bundle.FetchBlob(ctx, target, d, bundle.MaxDocumentBytes)
 }
 
+// want is a content that a bundle names; what is not needed is taken when it is carried, and not missed.
+type want struct {
+	content bundle.Content
+	what    string
+	needed  bool
+}
+
+func (b judgedBundle) wants() []want {
+	var wants []want
+	add := func(m bundle.Manifest, contents []bundle.Content, needed bool) {
+		for _, c := range contents {
+			wants = append(wants, want{c, fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version), needed})
+		}
+	}
+	for _, m := range b.State.All() {
+		add(m, m.Content, true)
+		add(m, m.Release, true)
+	}
+	for _, m := range b.State.Offers { // agents ask for all proofs; the contents may have been left out on purpose
+		add(m, m.Content, false)
+		add(m, m.Release, true)
+	}
+	return wants
+}
+
 // judgeContents finds the contents of a bundle in the file or at the target.
 func (i Importer) judgeContents(ctx context.Context, file *carry.File, b judgedBundle, found *judged, missing *lacking) error {
 	target, err := i.reading(ctx, bundle.ContentRepository)
 	if err != nil {
 		return err
 	}
-	for _, m := range b.State.All() {
-		for _, c := range slices.Concat(m.Content, m.Release) {
-			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
-			size, carried := file.Size(c.Digest)
-			if carried && size != c.SizeBytes {
-				return &bundle.Refusal{Reason: bundle.ReasonWrongDigest, Detail: fmt.Sprintf("module %s: content %s is %d bytes, signed was %d", m.Module, c.Digest, size, c.SizeBytes)}
-			}
-			if !carried {
-				there, err := exists(ctx, target, d)
-				if err != nil {
-					return fmt.Errorf("look for content at %s: %w", i.To, err)
-				}
-				if !there {
-					missing.add(b.Statement.Predicate.Audience.Runtime, fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version), d, b.Statement.Predicate.Previous, b.lastSeen())
-				}
-				continue
-			}
+	for _, w := range b.wants() {
+		d := ocispec.Descriptor{MediaType: w.content.MediaType, Digest: w.content.Digest, Size: w.content.SizeBytes}
+		size, carried := file.Size(d.Digest)
+		if carried && size != d.Size {
+			return &bundle.Refusal{Reason: bundle.ReasonWrongDigest, Detail: fmt.Sprintf("%s: %s is %d bytes, signed was %d", w.what, d.Digest, size, d.Size)}
+		}
+		if carried {
 			found.contents = append(found.contents, d)
+			continue
+		}
+		if !w.needed {
+			continue
+		}
+		there, err := exists(ctx, target, d)
+		if err != nil {
+			return fmt.Errorf("look for content at %s: %w", i.To, err)
+		}
+		if !there {
+			missing.add(b.Statement.Predicate.Audience.Runtime, w.what, d, b.Statement.Predicate.Previous, b.lastSeen())
 		}
 	}
 	return nil
