@@ -30,6 +30,8 @@ type sender struct {
 	root   bundle.Root
 	last   *bundle.Position
 	known  map[digest.Digest]bool
+	// offers are what the runtime may choose from.
+	offers []bundle.Manifest
 }
 
 func newSender(t *testing.T) *sender {
@@ -83,7 +85,10 @@ func (s *sender) layout(sequence int64, delta bool, modules ...string) carry.Lay
 			layout.References = append(layout.References, carry.Reference{Name: name, Descriptor: blob.Descriptor})
 		}
 	}
-	state := bundle.DesiredState{CRDs: []string{}}
+	state := bundle.DesiredState{CRDs: []string{}, Offers: s.offers}
+	if len(s.offers) > 0 {
+		state.Settings.Autonomy = bundle.AutonomyCatalog
+	}
 	for _, module := range modules {
 		content := bundle.NewBlob("application/x-tar", contentOf(module))
 		add(content, "")
@@ -247,6 +252,37 @@ func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
 // newSenderLike signs as the other does and knows nothing of what it sent.
 func newSenderLike(t *testing.T, s *sender) *sender {
 	return &sender{t: t, signer: s.signer, root: s.root, known: map[digest.Digest]bool{}}
+}
+
+func TestOffersMayBeLeftOutAndTheirProofsMayNot(t *testing.T) {
+	named := func(module string) []bundle.Content {
+		blob := bundle.NewBlob("application/x-tar", contentOf(module))
+		return []bundle.Content{{
+			Name: "raw-manifest", Repository: "far.example/modules", MediaType: blob.Descriptor.MediaType, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
+		}}
+	}
+	offer := bundle.Manifest{Name: "nats", Module: "nats", Channel: "fast", Version: "1.0.0", Spec: v1beta2.ManifestSpec{Version: "1.0.0"}, Content: named("nats")}
+	s := newSender(t)
+	s.offers = []bundle.Manifest{offer}
+	i := s.importer(filepath.Join(t.TempDir(), "target"))
+	if _, err := i.Import(t.Context(), []string{s.next(1, false, "keda")}); err != nil {
+		t.Errorf("without the offer's content: %v", err)
+	}
+	s.offers[0].Release = named("proof of nats")
+	_, err := i.Import(t.Context(), []string{s.next(2, false, "keda")})
+	if refusal := bundle.RefusalOf(err); refusal == nil || refusal.Reason != bundle.ReasonIncomplete || !strings.Contains(err.Error(), s.offers[0].Release[0].Digest.String()) {
+		t.Errorf("without the offer's proof: %v", err)
+	}
+	layout := s.layout(3, false, "keda")
+	for _, module := range []string{"nats", "proof of nats"} {
+		layout.Items = append(layout.Items, carry.InMemory(bundle.NewBlob("application/x-tar", contentOf(module))))
+	}
+	path := filepath.Join(t.TempDir(), "file.tar")
+	_, err = carry.Write(t.Context(), path, layout, carry.Packing{}, func(int64) {})
+	must(t, err)
+	_, err = i.Import(t.Context(), []string{path})
+	must(t, err)
+	whole(t, i, "keda", "nats", "proof of nats")
 }
 
 func TestAnImportThatIsKilledIsContinuedByTheNext(t *testing.T) {
