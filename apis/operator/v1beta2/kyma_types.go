@@ -180,6 +180,23 @@ type PublishedBundle struct {
 	// Versions are the modules in the bundle with their versions.
 	// +optional
 	Versions map[string]string `json:"versions,omitempty"`
+	// KymaGeneration is that of the runtime's Kyma that was resolved, 0 before it is known.
+	// +optional
+	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
+	// Given says of the modules whose version a rollout decided which one it was.
+	// +optional
+	Given map[string]GivenVersion `json:"given,omitempty"`
+}
+
+// GivenVersion is how a module came to its version.
+type GivenVersion struct {
+	// Rollout is the name of the Rollout.
+	Rollout string `json:"rollout"`
+	// Time is when the first bundle with the version was issued.
+	Time metav1.Time `json:"time"`
+	// Ready says that a report that named its bundle exactly has said the module to be ready in this version.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
 }
 
 // RequestedSpec is what a runtime's owner asks for there.
