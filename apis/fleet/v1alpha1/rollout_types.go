@@ -47,7 +47,9 @@ type RolloutSpec struct {
 	// Revision counts the promotions of the module in the channel.
 	Revision int64 `json:"revision"`
 	// From is the last good version, To the promoted one.
-	From   string `json:"from"`
+	// +kubebuilder:validation:MinLength:=1
+	From string `json:"from"`
+	// +kubebuilder:validation:MinLength:=1
 	To     string `json:"to"`
 	Course `json:",inline"`
 	// Paused lets no further runtime have the version; those that have it are still watched.
