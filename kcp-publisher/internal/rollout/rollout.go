@@ -16,6 +16,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
 // Runtime is what is known of a runtime that follows the module's channel.
@@ -79,11 +80,14 @@ type plan struct {
 	situation Situation
 	members   []member
 	waves     []wave
+	// downwards says that the promoted version is older than the last good one: nobody who has that is given it.
+	downwards bool
 }
 
 // Plan decides the next step of a rollout. Equal arguments give equal steps, and its own status is all it remembers.
 func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation) Step {
 	p := &plan{name: name, spec: spec, status: *before.DeepCopy(), situation: situation}
+	p.downwards = catalog.Older(spec.To, spec.From)
 	if err := Check(spec.Course); err != nil {
 		return p.stuck(runtimes, err)
 	}

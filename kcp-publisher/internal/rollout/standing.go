@@ -74,13 +74,21 @@ func (p *plan) stand(m *member, r *Runtime) {
 		if r.Current || quiet || p.late(m, r) {
 			m.standing = reverted
 		}
-	case r.Version == p.spec.To || r.Version != p.spec.From && catalog.Older(p.spec.To, r.Version):
+	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
 	case quiet:
 		m.standing = silent
 	default:
 		m.standing = waiting
 	}
+}
+
+// newer tells whether a version is newer than the promoted one. Most runtimes have the last good one, which is compared once.
+func (p *plan) newer(version string) bool {
+	if version == p.spec.From {
+		return p.downwards
+	}
+	return catalog.Older(p.spec.To, version)
 }
 
 // standWithVersion judges a runtime that this rollout gave the version.
