@@ -194,7 +194,11 @@ type GivenVersion struct {
 	Rollout string `json:"rollout"`
 	// Time is when the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
-	// Ready says that a report that named its bundle exactly has said the module to be ready in this version.
+	// State is what the newest report that names the newest bundle and the Kyma's generation exactly says of the module in this
+	// version; empty without one.
+	// +optional
+	State State `json:"state,omitempty"`
+	// Ready says that such a report has once said the module to be ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 }

@@ -129,6 +129,11 @@ func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 			a.Cause = fmt.Sprintf("module %s stays at version %s: %s", m.Name, m.Version, m.Message)
 		}
 	}
+	for _, m := range a.Modules {
+		if a.Cause == "" && module != "" && m.State == v1beta2.StateReady && m.Message != "" {
+			a.Cause = fmt.Sprintf("module %s is Ready in version %s: %s", m.Name, m.Version, m.Message)
+		}
+	}
 	return a, nil
 }
 

@@ -66,8 +66,9 @@ func New(options Options) (*Publisher, error) {
 type Outcome struct {
 	Published Published
 	Pushed    bool
-	// Problems and Asked are the resolution's, whether or not a push was needed.
+	// Problems, Held and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
+	Held     []bundle.Problem
 	Asked    []string
 }
 
@@ -90,7 +91,7 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
-	outcome := Outcome{Problems: resolved.result.State.Problems, Asked: resolved.result.Asked}
+	outcome := Outcome{Problems: resolved.result.State.Problems, Held: resolved.result.Held, Asked: resolved.result.Asked}
 	keys := p.keys.Load()
 	if runtime.Certificate, err = keys.certificate(last, runtime, p.CertificateValidity, p.Now()); err != nil {
 		return Outcome{}, err

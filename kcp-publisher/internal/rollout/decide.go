@@ -15,7 +15,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	if p.status.State == fleet.RolloutSuperseded || p.status.State == fleet.RolloutSucceeded {
 		return nil
 	}
-	back := p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
+	back := p.back()
 	held := make([]string, len(p.spec.Waves)+1)
 	for i := range held {
 		held[i] = p.held(i - 1)
@@ -52,7 +52,7 @@ func Keep(good, own string) string {
 func (p *plan) held(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
 	switch {
-	case p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack:
+	case p.back():
 		return fmt.Sprintf("rollout %s took version %s back", p.name, p.spec.To)
 	case p.status.State == fleet.RolloutStopped:
 		return text + ": it was stopped"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -32,9 +33,11 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 }
 
-// Name is that of a track's rollout with a revision.
+// Name is that of a track's rollout with a revision. A channel's name has no dash, so that it can be told from the module's.
 func Name(track Track, revision int64) string {
-	return fmt.Sprintf("%s-%s-%d", track.Module, track.Channel, revision)
+	const maxModule = 180 // a name has at most 253 bytes
+	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
+	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
 // Next gives the rollout that has to be made because the channel has a version that the newest rollout is not about, nil when none

@@ -5,7 +5,8 @@
 // the status first: a decision that is acted upon is one that a restart makes again.
 //
 // What is believed: a runtime is updated once a signed report names exactly the bundle that was published to it and says that the
-// module is ready in that version. A runtime that is silent is deferred, which is neither success nor failure. No wave starts
+// module is ready in that version. A runtime that is silent, or that waits for its maintenance window, is deferred, which is neither
+// success nor failure. No wave starts
 // before the one before it is proven, and nothing but such reports proves it.
 package rollout
 
@@ -30,11 +31,13 @@ type Runtime struct {
 	Version string
 	// Given says which rollout gave it that version, nil when none did.
 	Given *v1beta2.GivenVersion
-	// Current says that the last report names the newest bundle by its digest and was made for the same generation of the runtime's
-	// Kyma. State and Message are the module's in that report; they mean nothing without it.
+	// Current says that the last report names the newest bundle by its digest, was made for the same generation of the runtime's
+	// Kyma, and tells of the module in that version. State and Message are the module's in it; they mean nothing without it.
 	Current bool
 	State   v1beta2.State
 	Message string
+	// Waits says that the runtime has the bundle and installs the version once its maintenance window opens.
+	Waits bool
 }
 
 // Situation is what else a plan depends on.
@@ -117,6 +120,11 @@ func (p *plan) stuck(runtimes []Runtime, why error) Step {
 // active tells whether the rollout is still on its way forward.
 func (p *plan) active() bool {
 	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
+}
+
+// back tells whether the rollout gives last good versions back, or has.
+func (p *plan) back() bool {
+	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
 // steer lets what users ask for and what went wrong change the direction. What has ended stays ended, unless it is undone.

@@ -20,7 +20,7 @@ const (
 	inFlight                 // has it and did not say how it went
 	updated                  // said, of exactly the bundle it was given, that it is ready
 	failed                   // said the opposite, or said too long nothing of it while it was heard
-	deferred                 // has it and is not heard
+	deferred                 // has it and is not heard, or waits for its maintenance window
 	reverted                 // has its last good version back
 )
 
@@ -69,7 +69,7 @@ func (p *plan) stand(m *member, r *Runtime) {
 	switch {
 	case m.touched && r.Version == p.spec.To:
 		p.standWithVersion(m, r, quiet)
-	case m.touched && r.Version == p.spec.From:
+	case m.touched && r.Version == p.spec.From && p.back():
 		m.standing = inFlight
 		if r.Current || quiet || p.late(m, r) {
 			m.standing = reverted
@@ -77,9 +77,9 @@ func (p *plan) stand(m *member, r *Runtime) {
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
 	case quiet:
-		m.standing = silent
+		m.touched, m.standing = false, silent
 	default:
-		m.standing = waiting
+		m.touched, m.standing = false, waiting
 	}
 }
 
@@ -98,7 +98,7 @@ func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 		m.standing, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 	case r.Current && r.State == v1beta2.StateReady, r.Given.Ready:
 		m.standing = updated
-	case quiet:
+	case quiet, r.Waits:
 		m.standing = deferred
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
 		m.standing, m.reason = failed, fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration, lateReason(r))

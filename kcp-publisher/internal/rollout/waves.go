@@ -185,7 +185,7 @@ func (w *wave) unready() string {
 	case w.updated < need:
 		return fmt.Sprintf("%d of %d runtimes are updated, %d have to be", w.updated, w.total, need)
 	case w.deferred > w.maxDeferred:
-		return fmt.Sprintf("%d of %d runtimes are offline, %d may be", w.deferred, w.total, w.maxDeferred)
+		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, %d may", w.deferred, w.total, w.maxDeferred)
 	}
 	return ""
 }
