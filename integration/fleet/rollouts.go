@@ -12,10 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Police makes a RolloutPolicy for all modules in all channels.
-func (f *Fleet) Police(ctx context.Context, course v1alpha1.Course) error {
+// Police makes a RolloutPolicy for a module in all channels.
+func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Course) error {
 	return f.Control.Create(ctx, &v1alpha1.RolloutPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"}, Spec: v1alpha1.RolloutPolicySpec{Course: course},
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"}, Spec: v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},
 	})
 }
 

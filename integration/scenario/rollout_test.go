@@ -8,10 +8,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
@@ -93,7 +96,7 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 3, 9)
-	must(t, f.Police(ctx, stages(nil)))
+	must(t, f.Police(ctx, "scaler", stages(nil)))
 	canaries[1].BreakWith("1.8.0")
 	_, _, before := others[0].Bundle()
 
@@ -124,4 +127,146 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	if err != nil || !strings.Contains(why, "rollout "+firstRollout+" took version 1.8.0 back") {
 		t.Errorf("why says %s, %v", why, err)
 	}
+}
+
+func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	canaries, others := simulate(t, f, 4, 4)
+	must(t, f.Police(ctx, "scaler", stages(nil)))
+	away := []*fleet.Simulated{canaries[0], others[2]}
+	for _, s := range away {
+		s.GoAway()
+	}
+	for _, s := range away {
+		until(t, 30*time.Second, s.ID+" is silent for longer than it may be", func() (bool, string) {
+			kyma, err := s.Record(ctx)
+			return err == nil && time.Since(kyma.Status.Runtime.Observed.Time.Time) > 9*time.Second, fmt.Sprint(err)
+		})
+	}
+	promote(t, f, "1.8.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds without those that are away", ended(v1alpha1.RolloutSucceeded)))
+	rollout, err := f.Rollout(ctx, firstRollout)
+	must(t, err)
+	for i, w := range rollout.Status.Waves {
+		if w.Updated != 3 || w.Deferred != 1 || w.Failed != 0 {
+			t.Errorf("wave %d ended as %+v", i, w)
+		}
+	}
+	for _, s := range away {
+		s.ComeBack()
+		untilSettled(t, s, "1.8.0")
+	}
+}
+
+func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	canaries, others := simulate(t, f, 1, 4)
+	witness, err := f.Simulate(ctx, fleet.NewKyma("witness", "regular", "mailer"))
+	must(t, err)
+	must(t, f.Offer(ctx, sample.Mailer("1.1.0")))
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) {
+		others.Approval, others.MaxConcurrent = true, new(intstr.FromInt32(2))
+	})))
+	promote(t, f, "1.8.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "the canary is done and the rest waits for people", func(s v1alpha1.RolloutStatus) bool {
+		return s.State == v1alpha1.RolloutWaiting && s.Message == "wave others waits for its approval" && s.Updated == 1
+	}))
+	untilSettled(t, canaries[0], "1.8.0")
+	if told, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil || !strings.Contains(told, "those that do: others") {
+		t.Errorf("approving a wave that asks for no approval says %s, %v", told, err)
+	}
+	ask(t, f, "rollout", "pause", firstRollout)
+	ask(t, f, "rollout", "approve", firstRollout, "others")
+	must(t, f.UntilRollout(ctx, firstRollout, "it is paused", ended(v1alpha1.RolloutPaused)))
+	f.Publisher().Kill()
+	must(t, f.StartPublisher())
+	// What no policy covers still moves: the publisher that was started works.
+	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
+	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) { return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History()) })
+	for _, s := range others {
+		wantHistory(t, s, "1.7.0")
+	}
+	must(t, f.UntilRollout(ctx, firstRollout, "it is still paused", ended(v1alpha1.RolloutPaused)))
+	ask(t, f, "rollout", "resume", firstRollout)
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", ended(v1alpha1.RolloutSucceeded)))
+	for _, s := range others {
+		wantHistory(t, s, "1.7.0", "1.8.0")
+	}
+	if list := ask(t, f, "rollout", "list"); !strings.Contains(list, firstRollout) || !strings.Contains(list, "5/5") {
+		t.Errorf("the list says\n%s", list)
+	}
+}
+
+func TestANewerPromotionSupersedesAnOlderOne(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
+	canaries, others := simulate(t, f, 2, 4)
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
+	promote(t, f, "1.8.0")
+	untilSettled(t, canaries[0], "1.8.0")
+	untilSettled(t, canaries[1], "1.8.0")
+	promote(t, f, "1.9.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it is superseded", ended(v1alpha1.RolloutSuperseded)))
+	must(t, f.UntilRollout(ctx, secondRollout, "its canaries are done", ended(v1alpha1.RolloutWaiting)))
+	ask(t, f, "rollout", "approve", secondRollout, "others")
+	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds", ended(v1alpha1.RolloutSucceeded)))
+	for _, s := range canaries {
+		wantHistory(t, s, "1.7.0", "1.8.0", "1.9.0")
+	}
+	for _, s := range others {
+		wantHistory(t, s, "1.7.0", "1.9.0")
+	}
+	second, err := f.Rollout(ctx, secondRollout)
+	must(t, err)
+	if second.Spec.From != "1.7.0" {
+		t.Errorf("the last good version is %s", second.Spec.From)
+	}
+}
+
+func TestAnUpgradeThatWaitsForItsWindowIsDeferredAndAWayBackDoesNotWait(t *testing.T) {
+	ctx := t.Context()
+	f := planned(t) // 1.9.0 and 2.0.0 require downtime; only plan "calm" has a window before 2099
+	canaries, others := simulate(t, f, 1, 3)
+	for _, s := range slices.Concat(canaries, others[:2]) {
+		label(t, f, s, v1beta2.LabelPlan, "calm")
+	}
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.MaxDeferred = new(intstr.FromInt32(1)) })))
+	promote(t, f, "1.9.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds, and one waits for its window", func(s v1alpha1.RolloutStatus) bool {
+		return s.State == v1alpha1.RolloutSucceeded && s.Updated == 3 && s.Deferred == 1
+	}))
+	wantHistory(t, others[2], "1.7.0")
+	promote(t, f, "2.0.0")
+	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds, too", ended(v1alpha1.RolloutSucceeded)))
+	// Their window is over: an upgrade would have to wait now.
+	for _, s := range slices.Concat(canaries, others[:2]) {
+		label(t, f, s, v1beta2.LabelPlan, "busy")
+	}
+	ask(t, f, "rollout", "undo", secondRollout)
+	must(t, f.UntilRollout(ctx, secondRollout, "it is undone", ended(v1alpha1.RolloutRolledBack)))
+	for _, s := range slices.Concat(canaries, others[:2]) {
+		wantHistory(t, s, "1.7.0", "1.9.0", "2.0.0", "1.9.0")
+	}
+	wantHistory(t, others[2], "1.7.0")
+}
+
+func ask(t *testing.T, f *fleet.Fleet, args ...string) string {
+	t.Helper()
+	told, err := f.Ask(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, told)
+	}
+	return told
+}
+
+func label(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, key, value string) {
+	t.Helper()
+	kyma, err := s.Record(t.Context())
+	must(t, err)
+	before := kyma.DeepCopy()
+	kyma.Labels[key] = value
+	must(t, f.Control.Patch(t.Context(), kyma, client.MergeFrom(before)))
 }
