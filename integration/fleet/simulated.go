@@ -210,7 +210,7 @@ func (s *Simulated) install() {
 	for _, m := range state.Manifests {
 		have, there := s.has[m.Module]
 		switch {
-		case there && have.Version != m.Version && m.RequiresDowntime && !open:
+		case there && have.Version != m.Version && m.RequiresDowntime && !open && !bundle.Older(m.Version, have.Version):
 			s.waits[m.Module] = true
 		case have.Version != m.Version:
 			s.history = append(s.history, m.Module+" "+m.Version)

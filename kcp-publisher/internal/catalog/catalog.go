@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -361,7 +360,7 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {
-		if known, ok := best[c.Module]; !ok || c.Err == nil && (known.Err != nil || Older(known.Version, c.Version)) {
+		if known, ok := best[c.Module]; !ok || c.Err == nil && (known.Err != nil || bundle.Older(known.Version, c.Version)) {
 			best[c.Module] = c
 		}
 	}
@@ -425,13 +424,6 @@ func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
 		}
 	}
 	return catalog
-}
-
-// Older tells whether version a is older than b by semantic versioning; what is no such version is older than nothing.
-func Older(a, b string) bool {
-	va, errA := semver.NewVersion(a)
-	vb, errB := semver.NewVersion(b)
-	return errA == nil && errB == nil && va.LessThan(vb)
 }
 
 // Reason is why a lookup found nothing, written for people.

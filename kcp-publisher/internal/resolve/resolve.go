@@ -206,7 +206,7 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 			"module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there", w.module.Name, w.choice.Template.Name)}
 	}
-	if last != nil && catalog.Older(w.choice.Version, last.Version) && w.gate.Undo != last.Version {
+	if last != nil && bundle.Older(w.choice.Version, last.Version) && w.gate.Undo != last.Version {
 		if w.choice.Mandatory {
 			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 				"module %s: stays at version %s: its mandatory version is %s, which is older", w.module.Name, last.Version, w.choice.Version)}
@@ -263,9 +263,8 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
 		},
 		Annotations: map[string]string{v1beta2.AnnotationFQDN: choice.Component},
-		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait. Nor does the way back
-		// from a version that failed: it ends an outage and does not begin one.
-		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory && w.gate.Undo == "",
+		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait.
+		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Spec: v1beta2.ManifestSpec{
 			Remote: true, Version: choice.Version,
 			Install:              v1beta2.InstallInfo{Name: content.Install.Name, Source: runtime.RawExtension{Raw: source}},

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // decide gives every runtime its version.
@@ -42,7 +42,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 
 // Keep is the version that a held runtime has: the last good one, or its own if that is newer.
 func Keep(good, own string) string {
-	if own == "" || own == good || good != "" && catalog.Older(own, good) {
+	if own == "" || own == good || good != "" && bundle.Older(own, good) {
 		return good
 	}
 	return own

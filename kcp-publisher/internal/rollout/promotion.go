@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Covering gives the policy of a track, nil for none: of several the one whose name sorts first.
@@ -72,7 +72,7 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {
-		if catalog.Older(runtimes[i].Version, promoted) {
+		if bundle.Older(runtimes[i].Version, promoted) {
 			votes[runtimes[i].Version]++
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 const histories = 100_000 // half of them with a fixed seed
@@ -197,7 +197,7 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	said, concerned := 0, 0
 	for i, m := range w.machines {
 		has := m.known.Versions[keda.Module]
-		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || catalog.Older(r.Spec.To, has)
+		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || bundle.Older(r.Spec.To, has)
 		if p.members[i].wave != wave || aside {
 			continue
 		}
@@ -241,7 +241,7 @@ func (w *world) settled(r *fleet.Rollout) {
 	}
 	for _, m := range w.machines {
 		switch {
-		case r.Status.State == fleet.RolloutSucceeded && catalog.Older(m.version, r.Spec.To):
+		case r.Status.State == fleet.RolloutSucceeded && bundle.Older(m.version, r.Spec.To):
 			w.fail("%s succeeded and %s has %s", r.Name, m.id, m.version)
 		case r.Status.State == fleet.RolloutRolledBack && m.version == r.Spec.To && m.givenBy == r.Name:
 			w.fail("%s was rolled back and %s still has its version", r.Name, m.id)

@@ -17,7 +17,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Runtime is what is known of a runtime that follows the module's channel.
@@ -90,7 +90,7 @@ type plan struct {
 // Plan decides the next step of a rollout. Equal arguments give equal steps, and its own status is all it remembers.
 func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation) Step {
 	p := &plan{name: name, spec: spec, status: *before.DeepCopy(), situation: situation}
-	p.downwards = catalog.Older(spec.To, spec.From)
+	p.downwards = bundle.Older(spec.To, spec.From)
 	if err := Check(spec.Course); err != nil {
 		return p.stuck(runtimes, err)
 	}

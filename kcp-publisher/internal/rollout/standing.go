@@ -7,7 +7,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // standing is how a runtime stands to a rollout.
@@ -88,7 +88,7 @@ func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
 		return p.downwards
 	}
-	return catalog.Older(p.spec.To, version)
+	return bundle.Older(p.spec.To, version)
 }
 
 // standWithVersion judges a runtime that this rollout gave the version.

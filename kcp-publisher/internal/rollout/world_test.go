@@ -11,7 +11,6 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
 var keda = Track{"keda", "regular"}
@@ -132,9 +131,9 @@ func (w *world) publish(m *machine) {
 	d := gate.Decide(m.id, m.known.Versions[keda.Module])
 	switch {
 	case d.Version == m.version:
-	case catalog.Older(d.Version, m.version) && d.Undo != m.version: // no downgrade
+	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // no downgrade
 	default:
-		if catalog.Older(d.Version, m.version) && m.givenBy != gate.rollout {
+		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout {
 			w.fail("%s goes back from %s to %s, but %s did not give it that", m.id, m.version, d.Version, gate.rollout)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout
