@@ -2,9 +2,13 @@ package control
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -88,4 +92,20 @@ func known(kyma *v1beta2.Kyma, id, module string) rollout.Runtime {
 func unpublishable(kyma *v1beta2.Kyma) bool {
 	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
 	return ready != nil && ready.Reason == ingest.ReasonPublish
+}
+
+// movesRollouts lets through what may move a rollout. A report that says the same again is none of it: silence is noticed by time.
+func movesRollouts() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma)
+		return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
+			unpublishable(before) != unpublishable(after) || !equality.Semantic.DeepEqual(moving(before), moving(after))
+	}}
+}
+
+func moving(kyma *v1beta2.Kyma) v1beta2.RuntimeStatus {
+	if kyma.Status.Runtime == nil {
+		return v1beta2.RuntimeStatus{}
+	}
+	return v1beta2.RuntimeStatus{Published: kyma.Status.Runtime.Published, Requested: kyma.Status.Runtime.Requested}
 }

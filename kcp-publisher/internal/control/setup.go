@@ -95,7 +95,7 @@ func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
 		WatchesRawSource(source.Channel(kymas.Catalog.moved, gatheredFor(0))).
 		Watches(&fleet.RolloutPolicy{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&fleet.Rollout{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle)).
+		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("rollouts: %w", err)

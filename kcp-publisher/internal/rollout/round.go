@@ -86,6 +86,12 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 	if newest == nil {
 		return
 	}
+	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
+		// It is over and says what it came to. Those that were away get the version without waiting for anybody.
+		r.stay(newest)
+		r.forget(own)
+		return
+	}
 	situation := Situation{Channel: seen.Channel, Now: now}
 	step := Plan(newest.Name, newest.Spec, newest.Status, seen.Runtimes, situation)
 	r.Gates[track] = NewGate(newest, step, seen.Runtimes)
@@ -99,7 +105,7 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 	r.forget(own)
 }
 
-// stay keeps a track as it is: nobody new may have the version, and nobody loses it.
+// stay keeps a track as its rollout left it: unless that has succeeded, nobody new may have the version, and nobody loses it.
 func (r *Round) stay(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)
