@@ -26,8 +26,8 @@ func isTerminal(out io.Writer) bool {
 const lookEvery = time.Second
 
 // follow shows a rollout again and again until it has ended.
-func follow(ctx context.Context, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout)) error {
-	tick := time.NewTicker(lookEvery)
+func follow(ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout)) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		one, err := read()

@@ -2,8 +2,11 @@ package control
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,13 +40,39 @@ func census(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, clusterUID string)
 	})
 	seen := make(map[string]bool, len(byAge))
 	all := make([]inhabitant, 0, len(byAge))
+	alike := map[string][]resolve.Follow{} // a fleet has some hundred distinct wishes
 	for _, kyma := range byAge {
-		if id := RuntimeID(kyma); !seen[id] {
-			seen[id] = true
-			all = append(all, inhabitant{kyma: kyma, runtime: id, follows: resolve.Follows(asked(kyma, clusterUID), snapshot)})
+		id := RuntimeID(kyma)
+		if seen[id] {
+			continue
 		}
+		seen[id] = true
+		request := asked(kyma, clusterUID)
+		key := wishes(request, snapshot)
+		follows, done := alike[key]
+		if !done {
+			follows = resolve.Follows(request, snapshot)
+			alike[key] = follows
+		}
+		all = append(all, inhabitant{kyma: kyma, runtime: id, follows: follows})
 	}
 	return all
+}
+
+// wishes gives the same text for requests that follow the same.
+func wishes(request resolve.Request, snapshot *catalog.Snapshot) string {
+	var text strings.Builder
+	relevant := snapshot.Relevant(request.Labels)
+	for _, key := range slices.Sorted(maps.Keys(relevant)) {
+		fmt.Fprintf(&text, "%s=%s ", key, relevant[key])
+	}
+	fmt.Fprintf(&text, "%t %s", request.ControlPlane, request.Asked.Channel)
+	for _, m := range request.Asked.Modules {
+		for _, part := range []string{"\n", m.Name, " ", m.Channel, " ", m.Version, " ", strconv.FormatBool(m.Managed)} {
+			text.WriteString(part)
+		}
+	}
+	return text.String()
 }
 
 // followers gives the runtimes of each track, with what their Kymas say of the track's module.
@@ -52,8 +81,10 @@ func followers(all []inhabitant) map[rollout.Track]rollout.Followers {
 	for i := range all {
 		for _, follow := range all[i].follows {
 			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
-			seen := tracks[track]
-			seen.Channel = follow.Version
+			seen, there := tracks[track]
+			if !there {
+				seen = rollout.Followers{Channel: follow.Version, Runtimes: make([]rollout.Runtime, 0, len(all)-i)}
+			}
 			seen.Runtimes = append(seen.Runtimes, known(all[i].kyma, all[i].runtime, follow.Module))
 			tracks[track] = seen
 		}

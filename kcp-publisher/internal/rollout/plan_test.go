@@ -148,28 +148,3 @@ func TestACourseThatCannotBeReadHoldsEverything(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkPlan is one step of 50 modules' rollouts in a fleet of 10,000 runtimes, all in their second wave.
-func BenchmarkPlan(b *testing.B) {
-	spec := twoWaves()
-	spec.Waves[0].Percent, spec.Waves[0].Selector, spec.Waves[1].MaxConcurrent = new(int32(5)), nil, new(intstr.FromString("5%"))
-	runtimes := make([]Runtime, 10_000)
-	for i := range runtimes {
-		runtimes[i] = at(fmt.Sprint("runtime-", i), "prod", "1.0.0")
-	}
-	status := fleet.RolloutStatus{}
-	for range 2 {
-		step := Plan(first, spec, status, runtimes, Situation{Channel: "2.0.0", Now: noon})
-		for i, d := range step.Decisions {
-			if d.Version == "2.0.0" {
-				runtimes[i] = given(runtimes[i], 1)
-			}
-		}
-		status = step.Status
-	}
-	for b.Loop() {
-		for range 50 {
-			Plan(first, spec, status, runtimes, Situation{Channel: "2.0.0", Now: noon})
-		}
-	}
-}
