@@ -102,6 +102,9 @@ type RolloutStatus struct {
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// BackSince is when the rollout began to give last good versions back.
+	// +optional
+	BackSince *metav1.Time `json:"backSince,omitempty"`
 	// EstimatedEnd is when the rollout will be through if it goes on as it went, to the minute.
 	// +optional
 	EstimatedEnd *metav1.Time `json:"estimatedEnd,omitempty"`

@@ -220,6 +220,10 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 		in, out := &in.FinishedAt, &out.FinishedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.BackSince != nil {
+		in, out := &in.BackSince, &out.BackSince
+		*out = (*in).DeepCopy()
+	}
 	if in.EstimatedEnd != nil {
 		in, out := &in.EstimatedEnd, &out.EstimatedEnd
 		*out = (*in).DeepCopy()

@@ -168,20 +168,28 @@ func (p *plan) end(state fleet.RolloutState, why string) {
 }
 
 func (p *plan) goBack(why string) {
-	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd = fleet.RolloutRollingBack, why, nil, nil
+	now := p.stamp()
+	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd, p.status.BackSince = fleet.RolloutRollingBack, why, nil, nil, &now
 	p.checkRolledBack()
 }
 
 // checkRolledBack ends a rollback once every runtime that was touched has its last good version and said so, is silent, or had
-// as long as it may take.
+// as long as it may take. Whom it could not be given to by then is not waited for, or no promotion could ever follow; they go back
+// as soon as it can be given.
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
-		if m.touched && m.standing != reverted && m.standing != aside {
+		if m.touched && m.standing != reverted && m.standing != aside && !p.overdue(m) {
 			return
 		}
 	}
 	p.end(fleet.RolloutRolledBack, p.status.Message)
+}
+
+// overdue tells whether a runtime should have been given its last good version long ago.
+func (p *plan) overdue(m *member) bool {
+	since := p.status.BackSince
+	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
 }
 
 // overBudget says which wave has more failures than it may have, if one has.

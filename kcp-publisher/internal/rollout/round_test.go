@@ -157,6 +157,22 @@ func TestAnUpgradeThatWaitsForItsWindowIsDeferred(t *testing.T) {
 	}
 }
 
+func TestAWayBackThatCannotBeGoneBlocksNobodyForEver(t *testing.T) {
+	broken := given(at("dev", "dev", ""), 1)
+	broken.State, broken.Message = "Error", "crashes"
+	runtimes := []Runtime{broken, everyone[1]}
+	back := Plan(first, twoWaves(), carriedOut("").Status, runtimes, Situation{Channel: "2.0.0", Now: noon})
+	for _, c := range []struct {
+		minutes int
+		want    fleet.RolloutState
+	}{{9, fleet.RolloutRollingBack}, {11, fleet.RolloutRolledBack}} {
+		later := Plan(first, twoWaves(), back.Status, runtimes, Situation{Channel: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute)})
+		if d := later.Decisions[0]; later.Status.State != c.want || d.Version != "1.0.0" || d.Undo != "2.0.0" {
+			t.Errorf("after %d minutes it is %s and decides %+v", c.minutes, later.Status.State, d)
+		}
+	}
+}
+
 func TestPeopleHearOfWhatHappenedOnce(t *testing.T) {
 	started := carriedOut("").Status
 	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
