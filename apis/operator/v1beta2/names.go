@@ -30,6 +30,10 @@ const (
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
+	// AnnotationGitCommit is ours: the commit that brought an object of the control plane to what it says, and AnnotationGitDigest the
+	// sha256 of what that commit says of it. Neither leaves the control plane.
+	AnnotationGitCommit = "kyma-pull.dev/git-commit"
+	AnnotationGitDigest = "kyma-pull.dev/git-digest"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on one whose

@@ -36,18 +36,20 @@ type publishFlags struct {
 	validity               time.Duration
 	concurrency            int
 	registry               registryFlags
+	git                    gitFlags
 }
 
 func newPublish(*global) *cobra.Command {
 	f := &publishFlags{}
 	cmd := &cobra.Command{
-		Use: "publish", Short: "publishes a folder of YAML to its runtimes, without any Kubernetes", Args: exactly(0, "no arguments"),
-		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder, resolves them and pushes one signed bundle per Kyma.\n" +
+		Use: "publish", Short: "publishes a folder of YAML, or that of a commit, to its runtimes, without any Kubernetes", Args: exactly(0, "no arguments"),
+		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or a Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
 			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "folder with YAML files; common transport archives below it are component sources too")
+	flags.StringVar(&f.from, "from", "", "folder with YAML files, or URL of a Git repository with them; common transport archives below are component sources too")
+	f.git.add(flags)
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
 	f.settings.add(flags)
@@ -80,10 +82,12 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
-	objects, err := source.Folder(f.from)
+	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	defer loaded.close()
+	objects := loaded.objects
 	snapshot, err := catalog.New(objects.Templates, objects.Metas)
 	if err != nil {
 		return err
@@ -108,7 +112,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, resolve.Request{Settings: settings, Watchers: watchers}, cmd.ErrOrStderr())
+	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, resolve.Request{Settings: settings, Watchers: watchers}, loaded.source, cmd.ErrOrStderr())
 	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -181,14 +185,14 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 	return publisher, done, err
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, common resolve.Request, progress io.Writer) []published {
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, common resolve.Request, from *bundle.Source, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := progressOf(progress, len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, common)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, common, from)
 			advance()
 			return nil
 		})
@@ -198,10 +202,10 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request resolve.Request) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request resolve.Request, from *bundle.Source) published {
 	id := control.RuntimeID(kyma)
 	request.Labels, request.Seed, request.Asked = kyma.Labels, kyma.Spec, kyma.Spec
-	outcome, err := publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}, request, snapshot)
+	outcome, err := publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Source: from}, request, snapshot)
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}

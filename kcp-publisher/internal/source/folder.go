@@ -31,12 +31,17 @@ type Objects struct {
 	Watchers  []v1beta2.Watcher
 	// Secrets are those with public keys that verify the signatures of components.
 	Secrets []corev1.Secret
-	// Policies are RolloutPolicies, which the control plane's API judges.
-	Policies []unstructured.Unstructured
-	// Written are all of these as they stand in the files, without any defaults.
-	Written []unstructured.Unstructured
+	// Written are all of these, and RolloutPolicies, as they stand in the files, without any defaults.
+	Written []Written
 	// Components are the common transport archives below it: folders, and files that end in .tar, .tgz or .tar.gz.
 	Components []string
+}
+
+// Written is an object as it stands in its file.
+type Written struct {
+	Object unstructured.Unstructured
+	// Place is file and line.
+	Place string
 }
 
 const (
@@ -153,9 +158,11 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 		return fmt.Errorf("%s is there already, in %s", object, first)
 	}
 	seen[object] = place
-	if err := o.addWritten(data); err != nil {
+	written := Written{Place: place}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &written.Object.Object); err != nil {
 		return err
 	}
+	o.Written = append(o.Written, written)
 	switch kind.Kind {
 	case "Kyma":
 		if data, err = json.Marshal(withDefaults(tree)); err != nil {
@@ -174,20 +181,9 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 		if kind.Metadata.Name == "" {
 			return errors.New("metadata.name: is required")
 		}
-		o.Policies = append(o.Policies, o.Written[len(o.Written)-1])
-		return nil
+		return nil // its own API judges the rest
 	}
 	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret", kind.Kind)
-}
-
-// addWritten keeps an object as it stands in its file, with the numbers as Kubernetes wants them.
-func (o *Objects) addWritten(data []byte) error {
-	written := map[string]any{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &written); err != nil {
-		return err
-	}
-	o.Written = append(o.Written, unstructured.Unstructured{Object: written})
-	return nil
 }
 
 // withDefaults fills in what an API server would, by the defaults of the CRD. Leaving a module's "managed" out means true.

@@ -67,6 +67,9 @@ func TestAFolderGivesItsObjects(t *testing.T) {
 	if string(objects.Secrets[0].Data["key"]) != "PEM" || filepath.Base(objects.Components[0]) != "keda.tgz" {
 		t.Errorf("got %v and %v", objects.Secrets, objects.Components)
 	}
+	if len(objects.Written) != 5 || !strings.HasSuffix(objects.Written[1].Place, "catalog/keda.yml:8") {
+		t.Errorf("written %+v", objects.Written)
+	}
 	if objects.Metas[0].Spec.Channels[0] != (v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}) {
 		t.Errorf("got %+v", objects.Metas[0])
 	}
@@ -123,6 +126,22 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
+	}
+}
+
+func TestAnObjectIsKeptAsItIsWritten(t *testing.T) {
+	policy := "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec: {waves: [{count: 3}]}\n"
+	objects, err := Files(os.DirFS(folder(t, map[string]string{"fleet/one.yaml": kyma + "  modules: [{name: keda}]\n---\n" + policy})), "here")
+	if err != nil || len(objects.Written) != 2 {
+		t.Fatalf("got %+v, %v", objects.Written, err)
+	}
+	modules := objects.Written[0].Object.Object["spec"].(map[string]any)["modules"]
+	if want := []any{map[string]any{"name": "keda"}}; !reflect.DeepEqual(modules, want) {
+		t.Errorf("modules %v, want %v", modules, want)
+	}
+	wave := objects.Written[1].Object.Object["spec"].(map[string]any)["waves"].([]any)[0]
+	if want := map[string]any{"count": int64(3)}; objects.Written[1].Place != "here/fleet/one.yaml:8" || !reflect.DeepEqual(wave, want) {
+		t.Errorf("at %s: %v", objects.Written[1].Place, wave)
 	}
 }
 

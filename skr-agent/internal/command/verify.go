@@ -138,7 +138,9 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle) error {
 		SignedBy  string    `json:"signedBy"`
 		Modules   []module  `json:"modules"`
 		Removals  []string  `json:"removals,omitempty"`
-	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, []module{}, p.Removals}
+
+		Source *bundle.Source `json:"source,omitempty"`
+	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, []module{}, p.Removals, p.Source}
 	for _, m := range b.State.Manifests {
 		verdict.Modules = append(verdict.Modules, module{m.Module, m.Version})
 	}
@@ -156,6 +158,9 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle) error {
 	case "table":
 		fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s\n",
 			verdict.Digest, verdict.Runtime, verdict.Sequence, verdict.Epoch, p.IssuedAt.Format(time.RFC3339), p.ExpiresAt.Format(time.RFC3339), verdict.SignedBy)
+		if p.Source != nil {
+			fmt.Fprintf(out, "source     commit %s of %s\n", p.Source.Commit, p.Source.Repository)
+		}
 		for _, m := range verdict.Modules {
 			fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
 		}
