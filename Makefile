@@ -8,7 +8,7 @@ ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build lint generate verify-generated bench fuzz assets
+.PHONY: help demo test vulncheck test-oracle build lint generate verify-generated bench fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,10 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 test: build assets ## all tests, over real API servers and a real registry
 	KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
 
+# Its go.mod follows the project's by itself: a new version there must not fail here.
+test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes
+	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod ./...
+
 build: ## both programs into bin/
 	@mkdir -p bin
 	$(GO_BUILD) -o bin/ ./kcp-publisher ./skr-agent
@@ -28,6 +32,9 @@ lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l $(ROOMS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck -checks inherit,-ST1005 ./...
+
+vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
+	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
 generate: ## deepcopy functions and CRDs
 	$(TOOL) controller-gen object paths=./apis/...

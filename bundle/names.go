@@ -9,9 +9,11 @@ import (
 const (
 	ArtifactTypeBundle    = "application/vnd.kyma-pull.bundle.v1"
 	ArtifactTypeReport    = "application/vnd.kyma-pull.report.v1"
+	ArtifactTypeRoot      = "application/vnd.kyma-pull.root.v1"
 	ArtifactTypeContent   = "application/vnd.kyma-pull.content.v1"
 	MediaTypeDesiredState = "application/vnd.kyma-pull.desired-state.v1+json"
 	MediaTypeCatalog      = "application/vnd.kyma-pull.catalog.v1+json"
+	MediaTypeRoot         = "application/vnd.kyma-pull.root.v1+json"
 
 	// AnnotationAttestation carries a bundle's attestation, AnnotationReport a runtime's signed report.
 	AnnotationAttestation = "dev.kyma-pull.bundle.attestation"
@@ -28,10 +30,20 @@ const (
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"
+	// TagRoot, followed by the version, is a version of the root of trust.
+	TagRoot = "root-"
 )
 
-// ContentRepository is the repository, below the prefix, that shared blobs are mounted from.
-const ContentRepository = "content"
+// Shared repositories below the prefix.
+const (
+	// ContentRepository holds content of modules, which every runtime may read.
+	ContentRepository = "content"
+	// DocumentsRepository holds the documents of bundles, which are mounted into runtimes' repositories from there. No runtime may
+	// read it: what another one runs is not its business.
+	DocumentsRepository = "documents"
+	// TrustRepository holds the versions of the root of trust.
+	TrustRepository = "trust"
+)
 
 var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 

@@ -62,6 +62,9 @@ type Source struct {
 	Commit string `json:"commit"`
 }
 
+// AudienceNobody, as a key thumbprint, is for no agent: the runtime's key is revoked and no other is enrolled.
+const AudienceNobody = "nobody"
+
 // Audience is whom a bundle is for. Runtime is always set.
 type Audience struct {
 	Runtime string `json:"runtime"`

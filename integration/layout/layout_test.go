@@ -177,6 +177,15 @@ func TestTheAgentLinksNothingForbidden(t *testing.T) {
 	}
 }
 
+// The oracle is a module of its own, so that what it compares with cannot get into the project's programs or tests.
+func TestOnlyTheOracleLinksSigstoresVerifier(t *testing.T) {
+	for line := range strings.Lines(string(goList(t, "-deps", "-test", "./..."))) {
+		if strings.HasPrefix(line, "github.com/sigstore/sigstore-go") {
+			t.Errorf("the project links %s", strings.TrimSpace(line))
+		}
+	}
+}
+
 func measure(path string) (lines int, generated bool, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

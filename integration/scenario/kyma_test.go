@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -170,6 +171,8 @@ func TestStatusOfAModuleSaysWhereItComesFrom(t *testing.T) {
 func TestSingleClusterMode(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{SingleCluster: true})
+	board := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "mailer-1.0.0"}}
+	must(t, f.Control.Patch(ctx, board, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"operator.kyma-project.io/target":"control-plane"}}}`))))
 	r := runtimeWith(t, f, "here", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))

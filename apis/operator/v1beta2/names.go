@@ -27,6 +27,8 @@ const (
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
 	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
 	AnnotationModule = "kyma-pull.dev/module"
+	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
+	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
@@ -34,6 +36,8 @@ const (
 	// sha256 of what that commit says of it. Neither leaves the control plane.
 	AnnotationGitCommit = "kyma-pull.dev/git-commit"
 	AnnotationGitDigest = "kyma-pull.dev/git-digest"
+	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
+	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on one whose
@@ -45,6 +49,9 @@ const (
 	LabelInstanceID      = "kyma-project.io/instance-id"
 	LabelGlobalAccountID = "kyma-project.io/global-account-id"
 	LabelSubaccountID    = "kyma-project.io/subaccount-id"
+	LabelRegion          = "kyma-project.io/region"
+	LabelPlatformRegion  = "kyma-project.io/platform-region"
+	LabelPlan            = "kyma-project.io/broker-plan-name"
 
 	// True is the value that switches a label on.
 	True = "true"
@@ -52,7 +59,7 @@ const (
 	False = "false"
 	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
 	ManagedByKyma = "kyma"
-	// TargetControlPlane is the value of AnnotationTarget for what no runtime gets.
+	// TargetControlPlane is the value of AnnotationTarget for what only the control plane's own cluster gets.
 	TargetControlPlane = "control-plane"
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -53,7 +54,7 @@ func (r *repository) commit() string {
 // lastSource gives the commit that a runtime's bundle names.
 func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	t.Helper()
-	root, err := loadRoot(keyDir)
+	root, err := keys.Folder{Dir: keyDir}.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := publish.Read(t.Context(), place, root, runtime)
+	last, err := publish.Read(t.Context(), place, runtime, root)
 	if err != nil || last == nil {
 		t.Fatalf("%+v, %v", last, err)
 	}
@@ -69,7 +70,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 }
 
 func TestPublishingACommitRecordsItWhereItChangedSomething(t *testing.T) {
-	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keys(t)
+	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleet(t))); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 	}
 	write(t, filepath.Join(r.dir, "fleet", "bad.yaml"), "# a comment\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
 	hash := r.commit()
-	got := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys", keys(t))
+	got := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
 	if want := "commit " + hash + " of " + r.url() + ": fleet/bad.yaml:2: unknown field"; got.code != exitFailed || !strings.Contains(got.err, want) {
 		t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, want)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
@@ -30,13 +31,15 @@ import (
 
 // publishFlags are what `publish` takes.
 type publishFlags struct {
-	from, to, keys, format string
-	components             componentFlags
-	settings               settingsFlags
-	validity               time.Duration
-	concurrency            int
-	registry               registryFlags
-	git                    gitFlags
+	from, to, format string
+	keys             keys.Folder
+	components       componentFlags
+	settings         settingsFlags
+	maintenance      maintenanceFlags
+	validity         time.Duration
+	concurrency      int
+	registry         registryFlags
+	git              gitFlags
 }
 
 func newPublish(*global) *cobra.Command {
@@ -53,9 +56,10 @@ func newPublish(*global) *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
 	f.settings.add(flags)
+	f.maintenance.add(flags)
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
-	keysFlag(flags, &f.keys)
+	publisherKeyFlags(flags, &f.keys)
 	outputFlag(flags, &f.format)
 	f.registry.add(flags)
 	return cmd
@@ -99,6 +103,10 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+	if err != nil {
+		return err
+	}
 	watchers, refused := control.JudgeWatchers(objects.Watchers)
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
@@ -107,12 +115,18 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	publisher, done, err := f.publisher(objects)
+	publisher, done, err := f.publisher(ctx, objects)
 	if err != nil {
 		return err
 	}
 	defer done()
-	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, resolve.Request{Settings: settings, Watchers: watchers}, loaded.source, cmd.ErrOrStderr())
+	request := func(kyma *v1beta2.Kyma) (resolve.Request, error) {
+		schedule, err := maintenance.Schedule(kyma)
+		return resolve.Request{
+			Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: settings, Watchers: watchers, Maintenance: schedule,
+		}, err
+	}
+	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, request, loaded.source, cmd.ErrOrStderr())
 	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -145,7 +159,7 @@ func checkRuntimes(kymas []v1beta2.Kyma) error {
 }
 
 // publisher gives the publisher and what ends its use of files.
-func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, func(), error) {
+func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*publish.Publisher, func(), error) {
 	access, err := f.registry.access()
 	if err != nil {
 		return nil, nil, err
@@ -158,8 +172,11 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("--to: %w", err)}
 	}
-	root, signer, err := loadPublisher(f.keys)
+	loaded, err := f.keys.Load(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := loaded.PublishRoots(ctx, place); err != nil {
 		return nil, nil, err
 	}
 	if place.IsLayout() {
@@ -177,7 +194,7 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 		}
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
+		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
 	})
 	if err != nil {
 		done()
@@ -185,14 +202,17 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 	return publisher, done, err
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, common resolve.Request, from *bundle.Source, progress io.Writer) []published {
+// requests gives what a Kyma asks for.
+type requests func(*v1beta2.Kyma) (resolve.Request, error)
+
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, from *bundle.Source, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := progressOf(progress, len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, common, from)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, request, from)
 			advance()
 			return nil
 		})
@@ -202,10 +222,13 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request resolve.Request, from *bundle.Source) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, from *bundle.Source) published {
 	id := control.RuntimeID(kyma)
-	request.Labels, request.Seed, request.Asked = kyma.Labels, kyma.Spec, kyma.Spec
-	outcome, err := publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Source: from}, request, snapshot)
+	var outcome publish.Outcome
+	asked, err := request(kyma)
+	if err == nil {
+		outcome, err = publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Source: from}, asked, snapshot)
+	}
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}

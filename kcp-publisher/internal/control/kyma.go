@@ -5,6 +5,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -36,15 +37,19 @@ type Kymas struct {
 	Publisher *publish.Publisher
 	Catalog   *Catalog
 	Place     *bundle.Place
-	Tokens    bundle.TokenSecret
+	Keys      *Keys
 	// PollInterval is how often a runtime's report is asked for, Silence how long it may be missing.
 	PollInterval time.Duration
 	Silence      time.Duration
 	// Farewell is how long a deleted Kyma waits for its runtime to be empty.
-	Farewell   time.Duration
-	Settings   bundle.Settings
-	Signatures SignatureKeys
-	Watchers   Watchers
+	Farewell time.Duration
+	Settings bundle.Settings
+	// Maintenance says when runtimes may be upgraded where that means downtime.
+	Maintenance Maintenance
+	Signatures  SignatureKeys
+	Watchers    Watchers
+	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
+	ClusterUID string
 	Now        func() time.Time
 
 	gate gate
@@ -111,7 +116,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.registryDown(ctx, before, kyma, err)
 	}
-	outcome, err := k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), k.request(kyma, report.accepted), snapshot)
+	var outcome publish.Outcome
+	request, err := k.request(kyma, report.accepted)
+	if err == nil {
+		outcome, err = k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), request, snapshot)
+	}
 	facts := ingest.Facts{
 		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
 		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
@@ -148,19 +157,25 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	return nil
 }
 
-func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resolve.Request {
+func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request := resolve.Request{
 		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
+	}
+	var err error
+	if request.Maintenance, err = k.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
+		return request, err
 	}
 	request.Watchers, _ = k.Watchers.Snapshot()
 	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
 	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && !alone {
+	r := kyma.Status.Runtime
+	request.ControlPlane = r != nil && r.Observed != nil && r.Observed.ClusterUID != "" && r.Observed.ClusterUID == k.ClusterUID
+	if r != nil && r.Requested != nil && !alone {
 		request.Asked = r.Requested.Spec
 	}
 	if report == nil {
-		return request
+		return request, nil
 	}
 	for _, m := range report.Modules {
 		asked := func(module v1beta2.Module) bool { return module.Name == m.Name }
@@ -168,7 +183,7 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resol
 			request.Leaving = append(request.Leaving, v1beta2.Module{Name: m.Name, Channel: m.Channel, Managed: true})
 		}
 	}
-	return request
+	return request, nil
 }
 
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {
@@ -188,6 +203,14 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 	}
 	if status.Key != nil {
 		r.Audience.KeyThumbprint = status.Key.Thumbprint
+		if slices.Contains(revokedKeys(kyma), status.Key.Thumbprint) || k.Publisher.Root().IsRevoked(status.Key.Thumbprint) {
+			r.Audience.KeyThumbprint = bundle.AudienceNobody
+		} else if key, err := bundle.DecodePublicKey(status.Key.PublicKey); err == nil {
+			r.Key = key
+		}
+	}
+	if report.accepted != nil && r.Key != nil && report.accepted.CertificateRequest != "" {
+		r.Requests = asksFor(report.accepted.CertificateRequest, r.Audience.KeyThumbprint)
 	}
 	// Both from the same report: what the runtime has means something only together with what it lives by.
 	if report.accepted != nil {
@@ -199,6 +222,21 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 		}
 	}
 	return r
+}
+
+// asksFor tells whether a request proves to hold the runtime's key.
+func asksFor(request, thumbprint string) bool {
+	key, err := bundle.Requested(request)
+	if err != nil {
+		return false
+	}
+	proven, err := bundle.Thumbprint(key)
+	return err == nil && proven == thumbprint
+}
+
+// revokedKeys are the thumbprints of agents' keys that the Kyma says are not to be believed.
+func revokedKeys(kyma *v1beta2.Kyma) []string {
+	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }
 
 // listen reads the runtime's newest report if it is new. The error says that the registry is away; a report that is refused or
@@ -330,7 +368,17 @@ func (k *Kymas) reporter(kyma *v1beta2.Kyma, runtime string) bundle.Reporter {
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errors.New("the token was used before: run `kcp-publisher enrol` again")
 		}
-		return k.Tokens.Check(runtime, e, k.Now())
+		return k.Keys.tokens().Check(runtime, e, k.Now())
+	}
+	root := k.Publisher.Root()
+	r.Fleet = root.Fleet
+	r.Certified = func(text string) (crypto.PublicKey, error) {
+		certificate, err := root.CheckCertificate(text, runtime, k.Now())
+		return certificate.Key, err
+	}
+	revoked := revokedKeys(kyma)
+	r.Revoked = func(thumbprint string) bool {
+		return root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	return r
 }

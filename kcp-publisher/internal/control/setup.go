@@ -2,8 +2,11 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,6 +32,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
+	if kymas.ClusterUID, err = clusterUID(mgr.GetAPIReader()); err != nil {
+		return err
+	}
 	kymas.Client = mgr.GetClient()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
 	kymas.Catalog.Reader = mgr.GetClient()
@@ -43,6 +49,13 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
 		Complete(kymas.Catalog)
 	if err != nil {
+		return err
+	}
+	kymas.Keys.changed = func(ctx context.Context) error {
+		_, err := kymas.Catalog.markAll(ctx)
+		return err
+	}
+	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
 	}
 	if keys := &kymas.Signatures; keys.Verifier != nil {
@@ -75,6 +88,17 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(kymas)
+}
+
+// clusterUID is the UID of the kube-system namespace, by which runtimes name their clusters.
+func clusterUID(reader client.Reader) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var namespace corev1.Namespace
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {
+		return "", fmt.Errorf("read the cluster's UID from namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return string(namespace.UID), nil
 }
 
 // start gives one event.

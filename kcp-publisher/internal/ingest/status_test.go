@@ -86,6 +86,10 @@ func reported(name string, state v1beta2.State, message string) func(*Facts) {
 	}
 }
 
+func waitingForWindow(f *Facts) {
+	f.Report.Modules[1].Version, f.Report.Modules[1].Maintenance = "0.9.0", true
+}
+
 func nothingReported(f *Facts) { f.Report = nil }
 
 func reportedEarlierBundle(f *Facts) {
@@ -108,6 +112,9 @@ func outline(status v1beta2.KymaStatus) string {
 	}
 	for _, m := range status.Modules {
 		line := m.Name + "@" + m.Version + " " + string(m.State)
+		if m.Maintenance {
+			line += " in maintenance"
+		}
 		if m.Message != "" {
 			line += ": " + m.Message
 		}
@@ -179,15 +186,16 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 		"A bundle that the runtime refused says why": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
 				f.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:old", Reason: bundle.ReasonExpired}, {Digest: "sha256:new", Reason: bundle.ReasonRollback, Detail: "6 is older than 7"}}
-			}), []string{"Processing",
+			}), []string{"Warning",
 				"not Accepted (BundleRefused): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"not Modules (NotReady): module keda is Processing: " + waiting,
 				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
 				"not Ready (NotReady): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"A runtime that lives by a bundle whose time is over says so": {
-			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Ready",
-				"not Accepted (Expired): the runtime lives by a bundle whose time is over", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Warning",
+				"not Accepted (Expired): the runtime lives by a bundle whose time is over",
+				"not Ready (NotReady): the runtime lives by a bundle whose time is over", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A bundle that cannot be published is an error, whatever runs": {
 			healthy().with(func(f *Facts) { f.PublishError = errors.New("push bundle: connection refused") }), []string{"Error",
 				"not Ready (PublishFailed): push bundle: connection refused", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
@@ -227,6 +235,20 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(reported("mail", v1beta2.StateError, "no such image")).with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
 				"not Modules (NotReady): module mail is Error: no such image", "not Ready (NotReady): module mail is Error: no such image",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: no such image"}},
+		"An upgrade that waits for its window leaves the module as it is": {
+			healthy().with(reported("mail", v1beta2.StateReady, "waits")).with(waitingForWindow), []string{"Ready",
+				"keda@1.0.0 Ready", "mail@0.9.0 Ready in maintenance: waits"}},
+		"A module in trouble is so while its upgrade waits": {
+			healthy().with(reported("mail", v1beta2.StateError, "crashes; waits")).with(waitingForWindow), []string{"Error",
+				"not Modules (NotReady): module mail is Error: crashes; waits", "not Ready (NotReady): module mail is Error: crashes; waits",
+				"keda@1.0.0 Ready", "mail@0.9.0 Error in maintenance: crashes; waits"}},
+		"That an upgrade waits counts only for the bundle it was said of": {
+			healthy().with(reportedEarlierBundle).with(waitingForWindow), []string{"Processing",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not Ready (NotReady): " + waiting,
+				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"An unmanaged module is neither in the way nor ready": {
 			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Published.State.Manifests[1].Unmanaged = true }),
 			[]string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Unmanaged"}},

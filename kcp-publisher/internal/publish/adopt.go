@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
-// Read gives the bundle that lies in the registry for a runtime. What no publisher of this fleet signed counts as nothing, nil:
+// Read gives the bundle that lies in the registry for a runtime, by the newest root of trust and earlier versions of it. What no publisher of this fleet signed counts as nothing, nil:
 // the next bundle replaces it. The error is only of the registry.
-func Read(ctx context.Context, place *bundle.Place, root bundle.Root, runtime string) (*Published, error) {
+func Read(ctx context.Context, place *bundle.Place, runtime string, root bundle.Root, former ...bundle.Root) (*Published, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func Read(ctx context.Context, place *bundle.Place, root bundle.Root, runtime st
 	if err != nil {
 		return nil, err
 	}
-	verified, err := bundle.Adopt(fetched, root, runtime)
+	verified, err := bundle.Adopt(fetched, runtime, root, former...)
 	if err != nil {
 		return nil, nil //nolint:nilerr // see above
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
@@ -32,10 +33,14 @@ type Request struct {
 	Settings bundle.Settings
 	// Watchers are those of the control plane, sorted by name.
 	Watchers []bundle.Watcher
+	// Maintenance is when modules that require downtime may be upgraded, nil for any time.
+	Maintenance *window.Schedule
 	// Leaving are modules that the runtime still has and does not ask for any more, by name and channel.
 	Leaving []v1beta2.Module
 	// NoCatalog keeps the catalog from the runtime, NoModuleCopy the modules of Seed.
 	NoCatalog, NoModuleCopy bool
+	// ControlPlane says that the runtime is the control plane's own cluster.
+	ControlPlane bool
 	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
 	Deleting bool
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
@@ -108,17 +113,18 @@ func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
-			Kyma:      seed(request),
-			Manifests: []bundle.Manifest{},
-			CRDs:      crds,
-			Settings:  request.Settings,
-			Watchers:  request.Watchers,
+			Kyma:        seed(request),
+			Manifests:   []bundle.Manifest{},
+			CRDs:        crds,
+			Settings:    request.Settings,
+			Watchers:    request.Watchers,
+			Maintenance: request.Maintenance,
 		},
 		Catalog: snapshot.Visible(request.Labels),
 		Asked:   []string{},
 	}
 	if request.Deleting {
-		result.State.Watchers = nil
+		result.State.Watchers, result.State.Maintenance = nil, nil
 	}
 	if request.Deleting || request.NoCatalog {
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
@@ -126,7 +132,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	for _, w := range wishes(request, snapshot) {
 		result.Asked = append(result.Asked, w.module.Name)
 		last := lastManifest(request.Last, w.module.Name)
-		manifest, problem := decide(w, last, contents)
+		manifest, problem := decide(w, request.ControlPlane, last, contents)
 		if manifest != nil {
 			result.State.Manifests = append(result.State.Manifests, *manifest)
 		}
@@ -160,7 +166,7 @@ func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
+func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
 	if !w.module.Managed {
 		if last == nil {
 			return nil, nil
@@ -177,9 +183,12 @@ func decide(w wish, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Ma
 	if w.err != nil {
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: w.err.Error()}
 	}
-	if w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
+	if !controlPlane && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
+		if w.choice.Mandatory {
+			return last, nil // nobody asked for it here
+		}
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
-			"module %s: ModuleTemplate %s is for the control plane and is not installed in runtimes: enrol the control plane's cluster as a runtime and ask for the module there", w.module.Name, w.choice.Template.Name)}
+			"module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there", w.module.Name, w.choice.Template.Name)}
 	}
 	if last != nil && catalog.Older(w.choice.Version, last.Version) {
 		if w.choice.Mandatory {
@@ -216,7 +225,7 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	if content.Err != nil {
 		return nil, content.Err
 	}
-	for _, part := range content.parts() {
+	for _, part := range content.Parts() {
 		if err := part.check(); err != nil {
 			return nil, fmt.Errorf("component %s:%s: %w", choice.Component, choice.Version, err)
 		}
@@ -238,6 +247,8 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
 		},
 		Annotations: map[string]string{v1beta2.AnnotationFQDN: choice.Component},
+		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait.
+		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Spec: v1beta2.ManifestSpec{
 			Remote: true, Version: choice.Version,
 			Install:              v1beta2.InstallInfo{Name: content.Install.Name, Source: runtime.RawExtension{Raw: source}},
@@ -246,8 +257,11 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
 		},
 	}
-	for _, part := range content.parts() {
-		manifest.Content = append(manifest.Content, part.named())
+	for _, part := range content.Parts() {
+		manifest.Content = append(manifest.Content, part.Named())
+	}
+	for _, part := range content.Release {
+		manifest.Release = append(manifest.Release, part.Named())
 	}
 	if content.Values != nil {
 		values := content.Values.source()

@@ -5,18 +5,19 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
@@ -59,7 +61,9 @@ type Agent struct {
 	watches  *watch.Watches
 	nextPoll time.Time
 	unstaged map[string]error
-	outage   bool
+	// waiting are the modules whose upgrade was said to wait for a maintenance window, with the reason.
+	waiting map[string]string
+	outage  bool
 	// staged says that content was looked for since the start; kept is what the last prune left.
 	staged     bool
 	kept       map[digest.Digest]bool
@@ -67,6 +71,10 @@ type Agent struct {
 	sentAt     time.Time
 	sequence   int64
 	reportDown bool
+	// request asks for a certificate; it is made once for each time that one is due.
+	request string
+	// badCertificate is why the last certificate was not taken.
+	badCertificate string
 }
 
 // New gives an Agent that has not looked at anything yet.
@@ -79,14 +87,20 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jittered(a.pollInterval()))
 	}
-	var syncErr error
-	if b := a.Puller.Current(); b != nil {
-		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged), a.watches.Set(b.State.Watchers))
-	}
-	facts, err := a.facts(ctx)
+	kyma, err := a.kyma(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	gate := a.gate(kyma)
+	var syncErr error
+	if b := a.Puller.Current(); b != nil {
+		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
+	}
+	facts, err := a.facts(ctx, gate)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextSequence(a.sequence, a.Now()), a.Now())
 	if err := a.tellKyma(ctx, &facts); err != nil {
@@ -100,8 +114,10 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, fmt.Errorf("sync the runtime: %w", syncErr)
 	}
 	next := time.Until(a.nextPoll)
-	if moreToTell > 0 {
-		next = min(next, moreToTell)
+	for _, sooner := range []time.Duration{moreToTell, opens} {
+		if sooner > 0 {
+			next = min(next, sooner)
+		}
 	}
 	return ctrl.Result{RequeueAfter: max(next, 10*time.Millisecond)}, nil
 }
@@ -124,20 +140,23 @@ func (a *Agent) reportInterval() time.Duration {
 
 // poll looks for a newer bundle, and for content that could not be had before.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
-	before := len(a.Puller.Refused())
+	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
-	switch refusal := bundle.RefusalOf(err); {
-	case refusal != nil:
-		if refused := a.Puller.Refused(); len(refused) != before {
-			bundlesRefused.WithLabelValues(string(refusal.Reason)).Inc()
-			last := refused[len(refused)-1]
-			log.Error(errors.New(last.Detail), "refused a bundle, the one before stays in force", "digest", last.Digest, "reason", last.Reason)
-			a.event(ctx, "BundleRefused", fmt.Sprintf("refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail))
+	for _, refused := range a.Puller.Refused() {
+		if !slices.Contains(before, refused) {
+			a.tellRefused(ctx, log, refused)
 		}
-	case err != nil && !a.outage:
+	}
+	if now := a.Puller.Root(); now.Version != root {
+		log.Info("follows a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
+	}
+	rootVersion.Set(float64(a.Puller.Root().Version))
+	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
+	switch refusal := bundle.RefusalOf(err); {
+	case err != nil && refusal == nil && !a.outage:
 		a.outage = true
 		log.Error(err, "no bundle could be read, what is in force stays", "location", a.Place.String())
-	case err == nil && a.outage:
+	case (err == nil || refusal != nil) && a.outage:
 		a.outage = false
 		log.Info("bundles can be read again", "location", a.Place.String())
 	}
@@ -159,6 +178,16 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 }
 
+func (a *Agent) tellRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
+	bundlesRefused.WithLabelValues(string(refused.Reason)).Inc()
+	what, stays := "a bundle", "the one before stays in force"
+	if refused.Reason.AboutRoot() {
+		what, stays = "a root of trust", "the one before is followed"
+	}
+	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason", refused.Reason)
+	a.event(ctx, "BundleRefused", fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
+}
+
 func (a *Agent) event(ctx context.Context, reason, note string) {
 	kyma := &v1beta2.Kyma{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma); err == nil {
@@ -166,21 +195,31 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-func (a *Agent) facts(ctx context.Context) (report.Facts, error) {
-	facts := report.Facts{Bundle: a.Puller.Current(), Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+// kyma gives the runtime's own, nil while there is none.
+func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
-	if client.IgnoreNotFound(err) != nil {
-		return facts, fmt.Errorf("read the runtime's Kyma: %w", err)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	if err == nil {
-		facts.Kyma = kyma
+	if err != nil {
+		return nil, fmt.Errorf("read the runtime's Kyma: %w", err)
+	}
+	return kyma, nil
+}
+
+func (a *Agent) facts(ctx context.Context, gate maintenance.Gate) (report.Facts, error) {
+	facts := report.Facts{Bundle: a.Puller.Current(), Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+	var err error
+	if facts.Kyma, err = a.kyma(ctx); err != nil {
+		return facts, err
 	}
 	var manifests v1beta2.ManifestList
 	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
 		return facts, fmt.Errorf("list Manifests: %w", err)
 	}
 	facts.Manifests = manifests.Items
+	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
 	return facts, nil
 }
 
@@ -245,7 +284,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
-	if err := a.introduce(&next); err != nil {
+	if err := a.identify(log, &next); err != nil {
 		log.Error(err, "cannot introduce the runtime's key")
 		return
 	}
@@ -278,35 +317,4 @@ func (a *Agent) push(ctx context.Context, r bundle.Report) error {
 		return err
 	}
 	return bundle.PushReport(ctx, a.Place, a.Runtime, manifest)
-}
-
-// introduce adds the key's introduction until a bundle names the key: then the control plane knows it.
-func (a *Agent) introduce(r *bundle.Report) error {
-	public, err := a.Signer.PublicKey()
-	if err != nil {
-		return err
-	}
-	known, err := a.isKnown(public)
-	if err != nil || known || a.Token == nil {
-		return err
-	}
-	encoded, err := bundle.EncodePublicKey(public)
-	if err != nil {
-		return err
-	}
-	proof, err := a.Token.Prove(a.Runtime, public)
-	if err != nil {
-		return err
-	}
-	r.Enrolment = &bundle.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
-	return nil
-}
-
-func (a *Agent) isKnown(public crypto.PublicKey) (bool, error) {
-	thumbprint, err := bundle.Thumbprint(public)
-	if err != nil {
-		return false, errors.New("the runtime's key cannot be encoded")
-	}
-	b := a.Puller.Current()
-	return b != nil && b.Statement.Predicate.Audience.KeyThumbprint == thumbprint, nil
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestJudge(t *testing.T) {
+	const away = "govulncheck: fetching vulnerabilities: Get \"https://vuln.go.dev/index/modules.json.gz\": no such host"
+	for name, c := range map[string]struct {
+		code     int
+		said     string
+		database string
+		want     int
+		says     string
+	}{
+		"nothing is found":                                   {0, "No vulnerabilities found.", "", 0, "nothing known"},
+		"something is found":                                 {3, "Vulnerability #1", "", 3, "upgrade"},
+		"something is found after trouble":                   {3, away, "", 3, "upgrade"},
+		"the public database is away":                        {1, away, "", 0, "NOT CHECKED"},
+		"a copy is away":                                     {1, away, "file:///nowhere", 1, "failed"},
+		"the code does not compile":                          {1, "govulncheck: loading packages:", "", 1, "failed"},
+		"govulncheck is called with a flag it does not know": {2, "flag provided but not defined", "", 2, "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said, code := judge(c.code, c.said, c.database)
+			if code != c.want || !strings.Contains(said, c.says) {
+				t.Errorf("got %d %q, want %d and %q", code, said, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestCheckAgainstACopyOfTheDatabase(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	for name, c := range map[string]struct {
+		module, path, symbol string
+		want                 int
+	}{
+		"a symbol that is called":         {"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v3", "NewDecoder", codeFound},
+		"a symbol that nobody calls":      {"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v3", "NewEncoder", 0},
+		"a module that is not built with": {"example.com/elsewhere", "example.com/elsewhere", "New", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			entry := `{"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z","summary":"made up",` +
+				`"details":"made up","affected":[{"package":{"name":"` + c.module + `","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],` +
+				`"ecosystem_specific":{"imports":[{"path":"` + c.path + `","symbols":["` + c.symbol + `"]}]}}],"database_specific":{"url":"https://pkg.go.dev/vuln/GO-2026-0001"}}`
+			if err := os.WriteFile(filepath.Join(dir, "GO-2026-0001.json"), []byte(entry), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if code := check("file://"+dir, []string{"./bundle/strict"}, &out); code != c.want {
+				t.Errorf("got %d, want %d:\n%s", code, c.want, &out)
+			}
+		})
+	}
+	t.Run("no copy where there should be one", func(t *testing.T) {
+		var out bytes.Buffer
+		if code := check("file://"+filepath.Join(t.TempDir(), "none"), []string{"./bundle/strict"}, &out); code == 0 {
+			t.Errorf("got 0:\n%s", &out)
+		}
+	})
+}
