@@ -82,6 +82,9 @@ func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (
 	if err != nil {
 		return loaded{}, err
 	}
+	if len(objects.Written) == 0 {
+		return loaded{}, fmt.Errorf("commit %s of %s: there are no objects in it: is --git-path right?", commit.Hash, repository.URL)
+	}
 	for _, ignored := range commit.Ignored {
 		fmt.Fprintf(out, "ignored %s\n", ignored)
 	}

@@ -47,7 +47,9 @@ type Kymas struct {
 	// Maintenance says when runtimes may be upgraded where that means downtime.
 	Maintenance Maintenance
 	Signatures  SignatureKeys
-	Watchers    Watchers
+	// Source gives the commit that the control plane has, nil for none; it is nil itself where no repository is followed.
+	Source   func() *bundle.Source
+	Watchers Watchers
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
 	Now        func() time.Time
@@ -94,7 +96,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	snapshot := k.Catalog.Snapshot()
-	if _, known := k.Watchers.Snapshot(); snapshot == nil || !known {
+	if _, known := k.Watchers.Snapshot(); snapshot == nil || !known || k.Catalog.changing() {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
@@ -188,6 +190,9 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {
 	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero()}
+	if k.Source != nil {
+		r.Source = k.Source()
+	}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r

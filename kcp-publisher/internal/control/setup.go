@@ -38,13 +38,13 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Client = mgr.GetClient()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
 	kymas.Catalog.Reader = mgr.GetClient()
-	kymas.Catalog.Changed = changed
+	kymas.Catalog.Changed, kymas.Catalog.again = changed, start()
 	kymas.reports = map[types.NamespacedName]heard{}
 	registryUp.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
 	err = ctrl.NewControllerManagedBy(mgr).Named("catalog").
-		WatchesRawSource(source.Channel(start(), gathered())).
+		WatchesRawSource(source.Channel(kymas.Catalog.again, gathered())).
 		Watches(&v1beta2.ModuleTemplate{}, gathered()).
 		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
 		Complete(kymas.Catalog)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,13 +32,16 @@ import (
 type Follower struct {
 	Client client.Client
 	// Reader reads past the manager's cache, which holds neither ConfigMaps nor unstructured objects.
-	Reader     client.Reader
-	Events     events.EventRecorder
-	Repository *git.Repository
-	Namespace  string
+	Reader    client.Reader
+	Events    events.EventRecorder
+	Namespace string
+	// Open gives the repository, with credentials and signers as they are now.
+	Open func() (*git.Repository, error)
+	// Hold keeps half of a commit from being published.
+	Hold func() (release func())
 	// Interval is how often the branch is looked at.
 	Interval time.Duration
-	// PruneAll lets a commit remove everything that earlier ones brought.
+	// PruneAll lets a commit remove all objects, or all Kymas, that earlier ones brought.
 	PruneAll bool
 
 	current atomic.Pointer[bundle.Source]
@@ -64,13 +68,20 @@ func (f *Follower) Source() *bundle.Source { return f.current.Load() }
 
 // Start looks at the branch until the context ends.
 func (f *Follower) Start(ctx context.Context) error {
-	log := ctrl.Log.WithName("git").WithValues("repository", f.Repository.URL, "revision", f.Repository.Revision())
-	ctx = ctrl.LoggerInto(ctx, log)
-	if r, err := f.readRecord(ctx); err == nil && r.Data[fieldCommit] != "" {
+	ctx = ctrl.LoggerInto(ctx, ctrl.Log.WithName("git"))
+	release := f.Hold()
+	defer release()
+	r, err := f.readRecord(ctx)
+	if err == nil && r.Data[fieldCommit] != "" {
 		f.current.Store(&bundle.Source{Repository: r.Data[fieldRepository], Commit: r.Data[fieldCommit]})
+	}
+	// Whoever was ended in the middle of a commit goes on with it before anything is published.
+	if err == nil && r.Data[fieldApplying] == "" {
+		release()
 	}
 	for {
 		f.tell(ctx, f.Look(ctx))
+		release()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -81,25 +92,29 @@ func (f *Follower) Start(ctx context.Context) error {
 
 // Look applies the newest commit if it is new, or if KCP was not compared with it for a while.
 func (f *Follower) Look(ctx context.Context) error {
-	head, err := f.Repository.Head(ctx)
+	repository, err := f.Open()
+	if err != nil {
+		return err
+	}
+	head, err := repository.Head(ctx)
 	if err != nil {
 		return err
 	}
 	if head == f.done && time.Since(f.checked) < compareAgain {
 		return nil
 	}
-	commit, objects, err := source.Commit(ctx, f.Repository)
+	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {
 		return err
 	}
-	if err := f.apply(ctx, commit, objects); err != nil {
-		return fmt.Errorf("commit %s of %s: %w", commit.Hash, f.Repository.URL, err)
+	if err := f.apply(ctx, repository, commit, objects); err != nil {
+		return fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err)
 	}
 	f.done, f.checked = commit.Head, time.Now()
 	return nil
 }
 
-func (f *Follower) apply(ctx context.Context, commit *git.Commit, objects source.Objects) error {
+func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects) error {
 	wanted, left, err := Wanted(objects.Written, f.Namespace)
 	if err != nil {
 		return err
@@ -124,18 +139,12 @@ func (f *Follower) apply(ctx context.Context, commit *git.Commit, objects source
 	if err := f.applyAll(ctx, plan.Apply, client.DryRunAll); err != nil {
 		return err
 	}
-	// What may come into being is written down first, so that it is found again whatever happens meanwhile.
-	if err := f.write(ctx, r, map[string]string{fieldInventory: encodeInventory(append(plan.Inventory, inventory...))}); err != nil {
-		return err
+	if len(plan.Apply)+len(plan.Prune) > 0 {
+		if err := f.step(ctx, repository, commit, plan, r, inventory, live); err != nil {
+			return err
+		}
 	}
-	// What is published from now on is of this commit.
-	f.current.Store(&bundle.Source{Repository: f.Repository.URL, Commit: commit.Hash})
-	if err := f.applyAll(ctx, plan.Apply); err != nil {
-		return err
-	}
-	if err := f.prune(ctx, plan.Prune, live); err != nil {
-		return err
-	}
+	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 	if f.done != commit.Head || len(plan.Apply)+len(plan.Prune) > 0 {
 		ctrl.LoggerFrom(ctx).Info("applied commit", "commit", commit.Hash, "author", commit.Author, "objects", len(wanted),
 			"changed", len(plan.Apply), "pruned", len(plan.Prune), "ignored", append(left, commit.Ignored...))
@@ -144,11 +153,33 @@ func (f *Follower) apply(ctx context.Context, commit *git.Commit, objects source
 	changes.WithLabelValues("prune").Add(float64(len(plan.Prune)))
 	applied.Reset()
 	applied.WithLabelValues(commit.Hash).Set(1)
+	text, err := encodeInventory(plan.Inventory)
+	if err != nil {
+		return err
+	}
 	return f.write(ctx, r, map[string]string{
-		fieldRepository: f.Repository.URL, fieldRevision: f.Repository.Revision(), fieldPath: f.Repository.Path, fieldCommit: commit.Hash, fieldAuthor: commit.Author,
-		fieldTime: commit.Time.UTC().Format(time.RFC3339), fieldSignedBy: commit.SignedBy, fieldInventory: encodeInventory(plan.Inventory),
+		fieldRepository: repository.URL, fieldRevision: repository.Revision(), fieldPath: repository.Path, fieldCommit: commit.Hash, fieldAuthor: commit.Author,
+		fieldTime: commit.Time.UTC().Format(time.RFC3339), fieldSignedBy: commit.SignedBy, fieldInventory: text, fieldApplying: "",
 		fieldReady: string(metav1.ConditionTrue), fieldMessage: fmt.Sprintf("%d objects are applied", len(plan.Inventory)),
 	})
+}
+
+// step changes the control plane. Meanwhile nothing is published.
+func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, plan Plan, r *record, inventory []Key, live map[Key]*unstructured.Unstructured) error {
+	// What may come into being is written down first, so that it is found again whatever happens meanwhile.
+	text, err := encodeInventory(slices.Concat(plan.Inventory, inventory))
+	if err != nil {
+		return err
+	}
+	defer f.Hold()()
+	if err := f.write(ctx, r, map[string]string{fieldInventory: text, fieldApplying: commit.Hash}); err != nil {
+		return err
+	}
+	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
+	if err := f.applyAll(ctx, plan.Apply); err != nil {
+		return err
+	}
+	return f.prune(ctx, plan.Prune, live)
 }
 
 // live reads the kinds that the commit or the inventory names. A kind that the API does not know is empty: if something of it is
@@ -255,6 +286,7 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	}
 	ready.Set(0)
 	failures.Inc()
+	f.checked = time.Time{} // once it is well again, the record has to say so
 	if err.Error() == f.told {
 		return
 	}

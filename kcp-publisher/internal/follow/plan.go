@@ -32,9 +32,6 @@ var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "ModuleReleas
 
 const kindKyma = "Kyma"
 
-// maxObjects bounds what one commit may hold: the inventory of as many fits into one object of the API.
-const maxObjects = 20_000
-
 // Wanted gives the objects of a commit as they are to be in a namespace, in the order in which they are applied. Left out, by
 // name, are Secrets: whose signatures count is not for whoever may write to the repository to say.
 func Wanted(written []source.Written, namespace string) (wanted []source.Written, left []string, err error) {
@@ -61,15 +58,7 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 			problems = append(problems, fmt.Errorf("%s: %s is there already, in %s", wanted[i].Place, KeyOf(&wanted[i].Object), wanted[i-1].Place))
 		}
 	}
-	switch {
-	case len(problems) > 0:
-		return nil, left, errors.Join(problems...)
-	case len(wanted) == 0:
-		return nil, left, errors.New("there are no objects for the control plane in it: is the path right?")
-	case len(wanted) > maxObjects:
-		return nil, left, fmt.Errorf("%d objects, at most %d", len(wanted), maxObjects)
-	}
-	return wanted, left, nil
+	return wanted, left, errors.Join(problems...)
 }
 
 // KeyOf names an object.
@@ -140,6 +129,8 @@ func NewPlan(wanted []source.Written, commit string, live map[Key]*unstructured.
 	}
 	switch {
 	case pruneAll:
+	case len(wanted) == 0:
+		return Plan{}, errors.New("there are no objects for the control plane in it: is the path right? If that is meant, say --git-prune-all")
 	case len(plan.Prune) > 0 && kept == 0:
 		return Plan{}, fmt.Errorf("none of the %d objects of earlier commits is left: if that is meant, say --git-prune-all", len(inventory))
 	case kymas > 0 && keptKymas == 0:

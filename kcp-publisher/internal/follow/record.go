@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -29,6 +28,8 @@ const (
 	fieldReady      = "ready"
 	fieldMessage    = "message"
 	fieldInventory  = "inventory"
+	// fieldApplying is the commit that is being applied, and absent when none is.
+	fieldApplying = "applying"
 )
 
 // record is the ConfigMap as it was read or is to be written.
@@ -65,26 +66,39 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 	return nil
 }
 
-// encodeInventory writes one object per line, "Kind.group name", sorted, so that people can read it.
-func encodeInventory(keys []Key) string {
-	lines := make([]string, 0, len(keys))
+// maxInventoryBytes is less than a ConfigMap may hold; 20,000 Kymas called by UUIDs need 740 kB.
+const maxInventoryBytes = 900 << 10
+
+// encodeInventory writes one kind per line, "Kind.group name name", sorted, so that people can read it.
+func encodeInventory(keys []Key) (string, error) {
+	names := map[string][]string{}
 	for _, key := range keys {
-		lines = append(lines, key.Kind.String()+" "+key.Name)
+		names[key.Kind.String()] = append(names[key.Kind.String()], key.Name)
 	}
-	slices.Sort(lines)
-	return strings.Join(slices.Compact(lines), "\n")
+	var lines []string
+	for _, kind := range slices.Sorted(maps.Keys(names)) {
+		slices.Sort(names[kind])
+		lines = append(lines, kind+" "+strings.Join(slices.Compact(names[kind]), " "))
+	}
+	text := strings.Join(lines, "\n")
+	if len(text) > maxInventoryBytes {
+		return "", fmt.Errorf("the names of its objects take %d bytes, at most %d: use fewer or shorter ones", len(text), maxInventoryBytes)
+	}
+	return text, nil
 }
 
 // decodeInventory reads it again. What cannot be read is an error: an inventory with a hole would leave objects behind.
 func decodeInventory(text string) ([]Key, error) {
 	var keys []Key
 	for line := range strings.Lines(text) {
-		kind, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		key := Key{schema.ParseGroupKind(kind), name}
-		if !ok || name == "" || cmp.Or(key.Kind.Kind, key.Kind.Group) == "" {
-			return nil, fmt.Errorf("inventory: line %q is no kind and name", line)
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("inventory: line %q is no kind with names", line)
 		}
-		keys = append(keys, key)
+		kind := schema.ParseGroupKind(fields[0])
+		for _, name := range fields[1:] {
+			keys = append(keys, Key{kind, name})
+		}
 	}
 	return keys, nil
 }
