@@ -33,7 +33,7 @@ type Runtime struct {
 	agent   *Process
 }
 
-// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
+// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane, unless it is there, and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	r := &Runtime{ID: id, fleet: f}
 	own := f.kcp
@@ -55,7 +55,7 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	if err := r.enrol(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
+	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", id, err)
 	}
 	return r, r.StartAgent()

@@ -30,6 +30,8 @@ type Change struct {
 	Files                map[string][]byte
 	Name, Email, Message string
 	Time                 time.Time
+	// Key signs the commit, nil for no signature.
+	Key *SigningKey
 }
 
 // ErrMoved says that somebody else changed the branch since the commit was read.
@@ -45,10 +47,11 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 		old = plumbing.NewHash(base.Head)
 	}
 	made := memory.NewStorage()
-	hash, err := r.compose(base, change, made)
+	commit, err := r.compose(base, change, made)
 	if err != nil {
 		return "", r.failed("change", err)
 	}
+	hash := commit.Hash
 	command := &packp.Command{Name: plumbing.NewBranchReferenceName(branch), Old: old, New: hash}
 	if err := command.Name.Validate(); err != nil {
 		return "", fmt.Errorf("%q is no name of a branch", branch)
@@ -64,11 +67,33 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 	return hash.String(), nil
 }
 
+// Preview gives what Push would commit, as `git show` does.
+func (r *Repository) Preview(base *Commit, change Change) (string, error) {
+	made := memory.NewStorage()
+	commit, err := r.compose(base, change, made)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	before, err := object.GetTree(base.objects, base.commit.TreeHash)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	after, err := object.GetTree(both{made, base.objects}, commit.TreeHash)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	patch, err := before.Patch(after)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	return commit.String() + "\n" + patch.String(), nil
+}
+
 // compose writes the objects that are new into made.
-func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (plumbing.Hash, error) {
+func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
 	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {
-		return plumbing.ZeroHash, err
+		return nil, err
 	}
 	root := base.commit.TreeHash
 	for _, name := range slices.Sorted(maps.Keys(change.Files)) {
@@ -76,27 +101,32 @@ func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) 
 		blob.SetType(plumbing.BlobObject)
 		writer, err := blob.Writer()
 		if err != nil {
-			return plumbing.ZeroHash, err
+			return nil, err
 		}
 		if _, err := writer.Write(change.Files[name]); err != nil {
-			return plumbing.ZeroHash, err
+			return nil, err
 		}
 		hash, err := made.SetEncodedObject(blob)
 		if err != nil {
-			return plumbing.ZeroHash, err
+			return nil, err
 		}
 		at := path.Join(r.Path, name)
 		if root, err = replaced(tree, strings.Split(at, "/"), hash, made); err != nil {
-			return plumbing.ZeroHash, fmt.Errorf("%s: %w", at, err)
+			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		if tree, err = object.GetTree(both{made, base.objects}, root); err != nil {
-			return plumbing.ZeroHash, err
+			return nil, err
 		}
 	}
 	who := object.Signature{Name: change.Name, Email: change.Email, When: change.Time}
-	return stored(made, &object.Commit{
-		Author: who, Committer: who, Message: change.Message, TreeHash: root, ParentHashes: []plumbing.Hash{base.commit.Hash},
-	})
+	commit := &object.Commit{Author: who, Committer: who, Message: change.Message, TreeHash: root, ParentHashes: []plumbing.Hash{base.commit.Hash}}
+	if change.Key != nil {
+		if commit.PGPSignature, err = change.Key.sign(commit); err != nil {
+			return nil, err
+		}
+	}
+	commit.Hash, err = stored(made, commit)
+	return commit, err
 }
 
 // replaced gives the hash of a tree in which one file has another content.

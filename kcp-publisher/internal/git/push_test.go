@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha512"
 	"encoding/pem"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -101,13 +101,66 @@ func (s sshSigner) Sign(message io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha512.Sum512(data)
-	signature, err := s.key.Sign(rand.Reader, append([]byte(sshMagic), ssh.Marshal(sshSigned{s.namespace, "", "sha512", string(sum[:])})...))
-	if err != nil {
-		return nil, err
+	signature, err := (&SigningKey{s.key}).signBytes(data, s.namespace)
+	return []byte(signature), err
+}
+
+// TestGitItselfBelievesOurSignature lets ssh-keygen, which git asks, judge a commit that Push signed.
+func TestGitItselfBelievesOurSignature(t *testing.T) {
+	for _, program := range []string{"git", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed: it is not there to be asked", program)
+		}
 	}
-	body := ssh.Marshal(sshSignature{1, string(s.key.PublicKey().Marshal()), s.namespace, "", "sha512", string(ssh.Marshal(signature))})
-	return pem.EncodeToMemory(&pem.Block{Type: "SSH SIGNATURE", Bytes: append([]byte(sshMagic), body...)}), nil
+	w := newWork(t)
+	w.commit(map[string]string{"deep/two.yaml": "old"})
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	w.must(err)
+	block, err := ssh.MarshalPrivateKey(private, "")
+	w.must(err)
+	dir := t.TempDir()
+	file, allowed := filepath.Join(dir, "key"), filepath.Join(dir, "allowed")
+	w.must(os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
+	key, err := ReadSigningKey(file)
+	w.must(err)
+	w.must(os.WriteFile(allowed, append([]byte("ada@example.com "), ssh.MarshalAuthorizedKey(key.signer.PublicKey())...), 0o600))
+	r := open(t, Options{URL: w.bare()})
+	base, err := r.Commit(t.Context())
+	w.must(err)
+	signed := change
+	signed.Key = key
+	hash, err := r.Push(t.Context(), base, signed, "main")
+	w.must(err)
+	cmd := exec.CommandContext(t.Context(), "git", "-c", "gpg.ssh.allowedSignersFile="+allowed, "verify-commit", hash)
+	cmd.Dir, cmd.Env = r.URL, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
+	if output, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(output), `Good "git" signature for ada@example.com`) {
+		t.Errorf("git says %v\n%s", err, output)
+	}
+	signers, err := ReadSigners(allowed)
+	w.must(err)
+	if commit, err := open(t, Options{URL: r.URL, Signers: signers}).Commit(t.Context()); err != nil || commit.Hash != hash || commit.SignedBy != "ada@example.com" {
+		t.Errorf("got %+v, %v", commit, err)
+	}
+}
+
+func TestAPreviewShowsTheCommitAndMakesNone(t *testing.T) {
+	w := newWork(t)
+	hash := w.commit(map[string]string{"fleet/deep/two.yaml": "one\nold\n"})
+	r := open(t, Options{URL: w.bare(), Path: "fleet"})
+	base, err := r.Commit(t.Context())
+	w.must(err)
+	change := change
+	change.Files = map[string][]byte{"deep/two.yaml": []byte("one\nnew\n")}
+	text, err := r.Preview(base, change)
+	w.must(err)
+	for _, want := range []string{"Author: Ada <ada@example.com>", "    promote", "--- a/fleet/deep/two.yaml\n+++ b/fleet/deep/two.yaml", "-old\n+new\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if after := fetched(t, Options{URL: r.URL}); after.Hash != hash {
+		t.Errorf("main is at %s", after.Hash)
+	}
 }
 
 func newSSHKey(t *testing.T) ssh.Signer {

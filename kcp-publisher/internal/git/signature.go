@@ -69,15 +69,7 @@ func (s *Signers) verify(commit *object.Commit) (string, error) {
 		}
 		return fmt.Sprintf("%X", entity.PrimaryKey.Fingerprint), nil
 	}
-	encoded := &plumbing.MemoryObject{}
-	if err := commit.EncodeWithoutSignature(encoded); err != nil {
-		return "", err
-	}
-	reader, err := encoded.Reader()
-	if err != nil {
-		return "", err
-	}
-	signed, err := io.ReadAll(reader)
+	signed, err := signedBytes(commit)
 	if err != nil {
 		return "", err
 	}
@@ -86,6 +78,19 @@ func (s *Signers) verify(commit *object.Commit) (string, error) {
 		return "", fmt.Errorf("is not signed by an allowed signer: %w", err)
 	}
 	return principal, nil
+}
+
+// signedBytes are what a signature of the commit covers.
+func signedBytes(commit *object.Commit) ([]byte, error) {
+	encoded := &plumbing.MemoryObject{}
+	if err := commit.EncodeWithoutSignature(encoded); err != nil {
+		return nil, err
+	}
+	reader, err := encoded.Reader()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(reader)
 }
 
 const (

@@ -42,6 +42,9 @@ type Written struct {
 	Object unstructured.Unstructured
 	// Place is file and line.
 	Place string
+	// File is the path inside the source, Line where the object begins in it.
+	File string
+	Line int
 }
 
 const (
@@ -120,15 +123,15 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 	}
 	var problems []error
 	for _, document := range documents {
-		place := fmt.Sprintf("%s:%d", shown, document.Line)
-		if err := o.add(document, place, seen); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", place, err))
+		written := Written{Place: fmt.Sprintf("%s:%d", shown, document.Line), File: name, Line: document.Line}
+		if err := o.add(document, written, seen); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", written.Place, err))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-func (o *Objects) add(document *yaml.Node, place string, seen map[string]string) error {
+func (o *Objects) add(document *yaml.Node, written Written, seen map[string]string) error {
 	var tree any
 	if err := document.Decode(&tree); err != nil {
 		return err
@@ -157,8 +160,7 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 	if first, ok := seen[object]; ok && kind.Metadata.Name != "" {
 		return fmt.Errorf("%s is there already, in %s", object, first)
 	}
-	seen[object] = place
-	written := Written{Place: place}
+	seen[object] = written.Place
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &written.Object.Object); err != nil {
 		return err
 	}

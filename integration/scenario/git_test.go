@@ -1,0 +1,413 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// repository is a bare Git repository that git itself serves, and a clone in which a team works.
+type repository struct {
+	t         *testing.T
+	bare, dir string
+	// url is where it is served to whoever knows what credentials holds.
+	url, credentials string
+	env              []string
+}
+
+func newRepository(t *testing.T) *repository {
+	t.Helper()
+	program, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed: there is nobody to serve a repository")
+	}
+	r := &repository{t: t, bare: t.TempDir(), dir: t.TempDir(), credentials: t.TempDir()}
+	r.env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: r.bare, Env: []string{"GIT_PROJECT_ROOT=" + r.bare, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if name, password, _ := request.BasicAuth(); name != "kcp" || password != "hunter2" {
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		backend.ServeHTTP(w, request)
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL + "/"
+	must(t, os.WriteFile(filepath.Join(r.credentials, "username"), []byte("kcp\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(r.credentials, "password"), []byte("hunter2\n"), 0o600))
+	r.git("init", "--quiet", "--bare", "--initial-branch=main", r.bare)
+	r.git("-C", r.bare, "config", "http.receivepack", "true")
+	r.git("clone", "--quiet", r.bare, r.dir)
+	return r
+}
+
+func (r *repository) git(args ...string) string {
+	r.t.Helper()
+	cmd := exec.CommandContext(r.t.Context(), "git", args...)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("git %v: %v\n%s", args, err, output)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// write writes files, and removes those that are to be empty.
+func (r *repository) write(files map[string]string) {
+	r.t.Helper()
+	for name, content := range files {
+		path := filepath.Join(r.dir, name)
+		if content == "" {
+			must(r.t, os.Remove(path))
+			continue
+		}
+		must(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(r.t, os.WriteFile(path, []byte(content), 0o644))
+	}
+}
+
+// push commits files and pushes them to main. It gives the commit's hash.
+func (r *repository) push(files map[string]string, options ...string) string {
+	r.t.Helper()
+	r.write(files)
+	r.git("add", "-A")
+	r.git(append(options, "commit", "--quiet", "-m", "change")...)
+	r.git("push", "--quiet", "origin", "main")
+	return r.git("rev-parse", "HEAD")
+}
+
+func (r *repository) flags() []string {
+	return []string{"--git-url", r.url, "--git-branch", "main", "--git-path", "fleet", "--git-credentials", r.credentials}
+}
+
+func document(t *testing.T, object any) string {
+	t.Helper()
+	text, err := yaml.Marshal(object)
+	must(t, err)
+	return string(text)
+}
+
+// catalogOf are the files of a fleet with scaler and mailer.
+func catalogOf(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{
+		"fleet/releases/scaler.yaml": `# what the team agreed on
+apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleReleaseMeta
+metadata: {name: scaler}
+spec:
+  moduleName: scaler
+  ocmComponentName: ` + sample.Scaler("").Component() + `
+  channels:
+  - {channel: regular, version: 1.7.0} # since May
+  - {channel: fast, version: 1.8.0}
+`,
+		"fleet/releases/mailer.yaml": document(t, sample.Release("mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0"))),
+		"README.md":                  "# for people\n",
+		"outside.yaml":               "not for: the control plane\n",
+	}
+	for _, v := range []sample.Version{sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")} {
+		files["fleet/modules/"+v.Module+"-"+v.Version+".yaml"] = document(t, v.Template())
+	}
+	return files
+}
+
+func kymaOf(id string, modules ...string) string {
+	text := "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " + id + ", labels: {kyma-project.io/runtime-id: " + id + "}}\nspec:\n  channel: regular\n  modules:\n"
+	for _, m := range modules {
+		text += "  - name: " + m + "\n"
+	}
+	return text
+}
+
+// record is what the publisher says of the repository.
+func record(t *testing.T, f *fleet.Fleet) map[string]string {
+	t.Helper()
+	config := &corev1.ConfigMap{}
+	if err := f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, config); err != nil {
+		return map[string]string{"message": err.Error()}
+	}
+	return config.Data
+}
+
+func untilCommit(t *testing.T, f *fleet.Fleet, hash string) {
+	t.Helper()
+	until(t, 60*time.Second, "the control plane has commit "+hash, func() (bool, string) {
+		r := record(t, f)
+		return r["commit"] == hash && r["ready"] == "True" && r["applying"] == "", fmt.Sprint(r)
+	})
+}
+
+// untilRefused waits until the newest commit is refused for a reason, and checks that nothing of it was applied.
+func untilRefused(t *testing.T, f *fleet.Fleet, before map[string]string, reason string) {
+	t.Helper()
+	until(t, 60*time.Second, "the commit is refused: "+reason, func() (bool, string) {
+		r := record(t, f)
+		return r["ready"] == "False" && strings.Contains(r["message"], reason), fmt.Sprint(r)
+	})
+	if after := versions(t, f); !maps.Equal(before, after) {
+		t.Errorf("a commit that is refused changed something: before\n%v\nafter\n%v", before, after)
+	}
+}
+
+// versions gives generation and commit of every object of the control plane, by kind and name.
+func versions(t *testing.T, f *fleet.Fleet) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleTemplateList{}, &v1beta2.ModuleReleaseMetaList{}} {
+		must(t, f.Control.List(t.Context(), list, client.InNamespace(sample.Namespace)))
+		switch l := list.(type) {
+		case *v1beta2.KymaList:
+			for _, o := range l.Items {
+				all["Kyma "+o.Name] = fmt.Sprint(o.UID, o.Generation, o.Annotations[v1beta2.AnnotationGitCommit])
+			}
+		case *v1beta2.ModuleTemplateList:
+			for _, o := range l.Items {
+				all["ModuleTemplate "+o.Name] = fmt.Sprint(o.UID, o.Generation, o.Annotations[v1beta2.AnnotationGitCommit])
+			}
+		case *v1beta2.ModuleReleaseMetaList:
+			for _, o := range l.Items {
+				all["ModuleReleaseMeta "+o.Name] = fmt.Sprint(o.UID, o.Generation, o.Annotations[v1beta2.AnnotationGitCommit])
+			}
+		}
+	}
+	return all
+}
+
+// startFollowing starts a fleet whose control plane follows the repository.
+func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
+	t.Helper()
+	f := startFleet(t, fleet.Options{PublisherFlags: append(flags, "--git-poll-interval", "500ms")})
+	for _, v := range []sample.Version{sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")} {
+		must(t, v.Push(t.Context(), f.Modules))
+	}
+	return f
+}
+
+// bundleSource is what the runtime's bundle says of its commit.
+func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
+	t.Helper()
+	output, code := fleet.Run(t.Context(), f.Binaries().Agent, "verify", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--runtime", runtime)
+	_, source, found := strings.Cut(output, "source     commit ")
+	if code != 0 || !found {
+		t.Fatalf("exit code %d\n%s", code, output)
+	}
+	return strings.Fields(source)[0]
+}
+
+func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
+	ctx, repo := t.Context(), newRepository(t)
+	files := catalogOf(t)
+	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler", "mailer")
+	files["fleet/kymas/two.yaml"] = kymaOf("two", "mailer")
+	first := repo.push(files)
+	f := startFollowing(t, repo.flags())
+	untilCommit(t, f, first)
+	byHand := fleet.NewKyma("by-hand", "regular", "mailer")
+	must(t, f.Control.Create(ctx, byHand))
+
+	r, err := f.AddRuntime(ctx, "one", "regular")
+	must(t, err)
+	t.Run("what it brings is installed, and says which commit it is of", func(t *testing.T) {
+		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+		for object, version := range versions(t, f) {
+			if object != "Kyma by-hand" && !strings.HasSuffix(version, first) {
+				t.Errorf("%s is %s", object, version)
+			}
+		}
+		if got := bundleSource(t, f, "one"); got != first {
+			t.Errorf("the bundle is of commit %s, want %s", got, first)
+		}
+		var entries v1beta2.ModuleTemplateList
+		must(t, r.API.List(ctx, &entries))
+		for _, e := range entries.Items {
+			if e.Annotations[v1beta2.AnnotationGitCommit] != "" {
+				t.Errorf("ModuleTemplate %s in the runtime names a commit", e.Name)
+			}
+		}
+	})
+
+	var promoted string
+	t.Run("a promotion is one command", func(t *testing.T) {
+		output, code := fleet.Run(ctx, f.Binaries().Publisher, append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, repo.flags()...)...)
+		if code != 0 {
+			t.Fatalf("exit code %d\n%s", code, output)
+		}
+		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		repo.git("pull", "--quiet")
+		promoted = repo.git("rev-parse", "HEAD")
+		untilCommit(t, f, promoted)
+		if got := bundleSource(t, f, "one"); got != promoted || !strings.Contains(output, promoted) {
+			t.Errorf("the bundle is of commit %s, want %s; the command said\n%s", got, promoted, output)
+		}
+		if diff := repo.git("show", "--stat", "--format=%B"); !strings.Contains(diff, "1 file changed, 1 insertion(+), 1 deletion(-)") || !strings.Contains(diff, "Signed-off-by: Ada <ada@example.com>") {
+			t.Errorf("the commit is\n%s", diff)
+		}
+		if v := versions(t, f); !strings.HasSuffix(v["ModuleReleaseMeta scaler"], promoted) || !strings.HasSuffix(v["Kyma one"], first) {
+			t.Errorf("the commit is noted on what it changed: %v", v)
+		}
+	})
+
+	t.Run("a broken commit changes nothing and says where", func(t *testing.T) {
+		before := versions(t, f)
+		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
+		repo.push(map[string]string{"fleet/kymas/two.yaml": good, "fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "channel:", "chanel:", 1)})
+		untilRefused(t, f, before, `fleet/kymas/three.yaml:2: unknown field "spec.chanel"`)
+		repo.push(map[string]string{"fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "name: three", "name: Three!", 1)})
+		untilRefused(t, f, before, `fleet/kymas/three.yaml:2: `)
+		until(t, 10*time.Second, "an Event says so", func() (bool, string) {
+			var events corev1.EventList
+			err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace))
+			for _, e := range events.Items {
+				if e.Reason == "CommitRefused" && e.InvolvedObject.Name == "kyma-pull-git" {
+					return true, ""
+				}
+			}
+			return false, fmt.Sprint(len(events.Items), err)
+		})
+		repo.git("reset", "--quiet", "--hard", promoted)
+		repo.git("push", "--quiet", "--force", "origin", "main")
+		untilCommit(t, f, promoted)
+		if after := versions(t, f); !maps.Equal(before, after) {
+			t.Errorf("taking it back changed something: before\n%v\nafter\n%v", before, after)
+		}
+	})
+
+	t.Run("what is missing is not removed", func(t *testing.T) {
+		before := versions(t, f)
+		repo.git("mv", "fleet", "moved")
+		repo.push(nil)
+		untilRefused(t, f, before, "folder fleet")
+		repo.git("mv", "moved", "fleet")
+		repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/two.yaml": ""})
+		untilRefused(t, f, before, "none of the 2 Kymas of earlier commits is left")
+	})
+
+	t.Run("what a commit lacks goes, and nothing else", func(t *testing.T) {
+		hash := repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler"), "fleet/releases/mailer.yaml": "", "fleet/modules/mailer-1.0.0.yaml": ""})
+		untilCommit(t, f, hash)
+		until(t, 30*time.Second, "Kyma two is gone", func() (bool, string) {
+			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "two"}, &v1beta2.Kyma{})
+			return apierrors.IsNotFound(err), fmt.Sprint(err)
+		})
+		v := versions(t, f)
+		if len(v) != 5 || v["Kyma by-hand"] == "" || v["Kyma one"] == "" {
+			t.Errorf("left are %v", v)
+		}
+	})
+
+	t.Run("a branch that is set back is followed, and runtimes keep what is newer", func(t *testing.T) {
+		repo.git("reset", "--quiet", "--hard", first)
+		repo.git("push", "--quiet", "--force", "origin", "main")
+		untilCommit(t, f, first)
+		until(t, 60*time.Second, "the runtime keeps scaler 1.8.0 and says why", func() (bool, string) {
+			record, err := r.Record(ctx)
+			must(t, err)
+			m := moduleOf(record, "scaler")
+			return m.Version == "1.8.0" && strings.Contains(m.Message, `channel "regular" has 1.7.0, which is older`), fmt.Sprint(m)
+		})
+	})
+
+	t.Run("a publisher that was away applies what it missed, and nothing twice", func(t *testing.T) {
+		f.Publisher().Kill()
+		repo.git("reset", "--quiet", "--hard", promoted)
+		repo.git("push", "--quiet", "--force", "origin", "main")
+		record, err := r.Record(ctx)
+		must(t, err)
+		before := record.DeepCopy()
+		record.Spec.Channel = "fast"
+		must(t, f.Control.Patch(ctx, record, client.MergeFrom(before)))
+		must(t, f.StartPublisher())
+		untilCommit(t, f, promoted)
+		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		if record, err = r.Record(ctx); err != nil || record.Spec.Channel != "regular" {
+			t.Errorf("what was changed by hand is %q, %v", record.Spec.Channel, err)
+		}
+		settle(t, f)
+		again := versions(t, f)
+		f.Publisher().Kill()
+		must(t, f.StartPublisher())
+		settle(t, f)
+		if after := versions(t, f); !maps.Equal(again, after) {
+			t.Errorf("a restart changed something: before\n%v\nafter\n%v", again, after)
+		}
+	})
+}
+
+func TestOnlyCommitsOfWhoeverMayAreTaken(t *testing.T) {
+	for _, program := range []string{"ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed: there is nobody to make keys", program)
+		}
+	}
+	ctx, repo, dir := t.Context(), newRepository(t), t.TempDir()
+	key := func(name string) string {
+		path := filepath.Join(dir, name)
+		output, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return path
+	}
+	ada, eve := key("ada"), key("eve")
+	public, err := os.ReadFile(ada + ".pub")
+	must(t, err)
+	signers := filepath.Join(dir, "signers")
+	must(t, os.WriteFile(signers, append([]byte("ada@example.com "), public...), 0o600))
+	signedBy := func(key string) []string {
+		return []string{"-c", "gpg.format=ssh", "-c", "user.signingkey=" + key, "-c", "commit.gpgsign=true"}
+	}
+	// On this machine, without anybody who serves it.
+	source := []string{"--git-url", "file://" + repo.bare, "--git-path", "fleet", "--git-signers", signers}
+
+	files := catalogOf(t)
+	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
+	first := repo.push(files, signedBy(ada)...)
+	f := startFollowing(t, source)
+	untilCommit(t, f, first)
+	if who := record(t, f)["signedBy"]; who != "ada@example.com" {
+		t.Errorf("signed by %q", who)
+	}
+	before := versions(t, f)
+	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, source...)
+
+	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler", "mailer")}, signedBy(eve)...)
+	untilRefused(t, f, before, "is not signed by an allowed signer")
+	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "mailer")})
+	untilRefused(t, f, before, "is not signed")
+	if output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...); code != 1 || !strings.Contains(output, "is not signed") {
+		t.Errorf("a promotion on top of what is not signed: exit code %d\n%s", code, output)
+	}
+
+	repo.git("reset", "--quiet", "--hard", first)
+	repo.git("push", "--quiet", "--force", "origin", "main")
+	if output, code := fleet.Run(ctx, f.Binaries().Publisher, append(promote, "--git-signing-key", ada)...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, output)
+	}
+	repo.git("pull", "--quiet")
+	untilCommit(t, f, repo.git("rev-parse", "HEAD"))
+	meta := &v1beta2.ModuleReleaseMeta{}
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler"}, meta))
+	if got := meta.Spec.Channels[0]; got != sample.Channel("regular", "1.8.0") {
+		t.Errorf("got %+v", got)
+	}
+}
