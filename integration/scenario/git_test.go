@@ -38,9 +38,10 @@ func newRepository(t *testing.T) *repository {
 	if err != nil {
 		t.Skip("git is not installed: there is nobody to serve a repository")
 	}
-	r := &repository{t: t, bare: t.TempDir(), dir: t.TempDir(), credentials: t.TempDir()}
+	served := t.TempDir()
+	r := &repository{t: t, bare: filepath.Join(served, "fleet.git"), dir: t.TempDir(), credentials: t.TempDir()}
 	r.env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
-	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: r.bare, Env: []string{"GIT_PROJECT_ROOT=" + r.bare, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"}}
+	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: served, Env: []string{"GIT_PROJECT_ROOT=" + served, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if name, password, _ := request.BasicAuth(); name != "kcp" || password != "hunter2" {
 			w.Header().Set("WWW-Authenticate", "Basic")
@@ -50,7 +51,7 @@ func newRepository(t *testing.T) *repository {
 		backend.ServeHTTP(w, request)
 	}))
 	t.Cleanup(server.Close)
-	r.url = server.URL + "/"
+	r.url = server.URL + "/fleet.git"
 	must(t, os.WriteFile(filepath.Join(r.credentials, "username"), []byte("kcp\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(r.credentials, "password"), []byte("hunter2\n"), 0o600))
 	r.git("init", "--quiet", "--bare", "--initial-branch=main", r.bare)
