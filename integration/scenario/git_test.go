@@ -247,9 +247,34 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		}
 	})
 
+	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, repo.flags()...)
+	t.Run("a branch to review tells what it would do, and does nothing", func(t *testing.T) {
+		before := versions(t, f)
+		if output, code := fleet.Run(ctx, f.Binaries().Publisher, append(promote, "--branch", "scaler-1.8")...); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, output)
+		}
+		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "scaler-1.8", "--git-path", "fleet", "--git-credentials", repo.credentials)
+		must(t, err)
+		for _, want := range []string{
+			"  change  ModuleReleaseMeta scaler  fleet/releases/scaler.yaml:2\n\n1 of 3 runtimes would change\n",
+			"scaler  regular  1.7.0  1.8.0  1: one",
+		} {
+			if !strings.Contains(output, want) {
+				t.Errorf("%q is missing in\n%s", want, output)
+			}
+		}
+		output, err = f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet"))
+		if err != nil || !strings.Contains(output, "the control plane has all of it") || !strings.Contains(output, "0 of 3 runtimes would change") {
+			t.Errorf("of what is there: %v\n%s", err, output)
+		}
+		if after := versions(t, f); !maps.Equal(before, after) || record(t, f)["commit"] != first {
+			t.Errorf("something changed: before\n%v\nafter\n%v", before, after)
+		}
+	})
+
 	var promoted string
 	t.Run("a promotion is one command", func(t *testing.T) {
-		output, code := fleet.Run(ctx, f.Binaries().Publisher, append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, repo.flags()...)...)
+		output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...)
 		if code != 0 {
 			t.Fatalf("exit code %d\n%s", code, output)
 		}

@@ -159,7 +159,8 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	return nil
 }
 
-func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
+// Request gives what a Kyma's runtime asks for, as far as the Kyma says it.
+func (k *Kymas) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{
 		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
 	}
@@ -176,8 +177,14 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 	if r != nil && r.Requested != nil && !alone {
 		request.Asked = r.Requested.Spec
 	}
-	if report == nil {
-		return request, nil
+	return request, nil
+}
+
+// request adds what the runtime's newest report says.
+func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
+	request, err := k.Request(kyma)
+	if err != nil || report == nil {
+		return request, err
 	}
 	for _, m := range report.Modules {
 		asked := func(module v1beta2.Module) bool { return module.Name == m.Name }

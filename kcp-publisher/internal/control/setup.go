@@ -32,7 +32,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
-	if kymas.ClusterUID, err = clusterUID(mgr.GetAPIReader()); err != nil {
+	if kymas.ClusterUID, err = ClusterUID(mgr.GetAPIReader()); err != nil {
 		return err
 	}
 	kymas.Client = mgr.GetClient()
@@ -90,8 +90,8 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		Complete(kymas)
 }
 
-// clusterUID is the UID of the kube-system namespace, by which runtimes name their clusters.
-func clusterUID(reader client.Reader) (string, error) {
+// ClusterUID is the UID of the kube-system namespace, by which runtimes name their clusters.
+func ClusterUID(reader client.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var namespace corev1.Namespace

@@ -12,10 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -115,39 +113,24 @@ func (f *Follower) Look(ctx context.Context) error {
 }
 
 func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects) error {
-	wanted, left, err := Wanted(objects.Written, f.Namespace)
+	s, err := f.Survey(ctx, commit.Hash, objects)
 	if err != nil {
 		return err
 	}
-	r, err := f.readRecord(ctx)
-	if err != nil {
-		return err
-	}
-	inventory, err := decodeInventory(r.Data[fieldInventory])
-	if err != nil {
-		return fmt.Errorf("ConfigMap %s/%s: %w", f.Namespace, RecordName, err)
-	}
-	live, err := f.live(ctx, wanted, inventory)
-	if err != nil {
-		return err
-	}
-	plan, err := NewPlan(wanted, commit.Hash, live, inventory, f.PruneAll)
-	if err != nil {
-		return err
-	}
+	plan, r := s.Plan, s.record
 	// Nothing is changed before the API has taken all of it in a dry run.
 	if err := f.applyAll(ctx, plan.Apply, client.DryRunAll); err != nil {
 		return err
 	}
 	if len(plan.Apply)+len(plan.Prune) > 0 {
-		if err := f.step(ctx, repository, commit, plan, r, inventory, live); err != nil {
+		if err := f.step(ctx, repository, commit, s); err != nil {
 			return err
 		}
 	}
 	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 	if f.done != commit.Head || len(plan.Apply)+len(plan.Prune) > 0 {
-		ctrl.LoggerFrom(ctx).Info("applied commit", "commit", commit.Hash, "author", commit.Author, "objects", len(wanted),
-			"changed", len(plan.Apply), "pruned", len(plan.Prune), "ignored", append(left, commit.Ignored...))
+		ctrl.LoggerFrom(ctx).Info("applied commit", "commit", commit.Hash, "author", commit.Author, "objects", len(plan.Inventory),
+			"changed", len(plan.Apply), "pruned", len(plan.Prune), "ignored", append(s.Left, commit.Ignored...))
 	}
 	changes.WithLabelValues("apply").Add(float64(len(plan.Apply)))
 	changes.WithLabelValues("prune").Add(float64(len(plan.Prune)))
@@ -165,60 +148,21 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 }
 
 // step changes the control plane. Meanwhile nothing is published.
-func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, plan Plan, r *record, inventory []Key, live map[Key]*unstructured.Unstructured) error {
+func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
 	// What may come into being is written down first, so that it is found again whatever happens meanwhile.
-	text, err := encodeInventory(slices.Concat(plan.Inventory, inventory))
+	text, err := encodeInventory(slices.Concat(s.Plan.Inventory, s.inventory))
 	if err != nil {
 		return err
 	}
 	defer f.Hold()()
-	if err := f.write(ctx, r, map[string]string{fieldInventory: text, fieldApplying: commit.Hash}); err != nil {
+	if err := f.write(ctx, s.record, map[string]string{fieldInventory: text, fieldApplying: commit.Hash}); err != nil {
 		return err
 	}
 	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
-	if err := f.applyAll(ctx, plan.Apply); err != nil {
+	if err := f.applyAll(ctx, s.Plan.Apply); err != nil {
 		return err
 	}
-	return f.prune(ctx, plan.Prune, live)
-}
-
-// live reads the kinds that the commit or the inventory names. A kind that the API does not know is empty: if something of it is
-// wanted, the dry run says so.
-func (f *Follower) live(ctx context.Context, wanted []source.Written, inventory []Key) (map[Key]*unstructured.Unstructured, error) {
-	versions := map[schema.GroupKind]string{}
-	for _, key := range inventory {
-		versions[key.Kind] = ""
-	}
-	for _, w := range wanted {
-		gvk := w.Object.GroupVersionKind()
-		versions[gvk.GroupKind()] = gvk.Version
-	}
-	live := map[Key]*unstructured.Unstructured{}
-	for kind, version := range versions {
-		if version == "" {
-			mapping, err := f.Client.RESTMapper().RESTMapping(kind)
-			if meta.IsNoMatchError(err) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("look up kind %s: %w", kind, err)
-			}
-			version = mapping.GroupVersionKind.Version
-		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.WithVersion(version).GroupVersion().WithKind(kind.Kind + "List"))
-		err := f.Reader.List(ctx, list, client.InNamespace(f.Namespace))
-		if meta.IsNoMatchError(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind, err)
-		}
-		for i := range list.Items {
-			live[KeyOf(&list.Items[i])] = &list.Items[i]
-		}
-	}
-	return live, nil
+	return f.prune(ctx, s.Plan.Prune, s.Live)
 }
 
 // applyAll applies objects kind after kind. The error names the places of those that the API refuses.
