@@ -67,7 +67,7 @@ func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
 
 // advertised asks what there is and gives the hash of what the options select.
 func (r *Repository) advertised(ctx context.Context) (plumbing.Hash, transport.UploadPackSession, *packp.AdvRefs, error) {
-	session, err := r.client.NewUploadPackSession(r.endpoint, r.auth)
+	session, err := opened(ctx, func() (transport.UploadPackSession, error) { return r.client.NewUploadPackSession(r.endpoint, r.auth) })
 	if err != nil {
 		return plumbing.ZeroHash, nil, nil, err
 	}

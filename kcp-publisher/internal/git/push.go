@@ -21,6 +21,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
@@ -228,7 +229,9 @@ func moved(command *packp.Command) error {
 
 // send puts the commit into a repository elsewhere, which compares the branch with what it was itself.
 func (r *Repository) send(ctx context.Context, made *memory.Storage, command *packp.Command) error {
-	session, err := r.client.NewReceivePackSession(r.endpoint, r.auth)
+	session, err := opened(ctx, func() (transport.ReceivePackSession, error) {
+		return r.client.NewReceivePackSession(r.endpoint, r.auth)
+	})
 	if err != nil {
 		return err
 	}
