@@ -232,4 +232,3 @@ func scraped(t *testing.T, address string) string {
 	}
 	return strings.Join(lines, "")
 }
-
