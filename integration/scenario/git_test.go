@@ -108,9 +108,9 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		before := versions(t, f)
 		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
 		repo.push(map[string]string{"fleet/kymas/two.yaml": good, "fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "channel:", "chanel:", 1)})
-		untilRefused(t, f, before, `fleet/kymas/three.yaml:2: unknown field "spec.chanel"`)
+		untilCommitRefused(t, f, before, `fleet/kymas/three.yaml:2: unknown field "spec.chanel"`)
 		repo.push(map[string]string{"fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "name: three", "name: Three!", 1)})
-		untilRefused(t, f, before, `fleet/kymas/three.yaml:2: `)
+		untilCommitRefused(t, f, before, `fleet/kymas/three.yaml:2: `)
 		until(t, 10*time.Second, "an Event says so", func() (bool, string) {
 			var events corev1.EventList
 			err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace))
@@ -133,10 +133,10 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		before := versions(t, f)
 		repo.git("mv", "fleet", "moved")
 		repo.push(nil)
-		untilRefused(t, f, before, "folder fleet")
+		untilCommitRefused(t, f, before, "folder fleet")
 		repo.git("mv", "moved", "fleet")
 		repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/two.yaml": ""})
-		untilRefused(t, f, before, "none of the 2 Kymas of earlier commits is left")
+		untilCommitRefused(t, f, before, "none of the 2 Kymas of earlier commits is left")
 	})
 
 	t.Run("what a commit lacks goes, and nothing else", func(t *testing.T) {
@@ -193,6 +193,15 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 			t.Errorf("a restart changed something: before\n%v\nafter\n%v", again, after)
 		}
 	})
+
+	t.Run("it lacks no right, and has none that it does not need", func(t *testing.T) {
+		rights, err := f.PublisherRights()
+		must(t, err)
+		fits(t, "publisher", rights, func(right string) bool {
+			return isLaterOrElsewhere(right) || strings.Contains(right, " rolloutpolicies.") || strings.Contains(right, " watchers.") || // nothing of them is in the repository
+				strings.Contains(right, " leases.") // there is no other publisher
+		})
+	})
 }
 
 func TestOnlyCommitsOfWhoeverMayAreTaken(t *testing.T) {
@@ -233,9 +242,9 @@ func TestOnlyCommitsOfWhoeverMayAreTaken(t *testing.T) {
 	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, source...)
 
 	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler", "mailer")}, signedBy(eve)...)
-	untilRefused(t, f, before, "is not signed by an allowed signer")
+	untilCommitRefused(t, f, before, "is not signed by an allowed signer")
 	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "mailer")})
-	untilRefused(t, f, before, "is not signed")
+	untilCommitRefused(t, f, before, "is not signed")
 	if output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...); code != 1 || !strings.Contains(output, "is not signed") {
 		t.Errorf("a promotion on top of what is not signed: exit code %d\n%s", code, output)
 	}

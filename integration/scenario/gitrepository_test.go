@@ -157,8 +157,8 @@ func untilCommit(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// untilRefused waits until the newest commit is refused for a reason, and checks that nothing of it was applied.
-func untilRefused(t *testing.T, f *fleet.Fleet, before map[string]string, reason string) {
+// untilCommitRefused waits until the newest commit is refused for a reason, and checks that nothing of it was applied.
+func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the commit is refused: "+reason, func() (bool, string) {
 		r := record(t, f)
@@ -196,7 +196,7 @@ func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 // startFollowing starts a fleet whose control plane follows the repository.
 func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 	t.Helper()
-	f := startFleet(t, fleet.Options{PublisherFlags: append(flags, "--git-poll-interval", "500ms")})
+	f := startFleet(t, fleet.Options{PublisherFlags: append(flags, "--git-poll-interval", "500ms"), PublisherRights: []string{"publisher.yaml", "git.yaml"}})
 	for _, v := range []sample.Version{sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")} {
 		must(t, v.Push(t.Context(), f.Modules))
 	}
