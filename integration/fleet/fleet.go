@@ -46,6 +46,8 @@ type Options struct {
 	Durable bool
 	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
 	Secured bool
+	// Tokens makes the registry speak TLS and ask for tokens of `kcp-publisher token-service`: each program reaches what is its own.
+	Tokens bool
 	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
 	// its lease to run out, which most scenarios need not wait for.
 	LeaderElect bool
@@ -79,6 +81,7 @@ type Fleet struct {
 	binaries  Binaries
 	kcp       *cluster.Cluster
 	publisher *Process
+	tokens    *Process // nil without a token service
 	runtimes  []*Runtime
 }
 
@@ -109,13 +112,22 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.binaries, err = Build(); err != nil {
 		return err
 	}
+	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
+		return fmt.Errorf("make keys: %w", err)
+	}
 	if err := f.startRegistry(ctx); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
 	}
 	if f.Place, err = bundle.NewPlace(f.Location(), f.Registries); err != nil {
 		return err
 	}
-	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", f.Registries); err != nil {
+	modules := f.Registries
+	if f.options.Tokens {
+		if modules, err = f.registriesOf(userModules); err != nil {
+			return err
+		}
+	}
+	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", modules); err != nil {
 		return err
 	}
 	if f.kcp, err = cluster.Start(ctx, cluster.Options{
@@ -135,13 +147,21 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := confine(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
 		return err
 	}
-	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, "keys", "init", "--keys", f.Keys()).CombinedOutput(); err != nil {
-		return fmt.Errorf("make keys: %w\n%s", err, output)
-	}
 	return f.StartPublisher()
 }
 
+// run runs the publisher's command line until it ends.
+func (f *Fleet) run(ctx context.Context, args ...string) error {
+	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, output)
+	}
+	return nil
+}
+
 func (f *Fleet) startRegistry(ctx context.Context) error {
+	if f.options.Tokens {
+		return f.startRegistryWithTokens(ctx)
+	}
 	options := registry.Options{}
 	access := bundle.Access{NoRetry: true}
 	if f.options.Secured {
@@ -168,7 +188,7 @@ func (f *Fleet) startRegistry(ctx context.Context) error {
 
 // registryFlags are what a user of a secured registry adds to a command line.
 func (f *Fleet) registryFlags(user string) []string {
-	if !f.options.Secured {
+	if !f.options.Secured && !f.options.Tokens {
 		return nil
 	}
 	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
@@ -309,6 +329,9 @@ func (f *Fleet) Close() error {
 	}
 	if f.kcp != nil {
 		problems = append(problems, f.kcp.Stop())
+	}
+	if f.tokens != nil {
+		f.tokens.Stop()
 	}
 	if f.Registry != nil {
 		problems = append(problems, f.Registry.Close())

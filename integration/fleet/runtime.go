@@ -100,7 +100,12 @@ func (r *Runtime) enrol(ctx context.Context) error {
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
-	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.registryFlags("agent")...)...)
+	if r.fleet.options.Tokens {
+		args = append(args, "--registry-password", "--registry-ca", filepath.Join(r.fleet.Dir, "ca.pem"))
+	} else {
+		args = append(args, r.fleet.registryFlags("agent")...)
+	}
+	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
 
@@ -177,6 +178,10 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, err
 	}
+	identity, err := ownIdentity(ctx, uncached)
+	if err != nil {
+		return agent.Options{}, err
+	}
 	public, err := signer.PublicKey()
 	if err != nil {
 		return agent.Options{}, err
@@ -201,9 +206,10 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
+	secrets := &unseal.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
 		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{}, Signer: signer, Token: known.token,
+		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }
