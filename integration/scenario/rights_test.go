@@ -122,8 +122,9 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("drift is put right", func(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
-		config.Data["level"] = "debug"
-		must(t, r.API.Update(ctx, config))
+		edited := config.DeepCopy()
+		edited.Data["level"] = "debug"
+		must(t, r.API.Patch(ctx, edited, client.MergeFrom(config)))
 		deployment := &appsv1.Deployment{}
 		must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
 		must(t, r.API.Delete(ctx, deployment))
@@ -153,8 +154,9 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("the agent looks after its own Deployment", func(t *testing.T) {
 		deployAgent(t, r, agentImage("1.0"))
 		upgraded := deployed(t, r)
+		before := upgraded.DeepCopy()
 		upgraded.Spec.Template.Spec.Containers[0].Image = agentImage("2.0")
-		must(t, r.API.Update(ctx, upgraded))
+		must(t, r.API.Patch(ctx, upgraded, client.MergeFrom(before)))
 		becomePod(t, r, "agent-2", agentImage("2.0"))
 		until(t, 60*time.Second, "the first start of an unproven image was counted", func() (bool, string) {
 			annotations := deployed(t, r).Annotations
@@ -282,24 +284,24 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"), writing("operator.kyma-project.io", "*"))
 	tenant, err := fleet.Connect(r.Kubeconfig(), "tenant")
 	must(t, err)
-	state := &corev1.Secret{}
-	must(t, tenant.Get(ctx, inKyma("skr-agent-state"), state))
-	state.Data = map[string][]byte{"manifest.json": []byte("{}")}
+	state := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-state"}}
+	must(t, tenant.Get(ctx, client.ObjectKeyFromObject(state), state))
+	forgotten := client.RawPatch(types.MergePatchType, []byte(`{"data":{"manifest.json":null}}`))
 	until(t, 20*time.Second, "the policy is in force", func() (bool, string) {
-		err := tenant.Update(ctx, state.DeepCopy(), client.DryRunAll)
+		err := tenant.Patch(ctx, state.DeepCopy(), forgotten, client.DryRunAll)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "secrets skr-agent-state is skr-agent's own"), fmt.Sprint(err)
 	})
-	forbidden(t, "a tenant", "edit the state", tenant.Update(ctx, state))
-	forbidden(t, "a tenant", "delete the key", tenant.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}))
-	manifest := &v1beta2.Manifest{}
-	must(t, tenant.Get(ctx, inKyma("mailer"), manifest))
-	manifest.Spec.Version = "9.9.9"
-	forbidden(t, "a tenant", "order another version", tenant.Update(ctx, manifest))
+	manifest := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "mailer"}}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}
+	forbidden(t, "a tenant", "edit the state", tenant.Patch(ctx, state, forgotten))
+	forbidden(t, "a tenant", "delete the key", tenant.Delete(ctx, key))
+	forbidden(t, "a tenant", "order another version", tenant.Patch(ctx, manifest, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"9.9.9"}}`))))
 	must(t, tenant.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenants-own"}}))
 	kyma, err := r.Kyma(ctx)
 	must(t, err)
+	before := kyma.DeepCopy()
 	kyma.Labels = map[string]string{"tenant": "may"}
-	must(t, tenant.Update(ctx, kyma))
+	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
 // fits checks that a program asked for nothing that its chart does not give, and was given nothing that it does not need.
