@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -141,6 +142,7 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("modules that reach further are refused whole", func(t *testing.T) { refuseOverreaching(t, f, r) })
 	t.Run("tenants are kept from the agent by the API server", func(t *testing.T) { refuseTenant(t, r) })
 	t.Run("an upgrade prunes, and a removal leaves nothing", func(t *testing.T) {
+		must(t, f.Police(ctx, "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
 		promote(t, f, "1.8.0")
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		until(t, 20*time.Second, "the PriorityClass is pruned", func() (bool, string) {
@@ -166,7 +168,7 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("neither program lacks a right, nor has one that it does not need", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
-		fits(t, "publisher", rights, func(right string) bool { return isLaterOrElsewhere(right) || right == "list secrets" })
+		fits(t, "publisher", rights, func(right string) bool { return isLaterOrElsewhere(right) || right == "list secrets" || right == "delete rollouts.fleet.kyma-project.io" })
 		rights, err = r.AgentRights()
 		must(t, err)
 		fits(t, "agent", rights, func(right string) bool {
@@ -181,7 +183,7 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 // isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes, and those that caches list with where the API
 // server cannot stream lists.
 func isLaterOrElsewhere(right string) bool {
-	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".operator.kyma-project.io")
+	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".kyma-project.io")
 }
 
 func refuseAgent(t *testing.T, r *fleet.Runtime) {
