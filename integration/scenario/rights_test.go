@@ -168,7 +168,9 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("neither program lacks a right, nor has one that it does not need", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
-		fits(t, "publisher", rights, func(right string) bool { return isLaterOrElsewhere(right) || right == "list secrets" || right == "delete rollouts.fleet.kyma-project.io" })
+		fits(t, "publisher", rights, func(right string) bool {
+			return isLaterOrElsewhere(right) || right == "list secrets" || right == "delete rollouts.fleet.kyma-project.io"
+		})
 		rights, err = r.AgentRights()
 		must(t, err)
 		fits(t, "agent", rights, func(right string) bool {
