@@ -77,7 +77,7 @@ func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 		"a runtime that is not enrolled, or no longer": {heard{accepted: report}, publish.Runtime{ID: "one"}},
 		"a runtime that is let go":                     {heard{accepted: report}, publish.Runtime{ID: "one", Key: key, Deleting: true}},
 	} {
-		problem, err := (&Kymas{}).secrets(t.Context(), nil, kymaOf("one"), &c.runtime, c.report)
+		problem, err := (&Kymas{}).secrets(t.Context(), kymaOf("one"), &c.runtime, c.report)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
 			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
 		}
