@@ -120,7 +120,7 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 
 func TestIdleFleetWritesNothing(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := newFleet(t, withSecrets)
 	must(t, f.Control.Create(ctx, secretFor("one", "scaler", "scaler-login", "s3cret")))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	untilSecretsSay(t, r, metav1.ConditionTrue, "Written")

@@ -52,9 +52,10 @@ type Kymas struct {
 	Rollouts Rollouts
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
-	// Secrets reads those that are for runtimes.
-	Secrets client.Reader
-	Now     func() time.Time
+	// SecretsNamespace is where the Secrets are that are for runtimes; empty when none are to be read.
+	SecretsNamespace string
+	secrets          client.Reader // of that namespace, nil without
+	Now              func() time.Time
 
 	gate gate
 
@@ -126,7 +127,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return k.registryDown(ctx, before, kyma, err)
 	}
 	next := k.runtime(kyma, runtime, report)
-	unsealed, err := k.secrets(ctx, kyma, &next, report)
+	unsealed, err := k.giveSecrets(ctx, kyma, &next, report)
 	if err == nil {
 		err = k.rememberFirst(ctx, before, kyma)
 	}

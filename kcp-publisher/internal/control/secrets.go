@@ -49,7 +49,7 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
 	var kymas v1beta2.KymaList
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
-	if err := k.Client.List(ctx, &kymas, client.InNamespace(secret.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "cannot tell whose Secret changed", "runtime", runtime)
 		return nil
 	}
@@ -60,14 +60,14 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	return requests
 }
 
-// secrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
+// giveSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
 // who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
-func (k *Kymas) secrets(ctx context.Context, kyma *v1beta2.Kyma, r *publish.Runtime, report heard) (problem, err error) {
-	if report.accepted == nil || report.refused != nil || r.Key == nil || r.Deleting {
+func (k *Kymas) giveSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *publish.Runtime, report heard) (problem, err error) {
+	if k.secrets == nil || report.accepted == nil || report.refused != nil || r.Key == nil || r.Deleting {
 		return nil, nil
 	}
 	var there corev1.SecretList
-	if err := k.Secrets.List(ctx, &there, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
+	if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
 		return nil, fmt.Errorf("list Secrets for runtime %s: %w", r.ID, err)
 	}
 	status := kyma.Status.Runtime
