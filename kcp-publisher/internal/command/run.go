@@ -38,6 +38,7 @@ type runFlags struct {
 	settings                              settingsFlags
 	registry                              registryFlags
 	webhooks                              admission.Options
+	attachCosign                          bool
 }
 
 func newRun(g *global) *cobra.Command {
@@ -66,6 +67,7 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
 	keysFlag(flags, &f.keys)
 	f.registry.add(flags)
+	attachFlag(flags, &f.attachCosign)
 	return cmd
 }
 
@@ -152,6 +154,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	}
 	publisher, err := publish.New(publish.Options{
 		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
+		AttachCosign: f.attachCosign,
 	})
 	if err != nil {
 		return nil, err

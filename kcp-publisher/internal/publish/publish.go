@@ -30,6 +30,8 @@ type Options struct {
 	// Validity is the life of a bundle; it is renewed after a third.
 	Validity time.Duration
 	Now      func() time.Time
+	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per bundle.
+	AttachCosign bool
 }
 
 // Publisher publishes bundles. It is safe for concurrent use, for one runtime at a time.
@@ -114,6 +116,15 @@ func (p *Publisher) push(ctx context.Context, runtime string, resolved *resoluti
 	}
 	if err := p.share(ctx, resolved.documents); err != nil {
 		return nil, err
+	}
+	if p.AttachCosign {
+		signature, err := bundle.ComposeCosign(manifest, predicate.IssuedAt, p.Signer)
+		if err != nil {
+			return nil, err
+		}
+		if err := bundle.PushCosign(ctx, p.Place, runtime, signature); err != nil {
+			return nil, err
+		}
 	}
 	present := func(d digest.Digest) bool { return last != nil && (d == last.StateDigest || d == last.CatalogDigest) }
 	err = bundle.PushBundle(ctx, p.Place, runtime, resolved.documents, manifest, present)
