@@ -1,17 +1,38 @@
 package bundle
 
 import (
+	"crypto"
+	"maps"
+
 	"github.com/opencontainers/go-digest"
 )
 
+// publisherKeys are keys that may have signed a bundle.
+type publisherKeys struct {
+	known map[string]crypto.PublicKey
+	// version is the root's that they are of.
+	version int64
+}
+
+func (r Root) publisherKeys() publisherKeys { return publisherKeys{r.publishers, r.Version} }
+
 // Adopt reads a bundle as its publisher does who finds it in the registry: authentic, for this runtime and whole, but
-// without judging its time or sequence, because an expired bundle is still the last one. The error is a *Refusal.
-func Adopt(fetched Fetched, root Root, runtime string) (Verified, error) {
+// without judging its time or sequence, because an expired bundle is still the last one. Former are versions of the root before this
+// one: their publishers' bundles were good, and those of revoked keys are not. The error is a *Refusal.
+func Adopt(fetched Fetched, runtime string, root Root, former ...Root) (Verified, error) {
 	manifest, refusal := readBundleManifest(fetched)
 	if refusal != nil {
 		return Verified{}, refusal
 	}
-	statement, hint, refusal := authenticStatement(manifest, root)
+	keys := publisherKeys{maps.Clone(root.publishers), root.Version}
+	for _, r := range former {
+		for thumbprint, key := range r.publishers {
+			if !root.IsRevoked(thumbprint) {
+				keys.known[thumbprint] = key
+			}
+		}
+	}
+	statement, by, refusal := authenticStatement(manifest, keys)
 	if refusal == nil {
 		refusal = checkAudience(statement.Predicate.Audience, Trust{Runtime: runtime})
 	}
@@ -22,7 +43,7 @@ func Adopt(fetched Fetched, root Root, runtime string) (Verified, error) {
 		return Verified{}, refusal
 	}
 	return Verified{
-		Statement: statement, Digest: digest.FromBytes(fetched.Bytes), KeyThumbprint: hint,
+		Statement: statement, Digest: digest.FromBytes(fetched.Bytes), KeyThumbprint: by.thumbprint,
 		Config: manifest.Config, Catalog: manifest.Layers[0],
 	}, nil
 }

@@ -248,7 +248,7 @@ func TestAdoptTakesTheLastBundleWhateverItsTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := newAttempt(t)
 			c.change(a)
-			_, err := Adopt(a.fetched(t), a.trust.Root, testRuntime)
+			_, err := Adopt(a.fetched(t), testRuntime, a.trust.Root)
 			wantReason(t, err, c.want)
 		})
 	}

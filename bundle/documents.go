@@ -59,6 +59,9 @@ type Manifest struct {
 	Spec v1beta2.ManifestSpec `json:"spec"`
 	// Content are the blobs that installing needs, all of them: the agent resolves nothing itself.
 	Content []Content `json:"content"`
+	// Release are the documents that prove that the component was released: its descriptor, those it refers to, and the manifests of
+	// artifacts among its contents. There are none unless the root of trust has release keys.
+	Release []Content `json:"release,omitempty"`
 	// Unmanaged says that the module's objects stay as they are and are no longer looked after.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 }
@@ -144,6 +147,19 @@ func DecodeCatalog(data []byte) (Catalog, error) {
 	return catalog, checkHeader(catalog.APIVersion, catalog.Kind, kindCatalog)
 }
 
+func (c Content) check() error {
+	if err := c.Digest.Validate(); err != nil {
+		return fmt.Errorf("digest: %w", err)
+	}
+	if c.Digest.Algorithm() != digest.SHA256 && c.Digest.Algorithm() != digest.SHA512 {
+		return fmt.Errorf("digest: algorithm %s is not accepted", c.Digest.Algorithm())
+	}
+	if c.SizeBytes < 0 || c.SizeBytes > MaxLayerBytes {
+		return fmt.Errorf("size: %d, at most %d", c.SizeBytes, MaxLayerBytes)
+	}
+	return nil
+}
+
 func checkHeader(apiVersion, kind, wantKind string) error {
 	if apiVersion != APIVersion || kind != wantKind {
 		return fmt.Errorf("document is %s %s, want %s %s", apiVersion, kind, APIVersion, wantKind)
@@ -171,17 +187,16 @@ func (s DesiredState) check() error {
 			return fmt.Errorf("desired state: manifests[%d]: module %s or name %s appears twice", i, m.Module, m.Name)
 		}
 		names[m.Name], modules[m.Module] = true, true
-		for j, c := range m.Content {
-			if err := c.Digest.Validate(); err != nil {
-				return fmt.Errorf("desired state: manifests[%d].content[%d].digest: %w", i, j, err)
+		if n := len(m.Release); n > MaxReleaseDocuments {
+			return fmt.Errorf("desired state: manifests[%d].release: %d documents, at most %d", i, n, MaxReleaseDocuments)
+		}
+		for field, contents := range map[string][]Content{"content": m.Content, "release": m.Release} {
+			for j, c := range contents {
+				if err := c.check(); err != nil {
+					return fmt.Errorf("desired state: manifests[%d].%s[%d].%w", i, field, j, err)
+				}
+				total += c.SizeBytes
 			}
-			if c.Digest.Algorithm() != digest.SHA256 && c.Digest.Algorithm() != digest.SHA512 {
-				return fmt.Errorf("desired state: manifests[%d].content[%d].digest: algorithm %s is not accepted", i, j, c.Digest.Algorithm())
-			}
-			if c.SizeBytes < 0 || c.SizeBytes > MaxLayerBytes {
-				return fmt.Errorf("desired state: manifests[%d].content[%d].size: %d, at most %d", i, j, c.SizeBytes, MaxLayerBytes)
-			}
-			total += c.SizeBytes
 		}
 	}
 	if total > MaxBundleBytes {

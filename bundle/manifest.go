@@ -52,6 +52,12 @@ func readManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *Refu
 	if shape.ArtifactType != artifactType {
 		return ocispec.Manifest{}, refuse(ReasonMediaType, "artifact is a %q, want %q", shape.ArtifactType, artifactType)
 	}
+	// Nobody signs annotations: whoever owns the registry could make as many manifests as they like of one bundle.
+	for name := range shape.Annotations {
+		if name != AnnotationAttestation && name != AnnotationReport {
+			return ocispec.Manifest{}, refuse(ReasonMalformed, "manifest: annotation %q does not belong there", name)
+		}
+	}
 	manifest := ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: shape.MediaType, ArtifactType: shape.ArtifactType,
 		Config: shape.Config.descriptor(), Annotations: shape.Annotations,

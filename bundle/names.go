@@ -9,9 +9,11 @@ import (
 const (
 	ArtifactTypeBundle    = "application/vnd.kyma-pull.bundle.v1"
 	ArtifactTypeReport    = "application/vnd.kyma-pull.report.v1"
+	ArtifactTypeRoot      = "application/vnd.kyma-pull.root.v1"
 	ArtifactTypeContent   = "application/vnd.kyma-pull.content.v1"
 	MediaTypeDesiredState = "application/vnd.kyma-pull.desired-state.v1+json"
 	MediaTypeCatalog      = "application/vnd.kyma-pull.catalog.v1+json"
+	MediaTypeRoot         = "application/vnd.kyma-pull.root.v1+json"
 
 	// AnnotationAttestation carries a bundle's attestation, AnnotationReport a runtime's signed report.
 	AnnotationAttestation = "dev.kyma-pull.bundle.attestation"
@@ -28,7 +30,12 @@ const (
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"
+	// TagRoot, followed by the version, is a version of the root of trust.
+	TagRoot = "root-"
 )
+
+// TrustRepository is the repository, below the prefix, of the versions of the root of trust.
+const TrustRepository = "trust"
 
 // ContentRepository is the repository, below the prefix, that shared blobs are mounted from.
 const ContentRepository = "content"

@@ -27,8 +27,15 @@ const (
 	ReasonEquivocation  Reason = "Equivocation"  // same sequence, other content
 	ReasonWrongDigest   Reason = "WrongDigest"   // the content is not what was signed
 	ReasonForeignKey    Reason = "ForeignKey"    // a report signed by a key that is not the runtime's
+	ReasonBadRoot       Reason = "BadRoot"       // a root of trust that does not follow the one before
+	ReasonRootExpired   Reason = "RootExpired"   // the root of trust is over, and there is no newer one
+	ReasonRevoked       Reason = "Revoked"       // signed by a key that was taken out for good
+	ReasonNotReleased   Reason = "NotReleased"   // a component that its makers did not release, or that is too old
 	ReasonNotEnrolled   Reason = "NotEnrolled"   // a report of a runtime whose key is not known and not proven
 )
+
+// AboutRoot tells refusals of a root of trust from those of a bundle.
+func (r Reason) AboutRoot() bool { return r == ReasonBadRoot }
 
 // Refusal is a bundle or report that was read and judged unacceptable. Any other error means that it could not be read
 // and says nothing about it.

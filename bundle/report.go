@@ -15,6 +15,8 @@ import (
 // Report is what a runtime says about itself. Everything in it is the runtime's word, signed with the runtime's key.
 type Report struct {
 	Runtime string `json:"runtime"`
+	// Fleet is that of the root of trust the runtime follows: one key may have served in two fleets.
+	Fleet string `json:"fleet,omitempty"`
 	// Sequence grows with every report of a runtime, by the rule of NextSequence.
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
@@ -33,6 +35,11 @@ type Report struct {
 	Refused []RefusedBundle `json:"refused,omitempty"`
 	// Enrolment is there until the control plane is known to have the runtime's key.
 	Enrolment *Enrolment `json:"enrolment,omitempty"`
+	// Certificate is the one that the control plane issued to the runtime's key, PEM; it makes the key known to a control plane
+	// that lost its memory.
+	Certificate string `json:"certificate,omitempty"`
+	// CertificateRequest asks for a certificate, PEM (PKCS #10): there is none yet, or a third of its life is over.
+	CertificateRequest string `json:"certificateRequest,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
 }
@@ -126,12 +133,18 @@ func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`))
 // Reporter is what the control plane knows of the runtime that a report claims to come from.
 type Reporter struct {
 	Runtime string
+	// Fleet is the fleet's name; empty when its root has none.
+	Fleet string
 	// Key is the runtime's enrolled key, nil before enrolment.
 	Key crypto.PublicKey
 	// LastSequence is that of the newest report accepted before.
 	LastSequence int64
 	// Enrol decides on an introduction; it is asked when Key is nil or another key introduces itself.
 	Enrol func(Enrolment) error
+	// Certified gives the key that a certificate is for; it is asked when Key is nil.
+	Certified func(certificate string) (crypto.PublicKey, error)
+	// Revoked tells keys that count for nothing any more; nil means that there are none.
+	Revoked func(thumbprint string) bool
 }
 
 // AcceptedReport is a report that counts, with the key that signed it.
@@ -178,6 +191,9 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *Refusal) {
 	if report.Runtime != from.Runtime {
 		return AcceptedReport{}, refuse(ReasonWrongRuntime, "report is about runtime %q, this is the place of %q", report.Runtime, from.Runtime)
 	}
+	if from.Fleet != "" && report.Fleet != from.Fleet {
+		return AcceptedReport{}, refuse(ReasonWrongRuntime, "report is of fleet %q, this is %q", report.Fleet, from.Fleet)
+	}
 	if report.Sequence < 1 || report.Sequence < from.LastSequence {
 		return AcceptedReport{}, refuse(ReasonRollback, "report %d is older than %d, which was accepted before", report.Sequence, from.LastSequence)
 	}
@@ -189,6 +205,9 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *Refusal) {
 // report must then be signed by exactly the key it introduces.
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refusal) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
+	if from.Revoked != nil && from.Revoked(hint) {
+		return nil, false, refuse(ReasonRevoked, "signed with key %s, which is revoked: delete the agent's key and enrol it again", compactHint(hint))
+	}
 	if from.Key != nil {
 		known, err := Thumbprint(from.Key)
 		if err != nil {
@@ -200,7 +219,8 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refu
 	}
 	var introduction struct {
 		Predicate struct {
-			Enrolment *Enrolment `json:"enrolment"`
+			Enrolment   *Enrolment `json:"enrolment"`
+			Certificate string     `json:"certificate"`
 		} `json:"predicate"`
 	}
 	if err := checkJSON(signed.Envelope.Payload); err != nil {
@@ -209,7 +229,13 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refu
 	if err := json.Unmarshal(signed.Envelope.Payload, &introduction); err != nil {
 		return nil, false, refuse(ReasonMalformed, "statement: %v", err)
 	}
-	enrolment := introduction.Predicate.Enrolment
+	enrolment, certificate := introduction.Predicate.Enrolment, introduction.Predicate.Certificate
+	if from.Key == nil && certificate != "" && from.Certified != nil {
+		key, enrolled, refusal := certifiedKey(certificate, hint, from)
+		if refusal == nil || enrolment == nil {
+			return key, enrolled, refusal
+		}
+	}
 	switch {
 	case enrolment == nil && from.Key != nil:
 		return nil, false, refuse(ReasonForeignKey, "signed with key %s, which is not the runtime's", compactHint(hint))
@@ -225,6 +251,18 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refu
 	}
 	if err := from.Enrol(*enrolment); err != nil {
 		return nil, false, refuse(ReasonNotEnrolled, "enrolment: %v", err)
+	}
+	return key, true, nil
+}
+
+// certifiedKey gives the key of a certificate, which the control plane issued itself, to one that does not know the runtime any more.
+func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bool, *Refusal) {
+	key, err := from.Certified(certificate)
+	if err != nil {
+		return nil, false, refuse(ReasonNotEnrolled, "%v", err)
+	}
+	if certified, err := Thumbprint(key); err != nil || certified != hint {
+		return nil, false, refuse(ReasonForeignKey, "shows the certificate of one key and is signed with another")
 	}
 	return key, true, nil
 }

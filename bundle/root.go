@@ -1,151 +1,272 @@
 package bundle
 
 import (
+	"cmp"
 	"crypto"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 )
 
 // Roles of the root of trust.
 const (
-	RoleRoot      = "root"
+	// RoleRoot signs the next version of the root.
+	RoleRoot = "root"
+	// RolePublisher signs bundles.
 	RolePublisher = "publisher"
+	// RoleEnrol signs the certificates of agents.
+	RoleEnrol = "enrol"
+	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all of them.
+	RoleRelease = "release:"
 )
 
 // Root is one verified version of the root of trust: a TUF root.json with roles of our own.
 //
-// Source: TUF specification 1.0.33, section 4.3; its custom fields are epoch, floors and revoked.
+// Source: TUF specification 1.0.33, section 4.3; its custom fields are epoch, fleet, floors and revoked.
 type Root struct {
 	Version int64
 	Epoch   int64
 	Expires time.Time
+	// Fleet names the fleet in all versions; empty in a root of before fleets had names.
+	Fleet string
+	// Floors are the lowest versions that may be installed, by component name.
+	Floors map[string]string
+	// Revoked are the thumbprints of keys that count for nothing any more, sorted.
+	Revoked []string
 	// Raw is the file as it was read.
 	Raw []byte
 
-	// publishers holds the keys that may sign bundles, by thumbprint.
-	publishers map[string]crypto.PublicKey
+	parsed *metadata.Metadata[metadata.RootType]
+	// publishers and enrollers hold the keys that may sign bundles and certificates, by thumbprint.
+	publishers, enrollers map[string]crypto.PublicKey
+	releases              []releaseRole
 }
 
-const fieldEpoch = "epoch"
-
-// NewRoot makes the first version of a root of trust, signed by its only root key.
-func NewRoot(rootKey Signer, publishers []crypto.PublicKey, expires time.Time) ([]byte, error) {
-	root := metadata.Root(expires.UTC())
-	root.Signed.Roles = map[string]*metadata.Role{
-		RoleRoot:      {KeyIDs: []string{}, Threshold: 1},
-		RolePublisher: {KeyIDs: []string{}, Threshold: 1},
-	}
-	root.Signed.UnrecognizedFields = map[string]any{fieldEpoch: 1}
-	public, err := rootKey.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf("read the root key: %w", err)
-	}
-	if err := addKey(&root.Signed, public, RoleRoot); err != nil {
-		return nil, err
-	}
-	for _, key := range publishers {
-		if err := addKey(&root.Signed, key, RolePublisher); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := root.Sign(rootKey); err != nil {
-		return nil, fmt.Errorf("sign root: %w", err)
-	}
-	return root.ToBytes(true)
+// releaseRole is who releases the components of a prefix.
+type releaseRole struct {
+	prefix    string
+	threshold int
+	keys      []*rsa.PublicKey
 }
 
-func addKey(root *metadata.RootType, public crypto.PublicKey, role string) error {
-	key, err := metadata.KeyFromPublicKey(public)
-	if err != nil {
-		return fmt.Errorf("add %s key: %w", role, err)
-	}
-	return root.AddKey(key, role)
-}
+// Custom fields of root.json.
+const (
+	fieldEpoch   = "epoch"
+	fieldFleet   = "fleet"
+	fieldFloors  = "floors"
+	fieldRevoked = "revoked"
+)
+
+// Bounds of a root: 64 KiB hold more than anybody's keys.
+const (
+	maxRootKeys = 200
+	maxFloors   = 500
+)
 
 // ParseRoot reads a pinned root of trust and checks that it is signed by its own threshold of root keys, so that a
 // damaged file is noticed. Whether to trust it is the decision of whoever pinned it.
 func ParseRoot(data []byte) (Root, error) {
-	if len(data) > MaxRootBytes {
-		return Root{}, fmt.Errorf("root of trust: %d bytes, at most %d", len(data), MaxRootBytes)
-	}
-	if err := checkJSON(data); err != nil {
-		return Root{}, fmt.Errorf("root of trust: %w", err)
-	}
-	parsed := &metadata.Metadata[metadata.RootType]{}
-	if _, err := parsed.FromBytes(data); err != nil {
-		return Root{}, fmt.Errorf("root of trust: %w", err)
-	}
-	signed := parsed.Signed
-	if signed.Roles[RoleRoot] == nil || signed.Roles[RolePublisher] == nil {
-		return Root{}, fmt.Errorf("root of trust: roles: %q and %q are required", RoleRoot, RolePublisher)
-	}
-	// The library follows a key of null.
-	for id, key := range signed.Keys {
-		if key == nil {
-			return Root{}, fmt.Errorf("root of trust: keys: %q is null", id)
-		}
-	}
-	if err := parsed.VerifyDelegate(RoleRoot, parsed); err != nil {
-		return Root{}, fmt.Errorf("root of trust: %w", err)
-	}
-	root := Root{Version: signed.Version, Expires: signed.Expires, Raw: data, publishers: map[string]crypto.PublicKey{}}
-	if root.Version < 1 {
-		return Root{}, fmt.Errorf("root of trust: version: %d, want at least 1", root.Version)
-	}
-	epoch, err := wholeNumber(signed.UnrecognizedFields[fieldEpoch])
+	root, err := parseRoot(data)
 	if err != nil {
-		return Root{}, fmt.Errorf("root of trust: %s: %w", fieldEpoch, err)
-	}
-	root.Epoch = epoch
-	for _, id := range signed.Roles[RolePublisher].KeyIDs {
-		key, err := publisherKey(signed, id)
-		if err != nil {
-			return Root{}, fmt.Errorf("root of trust: publisher key %s: %w", id, err)
-		}
-		hint, err := Thumbprint(key)
-		if err != nil {
-			return Root{}, fmt.Errorf("root of trust: publisher key %s: %w", id, err)
-		}
-		root.publishers[hint] = key
-	}
-	if len(root.publishers) == 0 {
-		return Root{}, fmt.Errorf("root of trust: roles.%s.keyids: at least one key is required", RolePublisher)
+		return Root{}, fmt.Errorf("root of trust: %w", err)
 	}
 	return root, nil
 }
 
-func publisherKey(root metadata.RootType, id string) (crypto.PublicKey, error) {
+func parseRoot(data []byte) (Root, error) {
+	parsed, err := readRoot(data)
+	if err != nil {
+		return Root{}, err
+	}
+	if err := parsed.VerifyDelegate(RoleRoot, parsed); err != nil {
+		return Root{}, err
+	}
+	signed := parsed.Signed
+	root := Root{Version: signed.Version, Expires: signed.Expires, Raw: data, parsed: parsed}
+	if root.Version < 1 {
+		return Root{}, fmt.Errorf("version: %d, want at least 1", root.Version)
+	}
+	if err := root.readFields(signed.UnrecognizedFields); err != nil {
+		return Root{}, err
+	}
+	if err := root.readRoles(signed); err != nil {
+		return Root{}, err
+	}
+	if len(root.publishers) == 0 {
+		return Root{}, fmt.Errorf("roles.%s.keyids: at least one key is required", RolePublisher)
+	}
+	return root, nil
+}
+
+// readRoot reads a root.json without asking who signed it.
+func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
+	if len(data) > MaxRootBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d", len(data), MaxRootBytes)
+	}
+	if err := checkJSON(data); err != nil {
+		return nil, err
+	}
+	parsed := &metadata.Metadata[metadata.RootType]{}
+	if _, err := parsed.FromBytes(data); err != nil {
+		return nil, err
+	}
+	signed := parsed.Signed
+	if signed.Roles[RoleRoot] == nil || signed.Roles[RolePublisher] == nil {
+		return nil, fmt.Errorf("roles: %q and %q are required", RoleRoot, RolePublisher)
+	}
+	if len(signed.Keys) > maxRootKeys {
+		return nil, fmt.Errorf("keys: %d, at most %d", len(signed.Keys), maxRootKeys)
+	}
+	// The library follows a key of null.
+	for id, key := range signed.Keys {
+		if key == nil {
+			return nil, fmt.Errorf("keys: %q is null", id)
+		}
+	}
+	return parsed, nil
+}
+
+func (r *Root) readFields(fields map[string]any) error {
+	var err error
+	if r.Epoch, err = wholeNumber(fields[fieldEpoch]); err != nil {
+		return fmt.Errorf("%s: %w", fieldEpoch, err)
+	}
+	var ok bool
+	if fleet, there := fields[fieldFleet]; there {
+		if r.Fleet, ok = fleet.(string); !ok || CheckRuntimeID(r.Fleet) != nil {
+			return fmt.Errorf("%s: %v is not a name", fieldFleet, fleet)
+		}
+	}
+	floors, ok := cmp.Or[any](fields[fieldFloors], map[string]any{}).(map[string]any)
+	if !ok || len(floors) > maxFloors {
+		return fmt.Errorf("%s: want at most %d versions by component name", fieldFloors, maxFloors)
+	}
+	r.Floors = make(map[string]string, len(floors))
+	for component, value := range floors {
+		version, _ := value.(string)
+		if _, err := semver.NewVersion(version); err != nil {
+			return fmt.Errorf("%s: %s: %v is not a semantic version", fieldFloors, component, value)
+		}
+		r.Floors[component] = version
+	}
+	revoked, ok := cmp.Or[any](fields[fieldRevoked], []any{}).([]any)
+	if !ok {
+		return fmt.Errorf("%s: want a list of thumbprints", fieldRevoked)
+	}
+	for i, value := range revoked {
+		thumbprint, ok := value.(string)
+		if !ok || thumbprint == "" {
+			return fmt.Errorf("%s[%d]: want a thumbprint", fieldRevoked, i)
+		}
+		r.Revoked = append(r.Revoked, thumbprint)
+	}
+	slices.Sort(r.Revoked)
+	return nil
+}
+
+func (r *Root) readRoles(signed metadata.RootType) error {
+	r.publishers, r.enrollers = map[string]crypto.PublicKey{}, map[string]crypto.PublicKey{}
+	for _, name := range slices.Sorted(maps.Keys(signed.Roles)) {
+		role := signed.Roles[name]
+		if role == nil {
+			return fmt.Errorf("roles.%s: is null", name)
+		}
+		prefix, isRelease := strings.CutPrefix(name, RoleRelease)
+		release := releaseRole{prefix: prefix, threshold: role.Threshold}
+		for _, id := range role.KeyIDs {
+			key, thumbprint, err := roleKey(signed, id)
+			if err != nil {
+				return fmt.Errorf("%s key %s: %w", name, id, err)
+			}
+			if r.IsRevoked(thumbprint) {
+				return fmt.Errorf("%s key %s: is revoked", name, id)
+			}
+			switch {
+			case name == RolePublisher && supported(key):
+				r.publishers[thumbprint] = key
+			case name == RoleEnrol && supported(key):
+				r.enrollers[thumbprint] = key
+			case isRelease:
+				public, ok := key.(*rsa.PublicKey)
+				if !ok {
+					return fmt.Errorf("%s key %s: %T is not accepted, want RSA, which signs components", name, id, key)
+				}
+				release.keys = append(release.keys, public)
+			case name == RolePublisher || name == RoleEnrol:
+				return fmt.Errorf("%s key %s: %T is not accepted, want ECDSA P-256 or Ed25519", name, id, key)
+			}
+		}
+		if isRelease {
+			if release.threshold < 1 || release.threshold > len(release.keys) {
+				return fmt.Errorf("roles.%s.threshold: %d of %d keys", name, release.threshold, len(release.keys))
+			}
+			r.releases = append(r.releases, release)
+		}
+	}
+	return nil
+}
+
+// roleKey gives a key of the root with its thumbprint. Its id has to be its digest, so that no key counts twice.
+func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error) {
 	key := root.Keys[id]
 	if key == nil {
-		return nil, fmt.Errorf("is not among keys")
+		return nil, "", fmt.Errorf("is not among keys")
 	}
 	if actual, err := key.ID(); err != nil || actual != id {
-		return nil, fmt.Errorf("its id is not the digest of the key")
+		return nil, "", fmt.Errorf("its id is not the digest of the key")
 	}
 	public, err := key.ToPublicKey()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if !supported(public) {
-		return nil, fmt.Errorf("%T is not accepted, want ECDSA P-256 or Ed25519", public)
-	}
-	return public, nil
+	thumbprint, err := Thumbprint(public)
+	return public, thumbprint, err
 }
 
-// Publishers gives the thumbprints of the keys that may sign bundles.
-func (r Root) Publishers() []string {
-	hints := make([]string, 0, len(r.publishers))
-	for hint := range r.publishers {
-		hints = append(hints, hint)
+// Publishers gives the thumbprints of the keys that may sign bundles, sorted.
+func (r Root) Publishers() []string { return slices.Sorted(maps.Keys(r.publishers)) }
+
+// Enrollers gives the thumbprints of the keys that may sign agents' certificates, sorted.
+func (r Root) Enrollers() []string { return slices.Sorted(maps.Keys(r.enrollers)) }
+
+// Releases gives the prefixes of the components that have a second lock, sorted.
+func (r Root) Releases() []string {
+	prefixes := make([]string, 0, len(r.releases))
+	for _, role := range r.releases {
+		prefixes = append(prefixes, role.prefix)
 	}
-	return hints
+	slices.Sort(prefixes)
+	return prefixes
+}
+
+// Signers gives the thumbprints of the root keys, sorted, and how many of them it takes.
+func (r Root) Signers() ([]string, int) {
+	role := r.parsed.Signed.Roles[RoleRoot]
+	var thumbprints []string
+	for _, id := range role.KeyIDs {
+		if _, thumbprint, err := roleKey(r.parsed.Signed, id); err == nil {
+			thumbprints = append(thumbprints, thumbprint)
+		}
+	}
+	slices.Sort(thumbprints)
+	return thumbprints, role.Threshold
 }
 
 // Trusts tells whether the key with this thumbprint may sign bundles.
 func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] != nil }
+
+// TrustsEnrol tells whether the key with this thumbprint may sign agents' certificates.
+func (r Root) TrustsEnrol(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
+
+// IsRevoked tells whether a key was taken out for good.
+func (r Root) IsRevoked(thumbprint string) bool { return slices.Contains(r.Revoked, thumbprint) }
 
 func wholeNumber(value any) (int64, error) {
 	switch v := value.(type) {

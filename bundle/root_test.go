@@ -39,6 +39,14 @@ func editedRoot(tb testing.TB, change func(root *metadata.RootType), signers ...
 	return data
 }
 
+func addKey(root *metadata.RootType, public crypto.PublicKey, role string) error {
+	key, err := metadata.KeyFromPublicKey(public)
+	if err != nil {
+		return err
+	}
+	return root.AddKey(key, role)
+}
+
 func TestRootRoundTrip(t *testing.T) {
 	ed, _, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -51,6 +51,9 @@ type Predicate struct {
 	RootVersion int64 `json:"rootVersion"`
 }
 
+// AudienceNobody, as a key thumbprint, is for no agent: the runtime's key is revoked and no other is enrolled.
+const AudienceNobody = "nobody"
+
 // Audience is whom a bundle is for. Runtime is always set.
 type Audience struct {
 	Runtime string `json:"runtime"`

@@ -30,6 +30,9 @@ type Accepted struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
+	// Statement is the digest of what was signed. A signature can be written in more than one way, and whoever owns the registry may
+	// do so: two manifests with the same statement are the same bundle.
+	Statement digest.Digest `json:"statement,omitempty"`
 	// NewestTime is the newest verified time: no check ever runs with an older clock.
 	NewestTime time.Time `json:"newestTime"`
 }
@@ -68,26 +71,27 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *Refusal) {
 	if refusal != nil {
 		return Verified{}, refusal
 	}
-	statement, hint, refusal := authenticStatement(manifest, trust.Root)
+	statement, by, refusal := authenticStatement(manifest, trust.Root.publisherKeys())
 	if refusal != nil {
 		return Verified{}, refusal
 	}
 	verified := Verified{
-		Statement: statement, Digest: digest.FromBytes(fetched.Bytes), KeyThumbprint: hint,
+		Statement: statement, Digest: digest.FromBytes(fetched.Bytes), KeyThumbprint: by.thumbprint,
 		Config: manifest.Config, Catalog: manifest.Layers[0],
 	}
 	p := statement.Predicate
 	last := trust.Last
 	if last.Epoch < trust.Root.Epoch {
-		last.Sequence, last.Digest = 0, ""
+		last.Sequence, last.Digest, last.Statement = 0, "", ""
 	}
 	// A clock that runs behind the newest time somebody trusted signed would let an old bundle look fresh.
 	clock := latest(now, trust.Last.NewestTime)
 	for _, check := range []func() *Refusal{
 		func() *Refusal { return checkAudience(p.Audience, trust) },
 		func() *Refusal { return checkEpoch(p.Epoch, trust.Root.Epoch) },
+		func() *Refusal { return checkRootTime(trust.Root, clock) },
 		func() *Refusal { return checkTime(p, clock) },
-		func() *Refusal { return checkSequence(p, verified.Digest, last) },
+		func() *Refusal { return checkSequence(p, verified.Digest, by.statement, last) },
 		func() *Refusal { return checkSubjects(statement.Subject, manifest) },
 	} {
 		if refusal := check(); refusal != nil {
@@ -97,32 +101,38 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *Refusal) {
 	verified.Gap = last.Sequence != 0 && p.Sequence != last.Sequence &&
 		(p.Previous == nil || p.Previous.Sequence != last.Sequence || p.Previous.Digest != last.Digest)
 	verified.Accepted = Accepted{
-		Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest,
+		Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest, Statement: by.statement,
 		NewestTime: latest(trust.Last.NewestTime, p.IssuedAt),
 	}
 	return verified, nil
 }
 
-// authenticStatement gives the statement if a publisher key of the root signed it and it is about a desired state.
-func authenticStatement(manifest ocispec.Manifest, root Root) (Statement, string, *Refusal) {
+// signedBy tells who signed what.
+type signedBy struct {
+	thumbprint string
+	statement  digest.Digest
+}
+
+// authenticStatement gives the statement if one of the keys signed it and it is about a desired state.
+func authenticStatement(manifest ocispec.Manifest, keys publisherKeys) (Statement, signedBy, *Refusal) {
 	var statement Statement
 	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
 	if refusal != nil {
-		return statement, "", refusal
+		return statement, signedBy{}, refusal
 	}
 	hint := signed.VerificationMaterial.PublicKey.Hint
-	key := root.publishers[hint]
+	key := keys.known[hint]
 	if key == nil {
-		return statement, "", refuse(ReasonUnknownKey, "signed by a key %s that root version %d does not list as a publisher", compactHint(hint), root.Version)
+		return statement, signedBy{}, refuse(ReasonUnknownKey, "signed by a key %s that root version %d does not list as a publisher", compactHint(hint), keys.version)
 	}
 	payload, refusal := signed.authenticate(key)
 	if refusal != nil {
-		return statement, "", refusal
+		return statement, signedBy{}, refusal
 	}
 	if refusal := decodeStatement(payload, PredicateDesiredState, &statement); refusal != nil {
-		return statement, "", refusal
+		return statement, signedBy{}, refusal
 	}
-	return statement, hint, nil
+	return statement, signedBy{hint, digest.FromBytes(payload)}, nil
 }
 
 // decodeStatement reads an authenticated statement of one predicate type into v. The type is compared before the rest is
@@ -151,6 +161,9 @@ func checkAudience(audience Audience, trust Trust) *Refusal {
 	if audience.ClusterUID != "" && trust.ClusterUID != "" && audience.ClusterUID != trust.ClusterUID {
 		return refuse(ReasonWrongCluster, "meant for the cluster %s, this is %s: a cluster cannot take over another's runtime id", audience.ClusterUID, trust.ClusterUID)
 	}
+	if audience.KeyThumbprint == AudienceNobody && trust.KeyThumbprint != "" {
+		return refuse(ReasonWrongCluster, "the control plane revoked this agent's key: delete the key's Secret and enrol the runtime again")
+	}
 	if audience.KeyThumbprint != "" && trust.KeyThumbprint != "" && audience.KeyThumbprint != trust.KeyThumbprint {
 		return refuse(ReasonWrongCluster, "meant for the agent with key %s, this one's is %s", compactHint(audience.KeyThumbprint), compactHint(trust.KeyThumbprint))
 	}
@@ -160,6 +173,13 @@ func checkAudience(audience Audience, trust Trust) *Refusal {
 func checkEpoch(epoch, root int64) *Refusal {
 	if epoch != root {
 		return refuse(ReasonWrongEpoch, "of epoch %d, the root is at epoch %d", epoch, root)
+	}
+	return nil
+}
+
+func checkRootTime(root Root, clock time.Time) *Refusal {
+	if !clock.Before(root.Expires) {
+		return refuse(ReasonRootExpired, "root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`", root.Version, stamp(root.Expires))
 	}
 	return nil
 }
@@ -177,13 +197,13 @@ func checkTime(p Predicate, clock time.Time) *Refusal {
 	return nil
 }
 
-func checkSequence(p Predicate, d digest.Digest, last Accepted) *Refusal {
+func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *Refusal {
 	switch {
 	case p.Sequence < 1:
 		return refuse(ReasonMalformed, "sequence %d is not a positive number", p.Sequence)
 	case p.Sequence < last.Sequence:
 		return refuse(ReasonRollback, "sequence %d is older than %d, which was accepted before", p.Sequence, last.Sequence)
-	case p.Sequence == last.Sequence && d != last.Digest:
+	case p.Sequence == last.Sequence && d != last.Digest && statement != last.Statement:
 		return refuse(ReasonEquivocation, "sequence %d was accepted as %s, this is %s", p.Sequence, last.Digest, d)
 	}
 	return nil

@@ -20,8 +20,10 @@ func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest, NewestTime: testNow.Add(-time.Hour)}
-	if verified.Accepted != want || verified.Gap || verified.KeyThumbprint != thumbprint(t, a.signer) {
+	want := Accepted{
+		Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest, Statement: verified.Accepted.Statement, NewestTime: testNow.Add(-time.Hour),
+	}
+	if want.Statement == "" || verified.Accepted != want || verified.Gap || verified.KeyThumbprint != thumbprint(t, a.signer) {
 		t.Errorf("got %+v, want to remember %+v", verified, want)
 	}
 	opened, err := verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes)
@@ -192,9 +194,9 @@ func TestVerifyDecides(t *testing.T) {
 		{"null is no manifest", func(_ *testing.T, a *attempt) {
 			onBody(a, func(string) string { return "null" })
 		}, ReasonMediaType},
-		{"annotations of others do not matter", func(_ *testing.T, a *attempt) {
+		{"annotations of others, which nobody signed, are refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations["org.example"] = "x" })
-		}, ""},
+		}, ReasonMalformed},
 
 		// Who signed it.
 		{"an unsigned bundle is refused", func(_ *testing.T, a *attempt) {
@@ -302,6 +304,17 @@ func TestVerifyDecides(t *testing.T) {
 			a.response = append(a.response, func(f *Fetched) { *f = fetched })
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
 		}, ""},
+		{"the same statement in another manifest is the same bundle", func(t *testing.T, a *attempt) {
+			// A signature can be written in more than one way.
+			first, err := a.verify(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.trust.Last = first.Accepted
+		}, ""},
+		{"a root that is over vouches for nothing new", func(_ *testing.T, a *attempt) {
+			a.trust.Root.Expires = testNow
+		}, ReasonRootExpired},
 		{"the same sequence with another digest is refused", func(_ *testing.T, a *attempt) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: sha("100")}
 		}, ReasonEquivocation},

@@ -6,6 +6,7 @@ import (
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -34,6 +35,17 @@ func (d *Digest) Covered() bool {
 // nothing else that is in the blob.
 func (d *Digest) OfArtifact() bool {
 	return d.Covered() && (d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
+}
+
+// IsSHA256 tells whether the digest's hash is SHA-256.
+func (d *Digest) IsSHA256() bool {
+	hash, err := cryptoHash(d.HashAlgorithm)
+	return err == nil && hash == crypto.SHA256
+}
+
+// IsImage tells container images from other resources, by the type, which a signature covers.
+func (r Resource) IsImage() bool {
+	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}, func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
 // CheckContent compares the content of a resource with its digest: that of the bytes, or, for an artifact set, that of its main

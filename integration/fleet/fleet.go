@@ -255,7 +255,12 @@ func (f *Fleet) Release(ctx context.Context, module, component string, channels 
 
 // Why runs `kcp-publisher why`.
 func (f *Fleet) Why(ctx context.Context, args ...string) (string, error) {
-	args = append([]string{"why", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig")}, args...)
+	return f.Ask(ctx, append([]string{"why"}, args...)...)
+}
+
+// Ask runs a command of the publisher that talks to the control plane.
+func (f *Fleet) Ask(ctx context.Context, args ...string) (string, error) {
+	args = append(args, "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 	output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput()
 	return string(output), err
 }

@@ -76,8 +76,16 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 // Kubeconfig is the path of a kubeconfig of the runtime.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
 
-// enrol applies what `kcp-publisher enrol` prints.
+// enrol makes the agent's namespace with what `kcp-publisher enrol` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
+	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
+		return err
+	}
+	return r.Enrol(ctx)
+}
+
+// Enrol applies what `kcp-publisher enrol` prints; again, it lets the agent introduce another key.
+func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
 	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.registryFlags("agent")...)...)
@@ -90,7 +98,7 @@ func (r *Runtime) enrol(ctx context.Context) error {
 	if err := yaml.Unmarshal(output, secret); err != nil {
 		return err
 	}
-	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
+	if err := r.API.Delete(ctx, secret.DeepCopy()); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	return r.API.Create(ctx, secret)

@@ -9,12 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheCompatibilityTableNamesTestsThatExist keeps docs/kyma-compatibility.md true: a row whose test is gone promises nothing.
-func TestTheCompatibilityTableNamesTestsThatExist(t *testing.T) {
-	table, err := os.ReadFile(filepath.Join(root(t), "docs", "kyma-compatibility.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestTablesNameTestsThatExist keeps the tables of the documentation true: a row whose test is gone promises nothing.
+func TestTablesNameTestsThatExist(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*_test.go")
 	list.Dir = root(t)
 	files, err := list.Output()
@@ -29,16 +25,27 @@ func TestTheCompatibilityTableNamesTestsThatExist(t *testing.T) {
 		}
 		tests.Write(data)
 	}
-	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)(?:: ([^`]+))?`").FindAllStringSubmatch(string(table), -1)
-	if len(named) < 30 {
-		t.Fatalf("the table names %d tests, which is too few to be true", len(named))
+	for document, least := range map[string]int{"kyma-compatibility.md": 30, "security.md": 25} {
+		table, err := os.ReadFile(filepath.Join(root(t), "docs", document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkNames(t, document, string(table), tests.String(), least)
+	}
+}
+
+func checkNames(t *testing.T, document, table, tests string, least int) {
+	t.Helper()
+	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)(?:: ([^`]+))?`").FindAllStringSubmatch(table, -1)
+	if len(named) < least {
+		t.Fatalf("%s names %d tests, which is too few to be true", document, len(named))
 	}
 	for _, n := range named {
-		if !strings.Contains(tests.String(), "func "+n[1]+"(t *testing.T)") {
-			t.Errorf("%s: there is no such test", n[1])
+		if !strings.Contains(tests, "func "+n[1]+"(t *testing.T)") {
+			t.Errorf("%s: %s: there is no such test", document, n[1])
 		}
-		if n[2] != "" && !strings.Contains(tests.String(), `"`+n[2]+`"`) {
-			t.Errorf("%s: has no case %q", n[1], n[2])
+		if n[2] != "" && !strings.Contains(tests, `"`+n[2]+`"`) {
+			t.Errorf("%s: %s: has no case %q", document, n[1], n[2])
 		}
 	}
 }

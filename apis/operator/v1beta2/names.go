@@ -27,6 +27,8 @@ const (
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
 	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
 	AnnotationModule = "kyma-pull.dev/module"
+	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
+	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -44,8 +45,8 @@ func done(t *testing.T, args ...string) string {
 	return o.out
 }
 
-// keys makes a key folder.
-func keys(t *testing.T) string {
+// keyFolder makes one.
+func keyFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "keys")
 	done(t, "keys", "init", "--keys", dir)
@@ -73,7 +74,7 @@ func read(t *testing.T, path string) string {
 
 func TestKeysInitMakesWhatAFleetNeeds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "keys")
-	var made []keyFile
+	var made []keys.Made
 	if err := json.Unmarshal([]byte(done(t, "keys", "init", "--keys", dir, "-o", "json")), &made); err != nil {
 		t.Fatal(err)
 	}
@@ -82,23 +83,23 @@ func TestKeysInitMakesWhatAFleetNeeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if secret := filepath.Base(f.File) != fileRoot; secret && info.Mode().Perm() != 0o600 {
+		if secret := filepath.Base(f.File) != keys.FileRoot; secret && info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %s", f.File, info.Mode())
 		}
 	}
-	if len(made) != 4 {
+	if len(made) != 5 {
 		t.Errorf("made %+v", made)
 	}
-	if _, _, err := loadPublisher(dir); err != nil {
+	if _, err := (keys.Folder{Dir: dir}).Load(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if secret, err := loadTokenSecret(dir); err != nil || len(secret) != 32 {
+	if secret, err := (keys.Folder{Dir: dir}).TokenSecret(); err != nil || len(secret) != 32 {
 		t.Errorf("the secret has %d bytes, %v", len(secret), err)
 	}
 }
 
 func TestKeysInitNeverOverwrites(t *testing.T) {
-	for _, left := range []string{fileRoot, fileRootKey, filePublisherKey, fileTokenKey} {
+	for _, left := range []string{keys.FileRoot, keys.FileRootKey, keys.FilePublisherKey, keys.FileTokenKey} {
 		t.Run(left+" is left", func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, left), "precious")
@@ -117,12 +118,13 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 }
 
 func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
-	dir := keys(t)
-	root, signer, err := loadPublisher(dir)
+	dir := keyFolder(t)
+	loaded, err := keys.Folder{Dir: dir}.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	public, err := signer.PublicKey()
+	root := loaded.Root
+	public, err := loaded.Signer.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +155,7 @@ func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 }
 
 func TestExitCodesSayWhatHappened(t *testing.T) {
-	dir := keys(t)
+	dir := keyFolder(t)
 	empty, bad := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(bad, "bad.yaml"), "kind: ConfigMap\napiVersion: v1\n")
 	noDictionary := filepath.Join(t.TempDir(), "config.yaml")
@@ -207,7 +209,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 }
 
 func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
-	dir := keys(t)
+	dir := keyFolder(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	for name, c := range map[string]struct {
 		config string
@@ -255,7 +257,7 @@ func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
 }
 
 func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
-	dir := keys(t)
+	dir := keyFolder(t)
 	var secret struct {
 		APIVersion, Kind, Type string
 		Metadata               metav1.ObjectMeta
@@ -268,21 +270,21 @@ func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
 	if secret.APIVersion != "v1" || secret.Kind != "Secret" || secret.Metadata.Namespace != "kyma-system" || secret.Metadata.Name != "skr-agent-bootstrap" {
 		t.Errorf("printed\n%s", out)
 	}
-	if secret.StringData["runtime"] != "r-1" || secret.StringData["location"] != "registry.example/fleet" || secret.StringData["root.json"] != read(t, filepath.Join(dir, fileRoot)) {
+	if secret.StringData["runtime"] != "r-1" || secret.StringData["location"] != "registry.example/fleet" || secret.StringData["root.json"] != read(t, filepath.Join(dir, keys.FileRoot)) {
 		t.Errorf("printed\n%s", out)
 	}
 	token, err := bundle.ParseToken(secret.StringData["token"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	issuer, err := loadTokenSecret(dir)
+	issuer, err := keys.Folder{Dir: dir}.TokenSecret()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again, err := issuer.Issue("r-1", token.Expires); err != nil || again.String() != token.String() {
 		t.Errorf("the token is not r-1's: %v", err)
 	}
-	for _, private := range []string{fileRootKey, filePublisherKey, fileTokenKey} {
+	for _, private := range []string{keys.FileRootKey, keys.FilePublisherKey, keys.FileTokenKey} {
 		if strings.Contains(out, strings.TrimSpace(read(t, filepath.Join(dir, private)))) {
 			t.Errorf("%s is printed", private)
 		}
@@ -369,7 +371,7 @@ func publishTo(t *testing.T, from, layout, keys string) []published {
 }
 
 func TestPublishingTwicePushesOnce(t *testing.T) {
-	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keys(t)
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	first := publishTo(t, from, layout, keys)
 	if len(first) != 2 || first[0].Runtime != "r-1" || first[1].Runtime != "r-2" {
 		t.Fatalf("got %+v", first)
@@ -420,7 +422,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 }
 
 func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
-	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keys(t)
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	if err := os.RemoveAll(filepath.Join(from, "components")); err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +442,7 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 	from := fleet(t)
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
-	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys(t))
+	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
 	if o.code != exitFailed || !strings.Contains(o.err, "has the runtime id r-1 of Kyma") {
 		t.Errorf("%+v", o)
 	}
@@ -450,8 +452,8 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 }
 
 func TestAPublisherKeyThatTheRootDoesNotListIsRefused(t *testing.T) {
-	dir, other := keys(t), keys(t)
-	write(t, filepath.Join(dir, filePublisherKey), read(t, filepath.Join(other, filePublisherKey)))
+	dir, other := keyFolder(t), keyFolder(t)
+	write(t, filepath.Join(dir, keys.FilePublisherKey), read(t, filepath.Join(other, keys.FilePublisherKey)))
 	o := run("publish", "--from", fleet(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
 	if o.code != exitFailed || !strings.Contains(o.err, "is not listed in the root of trust") {
 		t.Errorf("%+v", o)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 func newEnrol() *cobra.Command {
@@ -24,11 +25,11 @@ func newEnrol() *cobra.Command {
 			if location == "" {
 				return usageError{fmt.Errorf("--location is required: the registry prefix that the runtime pulls from")}
 			}
-			root, err := loadRoot(dir)
+			root, err := keys.Folder{Dir: dir}.Root()
 			if err != nil {
 				return err
 			}
-			secret, err := loadTokenSecret(dir)
+			secret, err := keys.Folder{Dir: dir}.TokenSecret()
 			if err != nil {
 				return err
 			}

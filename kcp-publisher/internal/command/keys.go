@@ -1,14 +1,12 @@
 package command
 
 import (
-	"crypto"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,14 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-)
-
-// Files of a key folder.
-const (
-	fileRoot         = "root.json"
-	fileRootKey      = "root.key"
-	filePublisherKey = "publisher.key"
-	fileTokenKey     = "token.key"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 // rootValidity is the life of a root of trust.
@@ -34,104 +25,242 @@ func keysFlag(flags *pflag.FlagSet, into *string) {
 	flags.StringVar(into, "keys", "keys", "folder with the root of trust and the keys")
 }
 
+// publisherKeyFlags say where the publisher's key is.
+func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
+	keysFlag(flags, &into.Dir)
+	flags.StringVar(&into.PublisherKey, "publisher-key", "", "file or KMS reference (SCHEME://..., through sigstore's KMS plugins) of the key that signs bundles, instead of the folder's publisher.key")
+}
+
 func newKeys() *cobra.Command {
-	cmd := &cobra.Command{Use: "keys", Short: "makes and shows the fleet's keys", RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := &cobra.Command{Use: "keys", Short: "makes, shows and changes the fleet's keys", RunE: func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return usageError{fmt.Errorf("unknown command %q", args[0])}
 		}
 		return cmd.Help()
 	}}
-	cmd.AddCommand(newKeysInit(), newKeysShow())
+	cmd.AddCommand(newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())
 	return cmd
 }
 
 func newKeysInit() *cobra.Command {
-	var dir, format string
+	var dir, passphrase, format string
+	beginning := keys.Beginning{}
 	cmd := &cobra.Command{
-		Use: "init", Short: "makes a root of trust, a publisher key and a secret for enrolment tokens", Args: exactly(0, "no arguments"),
+		Use: "init", Short: "makes a root of trust, the keys that it lists, and a secret for enrolment tokens", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			made, err := initKeys(dir, time.Now())
+			folder, err := folderOf(dir, passphrase)
 			if err != nil {
 				return err
 			}
-			return print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
-				t := newTable(out)
-				t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
-				for _, f := range made {
-					t.AppendRow(table.Row{f.File, f.What, f.Keep})
-				}
-				t.Render()
-			})
+			beginning.Expires = time.Now().Add(rootValidity)
+			made, err := folder.Init(beginning)
+			if err != nil {
+				return err
+			}
+			return printMade(cmd, format, made)
 		},
 	}
 	keysFlag(cmd.Flags(), &dir)
+	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; left out, one is made up")
+	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "more than the last one for a fleet that starts anew after it lost its root keys")
+	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "how many root keys there are")
+	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "how many of them a new root of trust takes")
+	passphraseFlag(cmd.Flags(), &passphrase)
 	outputFlag(cmd.Flags(), &format)
 	return cmd
 }
 
-// keyFile is one file that was made.
-type keyFile struct {
-	File string `json:"file"`
-	What string `json:"what"`
-	Keep string `json:"keep"`
+func passphraseFlag(flags *pflag.FlagSet, into *string) {
+	flags.StringVar(into, "passphrase-file", "", "file with the passphrase of the root keys; new ones are encrypted with it")
 }
 
-func initKeys(dir string, now time.Time) ([]keyFile, error) {
-	for _, name := range []string{fileRoot, fileRootKey, filePublisherKey, fileTokenKey} {
-		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("%s exists: runtimes that trust it would be lost, so nothing was changed", filepath.Join(dir, name))
+func folderOf(dir, passphraseFile string) (keys.Folder, error) {
+	folder := keys.Folder{Dir: dir}
+	if passphraseFile == "" {
+		return folder, nil
+	}
+	data, err := os.ReadFile(passphraseFile)
+	if err != nil {
+		return folder, usageError{fmt.Errorf("--passphrase-file: %w", err)}
+	}
+	folder.Passphrase = []byte(strings.TrimRight(string(data), "\r\n"))
+	if len(folder.Passphrase) == 0 {
+		return folder, usageError{errors.New("--passphrase-file: is empty")}
+	}
+	return folder, nil
+}
+
+func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
+	return print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
+		t := newTable(out)
+		t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
+		for _, f := range made {
+			t.AppendRow(table.Row{f.File, f.What, f.Keep})
 		}
-	}
-	rootKey, err := bundle.GenerateKey()
+		t.Render()
+	})
+}
+
+// changing is a command that makes the next version of the root of trust.
+type changing struct {
+	dir, passphrase, format string
+	rootKeys                []string
+	validity                time.Duration
+	newEpoch                bool
+}
+
+func (c *changing) add(flags *pflag.FlagSet) {
+	keysFlag(flags, &c.dir)
+	passphraseFlag(flags, &c.passphrase)
+	outputFlag(flags, &c.format)
+	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
+	flags.DurationVar(&c.validity, "validity", rootValidity, "life of the new version")
+	flags.BoolVar(&c.newEpoch, "new-epoch", false, "let sequences start over: void what a thief published far ahead")
+}
+
+// make changes the root and prints what was written.
+func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) error {
+	folder, err := folderOf(c.dir, c.passphrase)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	publisherKey, err := bundle.GenerateKey()
+	next, err := folder.Change(time.Now().Add(c.validity))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rootSigner, err := bundle.LoadSigner(rootKey)
+	if err := change(next); err != nil {
+		return err
+	}
+	if c.newEpoch {
+		next.Epoch()
+	}
+	if len(c.rootKeys) == 0 {
+		c.rootKeys = folder.RootKeyFiles()
+	}
+	made, err := next.Finish(c.rootKeys)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	publisher, err := bundle.LoadSigner(publisherKey)
-	if err != nil {
-		return nil, err
+	return printMade(cmd, c.format, made)
+}
+
+func newKeysRotate() *cobra.Command {
+	var c changing
+	var public, old string
+	var dropOld bool
+	cmd := &cobra.Command{
+		Use: "rotate [publisher|enrol|root]", Short: "replaces a key, or renews the root of trust",
+		Long: "Makes the next version of the root of trust. Agents and a running publisher take it up by themselves.\nWithout a role only its life is renewed.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			role := strings.Join(args, "")
+			return c.make(cmd, func(change *keys.Change) error {
+				switch role {
+				case "":
+					return nil
+				case bundle.RolePublisher, bundle.RoleEnrol:
+					return change.Rotate(cmd.Context(), role, public, dropOld)
+				case bundle.RoleRoot:
+					return change.RotateRoot(old)
+				}
+				return usageError{fmt.Errorf("role %q: want publisher, enrol or root", role)}
+			})
+		},
 	}
-	public, err := publisher.PublicKey()
-	if err != nil {
-		return nil, err
+	c.add(cmd.Flags())
+	cmd.Flags().StringVar(&public, "public-key", "", "file or KMS reference of the key to list; left out, one is made")
+	cmd.Flags().BoolVar(&dropOld, "drop-old", false, "do not accept any more what the key in use signed, until it is signed anew")
+	cmd.Flags().StringVar(&old, "old", "", "thumbprint of the root key to replace")
+	return cmd
+}
+
+func newKeysRevoke() *cobra.Command {
+	var c changing
+	cmd := &cobra.Command{
+		Use: "revoke THUMBPRINT", Short: "takes a key out of every role, for good", Args: exactly(1, "one thumbprint"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.make(cmd, func(change *keys.Change) error { return change.Revoke(args[0]) })
+		},
 	}
-	root, err := bundle.NewRoot(rootSigner, []crypto.PublicKey{public}, now.Add(rootValidity))
-	if err != nil {
-		return nil, err
+	c.add(cmd.Flags())
+	return cmd
+}
+
+func newKeysRelease() *cobra.Command {
+	var c changing
+	var public string
+	var threshold int
+	cmd := &cobra.Command{
+		Use: "release PREFIX", Short: "lists a key that has to have signed the components whose names begin so: the second lock",
+		Args: exactly(1, "one prefix of component names, '' for all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if public == "" {
+				return usageError{errors.New("--public-key is required")}
+			}
+			return c.make(cmd, func(change *keys.Change) error { return change.Release(args[0], public, threshold) })
+		},
 	}
-	token := make([]byte, 32)
-	if _, err := rand.Read(token); err != nil {
-		return nil, err
+	c.add(cmd.Flags())
+	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the RSA key that signs the components")
+	cmd.Flags().IntVar(&threshold, "threshold", 1, "how many of the prefix's keys have to have signed")
+	return cmd
+}
+
+func newKeysFloor() *cobra.Command {
+	var c changing
+	cmd := &cobra.Command{
+		Use: "floor COMPONENT [VERSION]", Short: "says the lowest version of a component that runtimes install; without one, takes the floor away",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.make(cmd, func(change *keys.Change) error {
+				change.Floor(args[0], strings.Join(args[1:], ""))
+				return nil
+			})
+		},
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+	c.add(cmd.Flags())
+	return cmd
+}
+
+func newKeysSign() *cobra.Command {
+	var c changing
+	cmd := &cobra.Command{
+		Use: "sign DRAFT", Short: "signs a root of trust that others began, and puts it in force when enough have signed", Args: exactly(1, "one file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			folder, err := folderOf(c.dir, c.passphrase)
+			if err != nil {
+				return err
+			}
+			if len(c.rootKeys) == 0 {
+				c.rootKeys = folder.RootKeyFiles()
+			}
+			made, err := folder.Sign(args[0], c.rootKeys)
+			if err != nil {
+				return err
+			}
+			return printMade(cmd, c.format, made)
+		},
 	}
-	files := []struct {
-		keyFile
-		data []byte
-		mode os.FileMode
-	}{
-		{keyFile{fileRootKey, "signs new versions of the root of trust", "offline"}, rootKey, 0o600},
-		{keyFile{filePublisherKey, "signs bundles", "with kcp-publisher"}, publisherKey, 0o600},
-		{keyFile{fileTokenKey, "derives enrolment tokens", "with kcp-publisher"}, fmt.Appendf(nil, "%x\n", token), 0o600},
-		{keyFile{fileRoot, "the root of trust, version 1", "public; pinned in every agent"}, root, 0o644},
-	}
-	made := make([]keyFile, 0, len(files))
-	for _, f := range files {
-		f.File = filepath.Join(dir, f.File)
-		if err := os.WriteFile(f.File, f.data, f.mode); err != nil {
-			return nil, err
-		}
-		made = append(made, f.keyFile)
-	}
-	return made, nil
+	keysFlag(cmd.Flags(), &c.dir)
+	passphraseFlag(cmd.Flags(), &c.passphrase)
+	outputFlag(cmd.Flags(), &c.format)
+	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
+	return cmd
+}
+
+// shownRoot is what there is to say about a root of trust.
+type shownRoot struct {
+	Version    int64             `json:"version"`
+	Epoch      int64             `json:"epoch"`
+	Fleet      string            `json:"fleet,omitempty"`
+	Expires    time.Time         `json:"expires"`
+	Root       []string          `json:"root"`
+	Threshold  int               `json:"threshold"`
+	Publishers []string          `json:"publishers"`
+	Enrollers  []string          `json:"enrollers,omitempty"`
+	Releases   []string          `json:"releases,omitempty"`
+	Floors     map[string]string `json:"floors,omitempty"`
+	Revoked    []string          `json:"revoked,omitempty"`
 }
 
 func newKeysShow() *cobra.Command {
@@ -139,27 +268,41 @@ func newKeysShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show", Short: "shows the root of trust", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := loadRoot(dir)
+			root, err := keys.Folder{Dir: dir}.Root()
 			if err != nil {
 				return err
 			}
-			shown := struct {
-				Version    int64     `json:"version"`
-				Epoch      int64     `json:"epoch"`
-				Expires    time.Time `json:"expires"`
-				Publishers []string  `json:"publishers"`
-			}{root.Version, root.Epoch, root.Expires, root.Publishers()}
-			return print(cmd.OutOrStdout(), format, shown, func(out io.Writer) {
-				t := newTable(out)
-				t.AppendHeader(table.Row{"VERSION", "EPOCH", "EXPIRES", "PUBLISHER KEYS"})
-				t.AppendRow(table.Row{shown.Version, shown.Epoch, shown.Expires.Format(time.DateOnly), strings.Join(shown.Publishers, "\n")})
-				t.Render()
-			})
+			shown := shownRoot{
+				Version: root.Version, Epoch: root.Epoch, Fleet: root.Fleet, Expires: root.Expires,
+				Publishers: root.Publishers(), Enrollers: root.Enrollers(), Releases: root.Releases(), Floors: root.Floors, Revoked: root.Revoked,
+			}
+			shown.Root, shown.Threshold = root.Signers()
+			return print(cmd.OutOrStdout(), format, shown, shown.draw)
 		},
 	}
 	keysFlag(cmd.Flags(), &dir)
 	outputFlag(cmd.Flags(), &format)
 	return cmd
+}
+
+func (s shownRoot) draw(out io.Writer) {
+	t := newTable(out)
+	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "PUBLISHER KEYS"})
+	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, s.Expires.Format(time.DateOnly), strings.Join(s.Publishers, "\n")})
+	t.Render()
+	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
+	if len(s.Enrollers) > 0 {
+		fmt.Fprintf(out, "enrolment keys: %s\n", strings.Join(s.Enrollers, " "))
+	}
+	for _, prefix := range s.Releases {
+		fmt.Fprintf(out, "second lock: components %q\n", prefix+"*")
+	}
+	for _, component := range slices.Sorted(maps.Keys(s.Floors)) {
+		fmt.Fprintf(out, "floor: %s %s\n", component, s.Floors[component])
+	}
+	if len(s.Revoked) > 0 {
+		fmt.Fprintf(out, "revoked: %s\n", strings.Join(s.Revoked, " "))
+	}
 }
 
 func newTable(out io.Writer) table.Writer {
@@ -170,47 +313,4 @@ func newTable(out io.Writer) table.Writer {
 	t.Style().Box.PaddingLeft = ""
 	t.Style().Box.PaddingRight = "  "
 	return t
-}
-
-func loadRoot(dir string) (bundle.Root, error) {
-	path := filepath.Join(dir, fileRoot)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return bundle.Root{}, fmt.Errorf("%w: make one with `kcp-publisher keys init --keys %s`", err, dir)
-	}
-	root, err := bundle.ParseRoot(data)
-	if err != nil {
-		return bundle.Root{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return root, nil
-}
-
-func loadPublisher(dir string) (bundle.Root, bundle.Signer, error) {
-	root, err := loadRoot(dir)
-	if err != nil {
-		return root, nil, err
-	}
-	path := filepath.Join(dir, filePublisherKey)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return root, nil, err
-	}
-	signer, err := bundle.LoadSigner(data)
-	if err != nil {
-		return root, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return root, signer, nil
-}
-
-func loadTokenSecret(dir string) (bundle.TokenSecret, error) {
-	path := filepath.Join(dir, fileTokenKey)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	secret, err := hex.DecodeString(strings.TrimSpace(string(data)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return secret, nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestLoggingThatIsNotKnownIsAUsageError(t *testing.T) {
-	dir := keys(t)
+	dir := keyFolder(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, config, "log-level: loud\n")
 	for name, c := range map[string]struct {

@@ -24,6 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
@@ -31,13 +32,14 @@ import (
 
 // publishFlags are what `publish` takes.
 type publishFlags struct {
-	from, to, keys, format string
-	components             componentFlags
-	settings               settingsFlags
-	validity               time.Duration
-	concurrency            int
-	registry               registryFlags
-	attachCosign           bool
+	from, to, format string
+	keys             keys.Folder
+	components       componentFlags
+	settings         settingsFlags
+	validity         time.Duration
+	concurrency      int
+	registry         registryFlags
+	attachCosign     bool
 }
 
 func newPublish(*global) *cobra.Command {
@@ -55,7 +57,7 @@ func newPublish(*global) *cobra.Command {
 	f.settings.add(flags)
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
-	keysFlag(flags, &f.keys)
+	publisherKeyFlags(flags, &f.keys)
 	outputFlag(flags, &f.format)
 	f.registry.add(flags)
 	attachFlag(flags, &f.attachCosign)
@@ -110,7 +112,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	publisher, done, err := f.publisher(objects)
+	publisher, done, err := f.publisher(ctx, objects)
 	if err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func checkRuntimes(kymas []v1beta2.Kyma) error {
 }
 
 // publisher gives the publisher and what ends its use of files.
-func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, func(), error) {
+func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*publish.Publisher, func(), error) {
 	access, err := f.registry.access()
 	if err != nil {
 		return nil, nil, err
@@ -161,8 +163,11 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("--to: %w", err)}
 	}
-	root, signer, err := loadPublisher(f.keys)
+	loaded, err := f.keys.Load(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := loaded.PublishRoots(ctx, place); err != nil {
 		return nil, nil, err
 	}
 	if place.IsLayout() {
@@ -180,7 +185,7 @@ func (f *publishFlags) publisher(objects source.Objects) (*publish.Publisher, fu
 		}
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
+		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
 		AttachCosign: f.attachCosign,
 	})
 	if err != nil {

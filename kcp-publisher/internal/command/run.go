@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,23 +23,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 // runFlags are what `run` takes.
 type runFlags struct {
-	kubeconfig, namespace, location, keys string
-	metricsAddress, probeAddress          string
-	leaderElect                           bool
-	concurrency                           int
-	validity, reportPoll                  time.Duration
-	silence, farewell                     time.Duration
-	componentsPoll                        time.Duration
-	components                            componentFlags
-	settings                              settingsFlags
-	registry                              registryFlags
-	webhooks                              admission.Options
-	attachCosign                          bool
+	kubeconfig, namespace, location string
+	keys                            keys.Folder
+	metricsAddress, probeAddress    string
+	leaderElect                     bool
+	concurrency                     int
+	validity, reportPoll            time.Duration
+	silence, farewell               time.Duration
+	componentsPoll, keysPoll        time.Duration
+	certificates                    time.Duration
+	components                      componentFlags
+	settings                        settingsFlags
+	registry                        registryFlags
+	webhooks                        admission.Options
+	attachCosign                    bool
 }
 
 func newRun(g *global) *cobra.Command {
@@ -62,10 +66,12 @@ func newRun(g *global) *cobra.Command {
 	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often a component version is checked for having been changed")
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may be silent and still count as ready")
 	flags.DurationVar(&f.farewell, "deletion-timeout", 24*time.Hour, "how long a deleted Kyma waits for its runtime to be empty")
+	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour, "life of an agent's certificate; it is renewed after a third")
+	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second, "how often the keys are looked at for having been changed")
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service before the publisher; switches v1beta1 and the checks of ModuleTemplates on")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT that the API server finds the publisher at, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
-	keysFlag(flags, &f.keys)
+	publisherKeyFlags(flags, &f.keys)
 	f.registry.add(flags)
 	attachFlag(flags, &f.attachCosign)
 	return cmd
@@ -136,11 +142,11 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if place.IsLayout() {
 		return nil, usageError{errors.New("--location: `run` needs a registry; `publish` writes an OCI layout")}
 	}
-	root, signer, err := loadPublisher(f.keys)
+	loaded, err := f.keys.Load(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := loadTokenSecret(f.keys)
+	tokens, err := f.keys.TokenSecret()
 	if err != nil {
 		return nil, err
 	}
@@ -153,14 +159,15 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		return nil, err
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Signer: signer, Root: root, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
-		AttachCosign: f.attachCosign,
+		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
+		Components: components.reader, Requires: components.requires(), AttachCosign: f.attachCosign,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &control.Kymas{
-		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place, Tokens: tokens,
+		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
+		Keys:         &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Place: place, Interval: f.keysPoll},
 		PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
 		Settings: settings, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil

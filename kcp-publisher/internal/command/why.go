@@ -31,7 +31,11 @@ func newWhy() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kyma, err := findKyma(cmd.Context(), kubeconfig, namespace, args[0])
+			api, err := controlPlane(kubeconfig)
+			if err != nil {
+				return err
+			}
+			kyma, err := findKyma(cmd.Context(), api, namespace, args[0])
 			if err != nil {
 				return err
 			}
@@ -52,7 +56,8 @@ func newWhy() *cobra.Command {
 	return cmd
 }
 
-func findKyma(ctx context.Context, kubeconfig, namespace, id string) (*v1beta2.Kyma, error) {
+// controlPlane connects to the control plane's API.
+func controlPlane(kubeconfig string) (client.Client, error) {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
@@ -63,10 +68,10 @@ func findKyma(ctx context.Context, kubeconfig, namespace, id string) (*v1beta2.K
 	if err := v1beta2.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	reader, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, err
-	}
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (*v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
 	if err := reader.List(ctx, &kymas, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)

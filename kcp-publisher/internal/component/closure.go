@@ -77,11 +77,6 @@ func Images(components []Component, signed bool) []string {
 	return slices.Compact(images)
 }
 
-// IsImage tells container images from other resources, by the type, which a signature covers.
-func IsImage(r ocm.Resource) bool {
-	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}, func(k string) bool { return strings.EqualFold(k, r.Type) })
-}
-
 // namesItself tells whether the reference's last path element and tag are the resource's name and version.
 func namesItself(r ocm.Resource) bool {
 	reference, _, _ := strings.Cut(r.Access.ImageReference, "@")
@@ -91,7 +86,7 @@ func namesItself(r ocm.Resource) bool {
 // image gives an image's reference with the digest that the component states, whatever digest the access has; empty for what is no
 // image, is somewhere else than in a registry, or is relative to a registry that the component is not in.
 func (c Component) image(r ocm.Resource) string {
-	if !IsImage(r) {
+	if !r.IsImage() {
 		return ""
 	}
 	reference := r.Access.ImageReference

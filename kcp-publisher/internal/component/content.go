@@ -20,6 +20,8 @@ type Content struct {
 	// Repository is an OCI repository as bundle.Content has it.
 	Repository string
 	ocispec.Descriptor
+	// Manifest is that of the artifact whose layer the content is, nil when the resource's digest is the content's own.
+	Manifest []byte
 }
 
 // located is a content that was found and not yet put where runtimes read.
@@ -199,7 +201,9 @@ func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	if err != nil {
 		return located{}, err
 	}
-	return inMemory(layer.MediaType, data), nil
+	checked := inMemory(layer.MediaType, data)
+	checked.Manifest = manifest
+	return checked, nil
 }
 
 // registryHost is the host of the registry that the component is in, which relative references leave out.
@@ -270,7 +274,7 @@ func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, referenc
 		return located{}, err
 	}
 	layer, err := contentLayer(fetched)
-	return located{Content: Content{Repository: repository, Descriptor: layer}, from: from}, err
+	return located{Content: Content{Repository: repository, Descriptor: layer, Manifest: fetched.Bytes}, from: from}, err
 }
 
 // contentLayer gives the layer of a manifest that is the content of its artifact: the chart, or the only one.

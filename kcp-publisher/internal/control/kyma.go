@@ -5,6 +5,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -36,7 +37,7 @@ type Kymas struct {
 	Publisher *publish.Publisher
 	Catalog   *Catalog
 	Place     *bundle.Place
-	Tokens    bundle.TokenSecret
+	Keys      *Keys
 	// PollInterval is how often a runtime's report is asked for, Silence how long it may be missing.
 	PollInterval time.Duration
 	Silence      time.Duration
@@ -192,6 +193,14 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 	}
 	if status.Key != nil {
 		r.Audience.KeyThumbprint = status.Key.Thumbprint
+		if slices.Contains(revokedKeys(kyma), status.Key.Thumbprint) || k.Publisher.Root().IsRevoked(status.Key.Thumbprint) {
+			r.Audience.KeyThumbprint = bundle.AudienceNobody
+		} else if key, err := bundle.DecodePublicKey(status.Key.PublicKey); err == nil {
+			r.Key = key
+		}
+	}
+	if report.accepted != nil && r.Key != nil && report.accepted.CertificateRequest != "" {
+		r.Requests = asksFor(report.accepted.CertificateRequest, r.Audience.KeyThumbprint)
 	}
 	// Both from the same report: what the runtime has means something only together with what it lives by.
 	if report.accepted != nil {
@@ -203,6 +212,21 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 		}
 	}
 	return r
+}
+
+// asksFor tells whether a request proves to hold the runtime's key.
+func asksFor(request, thumbprint string) bool {
+	key, err := bundle.Requested(request)
+	if err != nil {
+		return false
+	}
+	proven, err := bundle.Thumbprint(key)
+	return err == nil && proven == thumbprint
+}
+
+// revokedKeys are the thumbprints of agents' keys that the Kyma says are not to be believed.
+func revokedKeys(kyma *v1beta2.Kyma) []string {
+	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }
 
 // listen reads the runtime's newest report if it is new. The error says that the registry is away; a report that is refused or
@@ -334,7 +358,17 @@ func (k *Kymas) reporter(kyma *v1beta2.Kyma, runtime string) bundle.Reporter {
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errors.New("the token was used before: run `kcp-publisher enrol` again")
 		}
-		return k.Tokens.Check(runtime, e, k.Now())
+		return k.Keys.tokens().Check(runtime, e, k.Now())
+	}
+	root := k.Publisher.Root()
+	r.Fleet = root.Fleet
+	r.Certified = func(text string) (crypto.PublicKey, error) {
+		certificate, err := root.CheckCertificate(text, runtime, k.Now())
+		return certificate.Key, err
+	}
+	revoked := revokedKeys(kyma)
+	r.Revoked = func(thumbprint string) bool {
+		return root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	return r
 }

@@ -22,6 +22,9 @@ var (
 	registryUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry answered last time (1) or publishing waits for it (0).",
 	})
+	rootExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no agent accepts a bundle after it.",
+	})
 	runtimes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.",
 	}, []string{"state"})
@@ -29,7 +32,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryUp, runtimes)
+	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryUp, rootExpiry, runtimes)
 }
 
 // states counts runtimes by state, so that no metric is labelled with a runtime.

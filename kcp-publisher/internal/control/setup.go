@@ -51,6 +51,13 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err != nil {
 		return err
 	}
+	kymas.Keys.changed = func(ctx context.Context) error {
+		_, err := kymas.Catalog.markAll(ctx)
+		return err
+	}
+	if err := mgr.Add(kymas.Keys); err != nil {
+		return err
+	}
 	if keys := &kymas.Signatures; keys.Verifier != nil {
 		keys.Reader = mgr.GetClient()
 		keys.changed = func(ctx context.Context) error {

@@ -68,7 +68,10 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 		r.Requested = &v1beta2.RequestedSpec{Spec: report.Kyma.Spec, Generation: report.Kyma.Generation}
 	}
 	if report.Enrolled {
-		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.Unix(report.Enrolment.TokenExpires, 0)}
+		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(report.Time)}
+		if report.Enrolment != nil {
+			r.Key.TokenExpires = metav1.Unix(report.Enrolment.TokenExpires, 0)
+		}
 	}
 }
 
@@ -314,8 +317,12 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateProcessing)
 	case silent:
 		return worse(state, v1beta2.StateWarning)
+	case facts.Report != nil && len(facts.Report.Refused) > 0:
+		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
+	case facts.Report.Observed.Expired:
+		return worse(state, v1beta2.StateWarning)
 	}
 	return state
 }

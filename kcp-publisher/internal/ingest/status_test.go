@@ -179,15 +179,16 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 		"A bundle that the runtime refused says why": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
 				f.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:old", Reason: bundle.ReasonExpired}, {Digest: "sha256:new", Reason: bundle.ReasonRollback, Detail: "6 is older than 7"}}
-			}), []string{"Processing",
+			}), []string{"Warning",
 				"not Accepted (BundleRefused): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"not Modules (NotReady): module keda is Processing: " + waiting,
 				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
 				"not Ready (NotReady): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"A runtime that lives by a bundle whose time is over says so": {
-			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Ready",
-				"not Accepted (Expired): the runtime lives by a bundle whose time is over", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Warning",
+				"not Accepted (Expired): the runtime lives by a bundle whose time is over",
+				"not Ready (NotReady): the runtime lives by a bundle whose time is over", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A bundle that cannot be published is an error, whatever runs": {
 			healthy().with(func(f *Facts) { f.PublishError = errors.New("push bundle: connection refused") }), []string{"Error",
 				"not Ready (PublishFailed): push bundle: connection refused", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},

@@ -14,7 +14,8 @@ import (
 // adopt reads what lies in the registry. What no publisher of this fleet signed counts as nothing: the next bundle replaces
 // it. The error is only of the registry.
 func (p *Publisher) adopt(ctx context.Context, repository oras.Target, fetched bundle.Fetched, runtime string) (*Published, error) {
-	verified, err := bundle.Adopt(fetched, p.Root, runtime)
+	keys := p.keys.Load()
+	verified, err := bundle.Adopt(fetched, runtime, keys.Root, keys.Former...)
 	if err != nil {
 		return nil, nil //nolint:nilerr // see above
 	}

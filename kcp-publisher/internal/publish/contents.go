@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
@@ -53,18 +55,20 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	if p.Requires != nil && !signed && need.NamesItself {
 		return resolve.Content{}, fmt.Errorf("component %s:%s: only its own descriptor says which component it is, and the signature policy lets that one be unsigned: name it in ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
 	}
-	content := resolve.Content{Images: component.Images(all, signed)}
-	if content.Install, err = p.part(ctx, found, selection.Install, selection.Type); err != nil {
+	root := p.Root()
+	content := resolve.Content{Images: component.Images(all, signed || root.Locked())}
+	evidence := &evidence{}
+	if content.Install, err = p.part(ctx, found, selection.Install, selection.Type, evidence); err != nil {
 		return resolve.Content{}, err
 	}
 	if selection.Values != nil {
-		values, err := p.part(ctx, found, *selection.Values, v1beta2.OCIRef)
+		values, err := p.part(ctx, found, *selection.Values, v1beta2.OCIRef, evidence)
 		if err != nil {
 			return resolve.Content{}, err
 		}
 		content.Values = &values
 	}
-	return content, nil
+	return content, p.prove(ctx, root, all, evidence, &content)
 }
 
 func (p *Publisher) component(ctx context.Context, need resolve.Need) (component.Component, error) {
@@ -75,10 +79,13 @@ func (p *Publisher) component(ctx context.Context, need resolve.Need) (component
 }
 
 // part names a resource's content where runtimes read it from.
-func (p *Publisher) part(ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType) (resolve.Part, error) {
+func (p *Publisher) part(ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence) (resolve.Part, error) {
 	content, err := p.Components.Content(ctx, c, r, p.Place)
 	if err != nil {
 		return resolve.Part{}, err
+	}
+	if content.Manifest != nil {
+		evidence.add(ocispec.MediaTypeImageManifest, content.Manifest)
 	}
 	return resolve.Part{
 		Name: r.Name, Type: kind, Repository: content.Repository,

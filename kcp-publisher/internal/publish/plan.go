@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"crypto"
 	"maps"
 	"slices"
 	"time"
@@ -26,6 +27,11 @@ type Runtime struct {
 	ID string
 	// Audience says whom exactly the bundle is for.
 	Audience bundle.Audience
+	// Key is the runtime's enrolled key, nil before enrolment; Requests says that it asked for a certificate.
+	Key      crypto.PublicKey
+	Requests bool
+	// Certificate is the one that the next bundle brings, empty for none.
+	Certificate string
 	// KymaGeneration is that of the runtime's Kyma whose spec is resolved, 0 before it is known.
 	KymaGeneration int64
 	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
@@ -45,13 +51,13 @@ const lastBundleValidity = 365 * 24 * time.Hour
 // Plan decides whether a runtime needs a new bundle and what the bundle says. It is pure.
 //
 // A bundle is needed when its content differs from the last one's, when a module is to be removed that the last one did not
-// name, when it answers another wish or goes to a changed audience, when the last one is not the newest that was published, or
+// name, when it answers another wish, brings another certificate or goes to a changed audience, when the root of trust changed, when the last one is not the newest that was published, or
 // when a third of its life is over.
 func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime, root bundle.Root, validity time.Duration, now time.Time) (bundle.Predicate, bool) {
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting,
+		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting, Certificate: r.Certificate,
 	}
 	if r.Deleting {
 		// Nobody renews it: the Kyma may be gone long before its runtime looks again.
@@ -75,6 +81,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 		slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) }) ||
 		p.Deleting != next.Deleting ||
 		p.Audience != next.Audience || p.KymaGeneration != next.KymaGeneration ||
+		p.Certificate != next.Certificate ||
 		p.Epoch != next.Epoch || p.RootVersion != next.RootVersion ||
 		p.Sequence < r.LastSequence || // an older bundle was put back: runtimes refuse it
 		!now.Before(due)

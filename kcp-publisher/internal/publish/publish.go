@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -22,21 +23,23 @@ import (
 // Options are what a Publisher needs.
 type Options struct {
 	Place      *bundle.Place
-	Signer     bundle.Signer
-	Root       bundle.Root
+	Keys       Keys
 	Components *component.Reader
 	// Requires tells whether components of a name have to be signed; nil means that none has.
 	Requires func(component string) bool
 	// Validity is the life of a bundle; it is renewed after a third.
 	Validity time.Duration
-	Now      func() time.Time
+	// CertificateValidity is the life of an agent's certificate; it is renewed after a third.
+	CertificateValidity time.Duration
+	Now                 func() time.Time
 	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per bundle.
 	AttachCosign bool
 }
 
 // Publisher publishes bundles. It is safe for concurrent use, for one runtime at a time.
 type Publisher struct {
-	Options
+	Options // its Keys are those of the start
+	keys    atomic.Pointer[Keys]
 	sharing singleflight.Group
 
 	mu     sync.Mutex // guards what follows
@@ -54,20 +57,11 @@ type resolution struct {
 // maxResolved bounds the remembered results: a fleet has some hundred distinct wishes.
 const maxResolved = 2_000
 
-// New gives a Publisher. The signer's key must be one that the root trusts, or no runtime would follow.
+// New gives a Publisher.
 func New(options Options) (*Publisher, error) {
-	public, err := options.Signer.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf("read the publisher key: %w", err)
-	}
-	thumbprint, err := bundle.Thumbprint(public)
-	if err != nil {
-		return nil, err
-	}
-	if !options.Root.Trusts(thumbprint) {
-		return nil, fmt.Errorf("publisher key %s is not listed in the root of trust: no runtime would accept its bundles", thumbprint)
-	}
-	return &Publisher{Options: options, last: map[string]*Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}, nil
+	p := &Publisher{Options: options, last: map[string]*Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}
+	_, err := p.SetKeys(options.Keys)
+	return p, err
 }
 
 // Outcome is what became of one runtime's request.
@@ -89,19 +83,26 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 		return Outcome{}, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
 	}
 	if last != nil {
-		request.Last = &last.State
+		request.Last = keepable(p.Root(), last.State)
+	}
+	if p.Root().Locked() && len(request.Settings.Mirrors) > 0 {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors that a publisher sets", runtime.ID)
 	}
 	resolved, err := p.resolve(ctx, request, last, snapshot)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	outcome := Outcome{Problems: resolved.result.State.Problems, Asked: resolved.result.Asked}
-	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, p.Root, p.Validity, p.Now())
+	keys := p.keys.Load()
+	if runtime.Certificate, err = keys.certificate(last, runtime, p.CertificateValidity, p.Now()); err != nil {
+		return Outcome{}, err
+	}
+	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, p.Validity, p.Now())
 	if !needed {
 		outcome.Published = *last
 		return outcome, nil
 	}
-	next, err := p.push(ctx, runtime.ID, resolved, predicate, last)
+	next, err := p.push(ctx, runtime.ID, keys, resolved, predicate, last)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
@@ -109,8 +110,8 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	return outcome, nil
 }
 
-func (p *Publisher) push(ctx context.Context, runtime string, resolved *resolution, predicate bundle.Predicate, last *Published) (*Published, error) {
-	manifest, err := bundle.Compose(resolved.documents, predicate, p.Signer)
+func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, last *Published) (*Published, error) {
+	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (p *Publisher) push(ctx context.Context, runtime string, resolved *resoluti
 		return nil, err
 	}
 	if p.AttachCosign {
-		signature, err := bundle.ComposeCosign(manifest, predicate.IssuedAt, p.Signer)
+		signature, err := bundle.ComposeCosign(manifest, predicate.IssuedAt, keys.Signer)
 		if err != nil {
 			return nil, err
 		}

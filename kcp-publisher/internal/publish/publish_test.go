@@ -68,7 +68,7 @@ func (f *fleet) place() *bundle.Place {
 func (f *fleet) started() *Publisher {
 	f.t.Helper()
 	p, err := New(Options{
-		Place: f.place(), Signer: f.signer, Root: f.root, Validity: validity, Now: func() time.Time { return f.now },
+		Place: f.place(), Keys: Keys{Signer: f.signer, Root: f.root}, Validity: validity, Now: func() time.Time { return f.now },
 		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
 	})
 	if err != nil {

@@ -41,10 +41,13 @@ type Content struct {
 	Values *Part
 	// Images are the references of all images of the component and of those it refers to, sorted.
 	Images []string
-	Err    error
+	// Release proves that all this was released; there is none where the root of trust does not ask for it.
+	Release []Part
+	Err     error
 }
 
-func (c Content) parts() []Part {
+// Parts are what is installed.
+func (c Content) Parts() []Part {
 	if c.Values != nil {
 		return []Part{c.Install, *c.Values}
 	}
@@ -62,7 +65,8 @@ type Part struct {
 	SizeBytes  int64
 }
 
-func (p Part) named() bundle.Content {
+// Named gives the part as a bundle has it.
+func (p Part) Named() bundle.Content {
 	return bundle.Content{Name: p.Name, Repository: p.Repository, MediaType: p.MediaType, Digest: p.Digest, SizeBytes: p.SizeBytes}
 }
 

@@ -221,7 +221,7 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	if content.Err != nil {
 		return nil, content.Err
 	}
-	for _, part := range content.parts() {
+	for _, part := range content.Parts() {
 		if err := part.check(); err != nil {
 			return nil, fmt.Errorf("component %s:%s: %w", choice.Component, choice.Version, err)
 		}
@@ -251,8 +251,11 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
 		},
 	}
-	for _, part := range content.parts() {
-		manifest.Content = append(manifest.Content, part.named())
+	for _, part := range content.Parts() {
+		manifest.Content = append(manifest.Content, part.Named())
+	}
+	for _, part := range content.Release {
+		manifest.Release = append(manifest.Release, part.Named())
 	}
 	if content.Values != nil {
 		values := content.Values.source()

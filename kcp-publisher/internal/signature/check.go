@@ -155,7 +155,7 @@ func complete(all []component.Component) error {
 				return fmt.Errorf("%s: reference %q: %w", subject, reference.Name, err)
 			}
 		}
-		needed := slices.DeleteFunc(slices.Clone(c.Descriptor.Resources), func(r ocm.Resource) bool { return !component.IsImage(r) })
+		needed := slices.DeleteFunc(slices.Clone(c.Descriptor.Resources), func(r ocm.Resource) bool { return !r.IsImage() })
 		if i == 0 {
 			selection, err := resolve.Select(c.Descriptor)
 			if err != nil {
@@ -170,9 +170,9 @@ func complete(all []component.Component) error {
 			switch {
 			case !r.Digest.Covered():
 				return fmt.Errorf("%s: resource %q: has no digest, so that no signature covers its content", subject, r.Name)
-			case component.IsImage(r) && !r.Digest.OfArtifact():
+			case r.IsImage() && !r.Digest.OfArtifact():
 				return fmt.Errorf("%s: resource %q: is an image, and its digest is not that of one: sign it with ociArtifactDigest/v1", subject, r.Name)
-			case component.IsImage(r) && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
+			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
 				return fmt.Errorf("%s: resource %q: is an image, and its access %s does not say where: want ociArtifact or relativeOciReference", subject, r.Name, r.Access.Type)
 			}
 		}

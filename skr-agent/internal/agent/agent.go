@@ -5,12 +5,12 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -67,6 +67,10 @@ type Agent struct {
 	sentAt     time.Time
 	sequence   int64
 	reportDown bool
+	// request asks for a certificate; it is made once for each time that one is due.
+	request string
+	// badCertificate is why the last certificate was not taken.
+	badCertificate string
 }
 
 // New gives an Agent that has not looked at anything yet.
@@ -124,20 +128,23 @@ func (a *Agent) reportInterval() time.Duration {
 
 // poll looks for a newer bundle, and for content that could not be had before.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
-	before := len(a.Puller.Refused())
+	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
-	switch refusal := bundle.RefusalOf(err); {
-	case refusal != nil:
-		if refused := a.Puller.Refused(); len(refused) != before {
-			bundlesRefused.WithLabelValues(string(refusal.Reason)).Inc()
-			last := refused[len(refused)-1]
-			log.Error(errors.New(last.Detail), "refused a bundle, the one before stays in force", "digest", last.Digest, "reason", last.Reason)
-			a.event(ctx, "BundleRefused", fmt.Sprintf("refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail))
+	for _, refused := range a.Puller.Refused() {
+		if !slices.Contains(before, refused) {
+			a.tellRefused(ctx, log, refused)
 		}
-	case err != nil && !a.outage:
+	}
+	if now := a.Puller.Root(); now.Version != root {
+		log.Info("follows a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
+	}
+	rootVersion.Set(float64(a.Puller.Root().Version))
+	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
+	switch refusal := bundle.RefusalOf(err); {
+	case err != nil && refusal == nil && !a.outage:
 		a.outage = true
 		log.Error(err, "no bundle could be read, what is in force stays", "location", a.Place.String())
-	case err == nil && a.outage:
+	case (err == nil || refusal != nil) && a.outage:
 		a.outage = false
 		log.Info("bundles can be read again", "location", a.Place.String())
 	}
@@ -157,6 +164,16 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		}
 		a.unstaged, a.staged = staged, true
 	}
+}
+
+func (a *Agent) tellRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
+	bundlesRefused.WithLabelValues(string(refused.Reason)).Inc()
+	what, stays := "a bundle", "the one before stays in force"
+	if refused.Reason.AboutRoot() {
+		what, stays = "a root of trust", "the one before is followed"
+	}
+	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason", refused.Reason)
+	a.event(ctx, "BundleRefused", fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
 func (a *Agent) event(ctx context.Context, reason, note string) {
@@ -245,7 +262,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
-	if err := a.introduce(&next); err != nil {
+	if err := a.identify(log, &next); err != nil {
 		log.Error(err, "cannot introduce the runtime's key")
 		return
 	}
@@ -278,35 +295,4 @@ func (a *Agent) push(ctx context.Context, r bundle.Report) error {
 		return err
 	}
 	return bundle.PushReport(ctx, a.Place, a.Runtime, manifest)
-}
-
-// introduce adds the key's introduction until a bundle names the key: then the control plane knows it.
-func (a *Agent) introduce(r *bundle.Report) error {
-	public, err := a.Signer.PublicKey()
-	if err != nil {
-		return err
-	}
-	known, err := a.isKnown(public)
-	if err != nil || known || a.Token == nil {
-		return err
-	}
-	encoded, err := bundle.EncodePublicKey(public)
-	if err != nil {
-		return err
-	}
-	proof, err := a.Token.Prove(a.Runtime, public)
-	if err != nil {
-		return err
-	}
-	r.Enrolment = &bundle.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
-	return nil
-}
-
-func (a *Agent) isKnown(public crypto.PublicKey) (bool, error) {
-	thumbprint, err := bundle.Thumbprint(public)
-	if err != nil {
-		return false, errors.New("the runtime's key cannot be encoded")
-	}
-	b := a.Puller.Current()
-	return b != nil && b.Statement.Predicate.Audience.KeyThumbprint == thumbprint, nil
 }

@@ -71,7 +71,7 @@ var (
 		Name: "kyma_pull_agent_bundles_accepted_total", Help: "Bundles that were taken into force.",
 	})
 	bundlesRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kyma_pull_agent_bundles_refused_total", Help: "Bundles that were refused, by the check that refused them.",
+		Name: "kyma_pull_agent_bundles_refused_total", Help: "Bundles and roots of trust that were refused, by the check that refused them.",
 	}, []string{"reason"})
 	sequenceInForce = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the bundle in force.",
@@ -79,11 +79,20 @@ var (
 	expiry = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_agent_bundle_expiry_timestamp_seconds", Help: "Unix time at which the bundle in force expires.",
 	})
+	rootVersion = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_agent_root_version", Help: "Version of the root of trust that is followed.",
+	})
+	rootExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_agent_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no bundle is accepted after it.",
+	})
+	certificateExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds", Help: "Unix time at which the agent's certificate expires, 0 for none.",
+	})
 	reportsSent = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kyma_pull_agent_reports_sent_total", Help: "Reports delivered to the registry.",
 	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(bundlesAccepted, bundlesRefused, sequenceInForce, expiry, reportsSent)
+	metrics.Registry.MustRegister(bundlesAccepted, bundlesRefused, sequenceInForce, expiry, rootVersion, rootExpiry, certificateExpiry, reportsSent)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 	"oras.land/oras-go/v2"
 	"sigs.k8s.io/yaml"
@@ -53,11 +54,11 @@ func newVerify() *cobra.Command {
 				return fmt.Errorf("--trust %s: %w", trustFile, err)
 			}
 			trust := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID}
-			accepted, err := verify(cmd.Context(), registries, args[0], trust)
+			accepted, root, err := verify(cmd.Context(), registries, args[0], trust)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return printVerdict(cmd.OutOrStdout(), format, accepted)
+			return printVerdict(cmd.OutOrStdout(), format, accepted, root)
 		},
 	}
 	flags := cmd.Flags()
@@ -69,42 +70,102 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-func verify(ctx context.Context, registries *bundle.Registries, ref string, trust bundle.Trust) (bundle.Bundle, error) {
-	repository, reference, err := locate(ctx, registries, ref, trust.Runtime)
+// verify judges a bundle as the runtime's agent would that knows nothing newer than the root: by the newest root that follows.
+func verify(ctx context.Context, registries *bundle.Registries, ref string, trust bundle.Trust) (bundle.Bundle, bundle.Root, error) {
+	at, err := locate(ctx, registries, ref, trust.Runtime)
 	if err != nil {
-		return bundle.Bundle{}, err
+		return bundle.Bundle{}, trust.Root, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, reference)
+	if at.place != nil {
+		newest, refused, _, err := bundle.FollowRoot(ctx, at.place, trust.Root)
+		if err != nil {
+			return bundle.Bundle{}, trust.Root, err
+		}
+		if refused != nil {
+			return bundle.Bundle{}, trust.Root, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refused)
+		}
+		trust.Root = newest
+	}
+	fetched, err := bundle.Fetch(ctx, at.repository, at.reference)
 	if err != nil {
-		return bundle.Bundle{}, err
+		return bundle.Bundle{}, trust.Root, err
 	}
 	verified, err := bundle.Verify(fetched, trust, time.Now())
 	if err != nil {
-		return bundle.Bundle{}, err
+		return bundle.Bundle{}, trust.Root, err
 	}
-	return bundle.FetchBundle(ctx, repository, verified)
+	opened, err := bundle.FetchBundle(ctx, at.repository, verified)
+	if err != nil {
+		return opened, trust.Root, err
+	}
+	return opened, trust.Root, at.checkReleases(ctx, registries, opened.State, trust.Root)
+}
+
+// location is where a reference leads; place is nil when that is no place of a fleet.
+type location struct {
+	place      *bundle.Place
+	repository oras.ReadOnlyTarget
+	reference  string
+}
+
+// checkReleases reads what proves that a state was released, if the root asks for it, and judges it.
+func (l location) checkReleases(ctx context.Context, registries *bundle.Registries, state bundle.DesiredState, root bundle.Root) error {
+	documents := map[digest.Digest][]byte{}
+	for _, m := range state.All() {
+		if !root.Locked() {
+			break
+		}
+		for _, c := range m.Release {
+			from, err := l.open(ctx, registries, c.Repository)
+			if err != nil {
+				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
+			}
+			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
+			if documents[c.Digest], err = bundle.FetchBlob(ctx, from, d, bundle.MaxManifestBytes); err != nil {
+				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
+			}
+		}
+	}
+	if err := root.CheckReleases(state, documents, time.Now()); err != nil {
+		return &bundle.Refusal{Reason: bundle.ReasonNotReleased, Detail: err.Error()}
+	}
+	return nil
+}
+
+func (l location) open(ctx context.Context, registries *bundle.Registries, name string) (oras.ReadOnlyTarget, error) {
+	if relative, ok := strings.CutPrefix(name, "./"); ok {
+		if l.place == nil {
+			return nil, fmt.Errorf("%s is relative to the fleet's place: name that instead of one repository", name)
+		}
+		return l.place.Reading(ctx, relative)
+	}
+	return registries.Repository(name)
 }
 
 // locate opens what a reference names.
-func locate(ctx context.Context, registries *bundle.Registries, ref, runtime string) (oras.ReadOnlyTarget, string, error) {
+func locate(ctx context.Context, registries *bundle.Registries, ref, runtime string) (location, error) {
 	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
-	location := ref
+	at := ref
 	if rest, ok := strings.CutPrefix(ref, bundle.LayoutScheme); ok {
 		dir, inside, named := strings.Cut(rest, ":")
-		location = bundle.LayoutScheme + dir
+		at = bundle.LayoutScheme + dir
 		if named {
 			repository, reference = split(inside)
 		}
 	} else if name, tag := split(ref); tag != "" {
-		full, err := registries.Repository(name)
-		return full, tag, err
+		prefix, ofFleet := strings.CutSuffix(name, "/"+repository)
+		if !ofFleet {
+			full, err := registries.Repository(name)
+			return location{nil, full, tag}, err
+		}
+		at, reference = prefix, tag
 	}
-	place, err := bundle.NewPlace(location, registries)
+	place, err := bundle.NewPlace(at, registries)
 	if err != nil {
-		return nil, "", usageError{err}
+		return location{}, usageError{err}
 	}
 	target, err := place.Reading(ctx, repository)
-	return target, reference, err
+	return location{place, target, reference}, err
 }
 
 // split takes a reference apart into repository and tag or digest; a port is not a tag.
@@ -121,7 +182,7 @@ func split(ref string) (string, string) {
 	return ref, ""
 }
 
-func printVerdict(out io.Writer, format string, b bundle.Bundle) error {
+func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Root) error {
 	type module struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
@@ -136,9 +197,10 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle) error {
 		IssuedAt  time.Time `json:"issuedAt"`
 		ExpiresAt time.Time `json:"expiresAt"`
 		SignedBy  string    `json:"signedBy"`
+		Root      int64     `json:"rootVersion"`
 		Modules   []module  `json:"modules"`
 		Removals  []string  `json:"removals,omitempty"`
-	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, []module{}, p.Removals}
+	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, root.Version, []module{}, p.Removals}
 	for _, m := range b.State.Manifests {
 		verdict.Modules = append(verdict.Modules, module{m.Module, m.Version})
 	}
@@ -154,8 +216,8 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle) error {
 		}
 		return err
 	case "table":
-		fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s\n",
-			verdict.Digest, verdict.Runtime, verdict.Sequence, verdict.Epoch, p.IssuedAt.Format(time.RFC3339), p.ExpiresAt.Format(time.RFC3339), verdict.SignedBy)
+		fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
+			verdict.Digest, verdict.Runtime, verdict.Sequence, verdict.Epoch, p.IssuedAt.Format(time.RFC3339), p.ExpiresAt.Format(time.RFC3339), verdict.SignedBy, verdict.Root)
 		for _, m := range verdict.Modules {
 			fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
 		}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type Options struct {
 	Client    client.Client
 	Namespace string
 	Store     *content.Store
-	// Trust is what the runtime knows before it looks at a bundle; its Last is the Puller's own.
+	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's own.
 	Trust bundle.Trust
 	Now   func() time.Time
 }
@@ -43,16 +44,24 @@ type Puller struct {
 	current  *bundle.Bundle
 	accepted bundle.Accepted
 	refused  []bundle.RefusedBundle
+	// manifest and acceptedUnder are the bundle in force as it lay there and the root that it was accepted under.
+	manifest, acceptedUnder []byte
 }
 
 const (
 	stateSecret   = "skr-agent-state"
 	stateAccepted = "accepted.json"
 	stateManifest = "manifest.json"
+	// stateRoot is the newest root that was followed, stateBundleRoot the one that the bundle in force was accepted under.
+	stateRoot       = "root.json"
+	stateBundleRoot = "bundle-root.json"
 )
 
 // New gives a Puller without a bundle in force; see Restore.
 func New(options Options) *Puller { return &Puller{Options: options} }
+
+// Root is the root of trust that is followed.
+func (p *Puller) Root() bundle.Root { return p.Trust.Root }
 
 // Current is the bundle in force, nil before the first.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
@@ -83,13 +92,22 @@ func (p *Puller) Restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, stateSecret, err)
 	}
+	under, err := p.restoreRoots(secret.Data)
+	if err != nil {
+		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, stateSecret, err)
+	}
+	if len(secret.Data[stateAccepted]) == 0 {
+		return nil // a newer root was followed, and no bundle was accepted yet
+	}
 	if err := json.Unmarshal(secret.Data[stateAccepted], &p.accepted); err != nil {
 		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, stateSecret, stateAccepted, err)
 	}
+	p.manifest = secret.Data[stateManifest]
 	fetched := bundle.Fetched{
-		Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: p.accepted.Digest}, Bytes: secret.Data[stateManifest],
+		Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: p.accepted.Digest}, Bytes: p.manifest,
 	}
-	verified, err := bundle.Adopt(fetched, p.Trust.Root, p.Trust.Runtime)
+	// By the root of that time: what is in force stays in force when its key is taken out of use.
+	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, stateSecret, err)
 	}
@@ -113,6 +131,9 @@ func (p *Puller) Restore(ctx context.Context) error {
 // Pull looks for a newer bundle and takes it into force when it may be followed. It says whether there is another bundle in
 // force than before. The error is a *bundle.Refusal, or says that the registry could not be read; both leave what is in force.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
+	if err := p.followRoot(ctx); err != nil {
+		return false, err
+	}
 	repository, err := p.Place.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {
 		return false, err
@@ -122,7 +143,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if p.current != nil && newest == p.current.Digest {
-		p.refused = nil
+		p.forgetRefusals(false)
 		return false, nil
 	}
 	// From here on the digest names the bundle: a tag that is moved between two reads moves nothing.
@@ -141,7 +162,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err := p.keep(ctx, next, fetched.Bytes); err != nil {
 		return false, err
 	}
-	p.current, p.accepted, p.refused = &next.Bundle, next.Accepted, nil
+	p.current = &next.Bundle
+	p.forgetRefusals(false)
 	return true, nil
 }
 
@@ -149,6 +171,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 type pulled struct {
 	bundle.Bundle
 	config, catalog []byte
+	release         map[digest.Digest][]byte
 }
 
 func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (pulled, error) {
@@ -167,7 +190,51 @@ func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetc
 		return pulled{}, fmt.Errorf("layers[0]: %w", err)
 	}
 	opened, err := verified.Open(config, catalog)
-	return pulled{opened, config, catalog}, err
+	if err != nil {
+		return pulled{}, err
+	}
+	release, err := p.releaseDocuments(ctx, opened.State)
+	if err != nil {
+		return pulled{}, err
+	}
+	if err := p.Trust.Root.CheckReleases(opened.State, release, p.clock()); err != nil {
+		return pulled{}, &bundle.Refusal{Reason: bundle.ReasonNotReleased, Detail: err.Error()}
+	}
+	return pulled{opened, config, catalog, release}, nil
+}
+
+// releaseDocuments gives what proves that a desired state was released, by digest: what is at hand from here, the rest from there.
+func (p *Puller) releaseDocuments(ctx context.Context, state bundle.DesiredState) (map[digest.Digest][]byte, error) {
+	found := map[digest.Digest][]byte{}
+	if !p.Trust.Root.Locked() {
+		return found, nil
+	}
+	for _, m := range state.All() {
+		for _, c := range m.Release {
+			if found[c.Digest] != nil {
+				continue
+			}
+			data, err := p.releaseDocument(ctx, c)
+			if err != nil {
+				return nil, fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
+			}
+			found[c.Digest] = data
+		}
+	}
+	return found, nil
+}
+
+func (p *Puller) releaseDocument(ctx context.Context, c bundle.Content) ([]byte, error) {
+	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
+		return nil, err
+	} else if there {
+		return p.Store.Load(ctx, c.Digest)
+	}
+	from, err := p.repositoryOf(ctx, c.Repository, bundle.Settings{}) // mirrors are not taken from a publisher where there is a second lock
+	if err != nil {
+		return nil, err
+	}
+	return bundle.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxManifestBytes)
 }
 
 func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
@@ -178,6 +245,11 @@ func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
 	if len(p.refused) > bundle.MaxRefusedReported {
 		p.refused = p.refused[1:]
 	}
+}
+
+// forgetRefusals drops those of bundles or of roots, when the one in question is over.
+func (p *Puller) forgetRefusals(ofRoots bool) {
+	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool { return r.Reason.AboutRoot() == ofRoots })
 }
 
 func truncate(message string) string {
@@ -195,22 +267,38 @@ func (p *Puller) keep(ctx context.Context, next pulled, manifest []byte) error {
 	if err := p.Store.Put(ctx, next.Catalog.Digest, next.catalog); err != nil {
 		return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
 	}
-	accepted, err := json.Marshal(next.Accepted)
-	if err != nil {
-		return err
+	for d, document := range next.release {
+		if err := p.Store.Put(ctx, d, document); err != nil {
+			return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
+		}
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: stateSecret},
-		Data:       map[string][]byte{stateAccepted: accepted, stateManifest: manifest},
-	}
-	err = p.Client.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = p.Client.Update(ctx, secret)
-	}
-	if err != nil {
+	before := *p
+	p.accepted, p.manifest, p.acceptedUnder = next.Accepted, manifest, p.Trust.Root.Raw
+	if err := p.save(ctx); err != nil {
+		p.accepted, p.manifest, p.acceptedUnder = before.accepted, before.manifest, before.acceptedUnder
 		return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
 	}
 	return nil
+}
+
+// save writes what must survive a restart, in one request.
+func (p *Puller) save(ctx context.Context) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: stateSecret},
+		Data:       map[string][]byte{stateRoot: p.Trust.Root.Raw},
+	}
+	if p.manifest != nil {
+		accepted, err := json.Marshal(p.accepted)
+		if err != nil {
+			return err
+		}
+		secret.Data[stateAccepted], secret.Data[stateManifest], secret.Data[stateBundleRoot] = accepted, p.manifest, p.acceptedUnder
+	}
+	err := p.Client.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = p.Client.Update(ctx, secret)
+	}
+	return err
 }
 
 // Stage makes the content of every module of the bundle in force be in the store. A module whose content cannot be had is the
@@ -236,7 +324,7 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	if err != nil || there {
 		return err
 	}
-	from, err := p.contentRepository(ctx, c.Repository)
+	from, err := p.repositoryOf(ctx, c.Repository, p.current.State.Settings)
 	if err != nil {
 		return err
 	}
@@ -250,11 +338,11 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Put(ctx, c.Digest, data)
 }
 
-func (p *Puller) contentRepository(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+func (p *Puller) repositoryOf(ctx context.Context, name string, settings bundle.Settings) (oras.ReadOnlyTarget, error) {
 	if relative, ok := strings.CutPrefix(name, "./"); ok {
 		return p.Place.Reading(ctx, relative)
 	}
-	return p.Registries.Repository(p.current.State.Settings.Mirrored(name))
+	return p.Registries.Repository(settings.Mirrored(name))
 }
 
 // Needed are the digests of everything that the bundle in force needs.
@@ -265,7 +353,7 @@ func (p *Puller) Needed() map[digest.Digest]bool {
 	}
 	needed[p.current.Config.Digest], needed[p.current.Catalog.Digest] = true, true
 	for _, manifest := range p.current.State.All() {
-		for _, c := range manifest.Content {
+		for _, c := range slices.Concat(manifest.Content, manifest.Release) {
 			needed[c.Digest] = true
 		}
 	}

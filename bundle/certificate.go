@@ -1,0 +1,186 @@
+package bundle
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	pemCertificate = "CERTIFICATE"
+	pemRequest     = "CERTIFICATE REQUEST"
+	// maxCertificateBytes bounds a certificate or request in PEM; ours have some 800 bytes.
+	maxCertificateBytes = 8 << 10
+)
+
+// NewCertificateRequest gives a PKCS #10 request in PEM: a proof that its maker holds the key. It names nobody, for what it asked for
+// would not count.
+func NewCertificateRequest(signer Signer) (string, error) {
+	key, err := cryptoSigner(signer)
+	if err != nil {
+		return "", err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return "", fmt.Errorf("make a certificate request: %w", err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: pemRequest, Bytes: der})), nil
+}
+
+// cryptoSigner gives the signer as the standard library has it.
+func cryptoSigner(signer Signer) (crypto.Signer, error) {
+	switch s := signer.(type) {
+	case crypto.Signer:
+		return s, nil
+	case interface {
+		CryptoSigner(context.Context, func(error)) (crypto.Signer, crypto.SignerOpts, error)
+	}:
+		key, _, err := s.CryptoSigner(context.Background(), nil)
+		return key, err
+	}
+	return nil, fmt.Errorf("a key of %T cannot sign certificates", signer)
+}
+
+// Requested gives the key that a request proves to hold.
+func Requested(request string) (crypto.PublicKey, error) {
+	der, err := onePEM(request, pemRequest)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		return nil, fmt.Errorf("certificate request: %w", err)
+	}
+	if !supported(parsed.PublicKey) {
+		return nil, fmt.Errorf("certificate request: %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
+	}
+	if err := parsed.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("certificate request: %w", err)
+	}
+	return parsed.PublicKey, nil
+}
+
+func onePEM(text, kind string) ([]byte, error) {
+	if len(text) > maxCertificateBytes {
+		return nil, fmt.Errorf("%s of %d bytes, at most %d", strings.ToLower(kind), len(text), maxCertificateBytes)
+	}
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != kind || len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, fmt.Errorf("want exactly one PEM block %s", kind)
+	}
+	return block.Bytes, nil
+}
+
+// IssueCertificate certifies that key is the runtime's, in PEM. Who the runtime is comes from the caller's own records.
+func IssueCertificate(enrol Signer, fleet, runtime string, key crypto.PublicKey, from, until time.Time) (string, error) {
+	issuer, err := cryptoSigner(enrol)
+	if err != nil {
+		return "", err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return "", err
+	}
+	name, err := runtimeURI(fleet, runtime)
+	if err != nil {
+		return "", err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: runtime}, URIs: []*url.URL{name},
+		NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+	}
+	parent := &x509.Certificate{Subject: pkix.Name{CommonName: "kyma-pull enrolment"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, issuer)
+	if err != nil {
+		return "", fmt.Errorf("issue the certificate of runtime %s: %w", runtime, err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
+}
+
+// runtimeURI names a runtime for everybody: a SPIFFE ID.
+func runtimeURI(fleet, runtime string) (*url.URL, error) {
+	if fleet == "" {
+		fleet = "kyma-pull"
+	}
+	if err := errors.Join(CheckRuntimeID(fleet), CheckRuntimeID(runtime)); err != nil {
+		return nil, err
+	}
+	return &url.URL{Scheme: "spiffe", Host: fleet, Path: "/runtime/" + runtime}, nil
+}
+
+// Certificate is a certificate of an agent that was checked.
+type Certificate struct {
+	Key              crypto.PublicKey
+	Thumbprint       string
+	NotBefore        time.Time
+	NotAfter         time.Time
+	IssuerThumbprint string
+}
+
+// RenewAt is when a third of the certificate's life is over.
+func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
+
+// CheckCertificate tells whether an enrolment key of the root certified that the key is this very runtime's, and gives it. Names
+// are compared whole: a runtime "a" is not the runtime "a1".
+func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
+	der, err := onePEM(text, pemCertificate)
+	if err != nil {
+		return Certificate{}, err
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		return Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	if !supported(parsed.PublicKey) {
+		return Certificate{}, fmt.Errorf("certificate: %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
+	}
+	certificate := Certificate{Key: parsed.PublicKey, NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter}
+	for thumbprint, key := range r.enrollers {
+		issuer := x509.Certificate{PublicKey: key, PublicKeyAlgorithm: algorithmOf(key)}
+		if issuer.CheckSignature(parsed.SignatureAlgorithm, parsed.RawTBSCertificate, parsed.Signature) == nil {
+			certificate.IssuerThumbprint = thumbprint
+		}
+	}
+	if certificate.IssuerThumbprint == "" {
+		return Certificate{}, fmt.Errorf("certificate: was issued by no key that root version %d lists for enrolment", r.Version)
+	}
+	name, err := runtimeURI(r.Fleet, runtime)
+	if err != nil {
+		return Certificate{}, err
+	}
+	if parsed.Subject.CommonName != runtime || len(parsed.URIs) != 1 || parsed.URIs[0].String() != name.String() {
+		return Certificate{}, fmt.Errorf("certificate: is %q's, this is %q", parsed.Subject.CommonName, runtime)
+	}
+	if parsed.IsCA || len(parsed.UnhandledCriticalExtensions) > 0 {
+		return Certificate{}, errors.New("certificate: is not that of an agent")
+	}
+	if now.Before(parsed.NotBefore.Add(-MaxClockSkew)) || !now.Before(parsed.NotAfter) {
+		return Certificate{}, fmt.Errorf("certificate: is good from %s until %s", stamp(parsed.NotBefore), stamp(parsed.NotAfter))
+	}
+	if certificate.Thumbprint, err = Thumbprint(parsed.PublicKey); err != nil {
+		return Certificate{}, err
+	}
+	if r.IsRevoked(certificate.Thumbprint) {
+		return Certificate{}, fmt.Errorf("certificate: key %s is revoked", compactHint(certificate.Thumbprint))
+	}
+	return certificate, nil
+}
+
+func algorithmOf(key crypto.PublicKey) x509.PublicKeyAlgorithm {
+	switch key.(type) {
+	case ed25519.PublicKey:
+		return x509.Ed25519
+	}
+	return x509.ECDSA
+}

@@ -1,0 +1,278 @@
+package bundle
+
+import (
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+// MediaTypeDescriptor is a component descriptor among a manifest's Release.
+const MediaTypeDescriptor = "application/vnd.kyma-pull.component-descriptor.v1+json"
+
+const (
+	// MaxReleaseDocuments bounds a manifest's Release: 200 components, and an artifact or two.
+	MaxReleaseDocuments = 250
+	maxReleaseDepth     = 16
+)
+
+// Locked tells whether the root has release keys: whatever is installed must then have been released by them.
+func (r Root) Locked() bool { return len(r.releases) > 0 }
+
+// Released is what a runtime is to install of a component.
+type Released struct {
+	Component, Version string
+	// Contents are the blobs that are installed, by the names of their resources.
+	Contents []Content
+	// Images are the references that images are taken from.
+	Images []string
+}
+
+// CheckFloor refuses versions of a component below the root's floor.
+func (r Root) CheckFloor(component, version string) error {
+	floor, there := r.Floors[component]
+	if !there {
+		return nil
+	}
+	lowest, err := semver.NewVersion(floor)
+	if err != nil {
+		return fmt.Errorf("floor of component %s: %w", component, err)
+	}
+	given, err := semver.NewVersion(version)
+	if err != nil || given.LessThan(lowest) {
+		return fmt.Errorf("component %s:%s is below %s, the lowest version that the root of trust lets be installed", component, version, floor)
+	}
+	return nil
+}
+
+// CheckRelease tells whether the makers of a component released what is installed of it: enough of the release keys for its name
+// signed its descriptor, and the descriptor's digests, and those of what it refers to, cover every content and every image. A
+// publisher key alone can then install nothing that was never released. documents are those of the manifest's Release, by digest and
+// as they were compared with it. Without release keys only the floor counts.
+func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte, now time.Time) error {
+	if err := r.CheckFloor(released.Component, released.Version); err != nil || !r.Locked() {
+		return err
+	}
+	subject := fmt.Sprintf("component %s:%s", released.Component, released.Version)
+	role, ok := r.releaseRole(released.Component)
+	if !ok {
+		return fmt.Errorf("%s: nobody releases components of that name: the root of trust has release keys for %q", subject, r.Releases())
+	}
+	evidence, err := readEvidence(documents)
+	if err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	main, ok := evidence.descriptors[released.Component+":"+released.Version]
+	if !ok {
+		return fmt.Errorf("%s: its descriptor is not among what proves its release", subject)
+	}
+	if n := role.signed(main, now); n < role.threshold {
+		return fmt.Errorf("%s: is signed by %d of the release keys for %q, want %d", subject, n, role.prefix+"*", role.threshold)
+	}
+	all, err := evidence.closure(main, 0, map[string]bool{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	for _, content := range released.Contents {
+		if err := evidence.covers(main, content); err != nil {
+			return fmt.Errorf("%s: %w", subject, err)
+		}
+	}
+	for _, image := range released.Images {
+		if !slices.ContainsFunc(all, func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, pins(image)) }) {
+			return fmt.Errorf("%s: image %s is none of those that were released", subject, image)
+		}
+	}
+	return nil
+}
+
+// releaseRole gives the role for a component: that of the longest prefix.
+func (r Root) releaseRole(component string) (releaseRole, bool) {
+	best, found := releaseRole{}, false
+	for _, role := range r.releases {
+		if strings.HasPrefix(component, role.prefix) && (!found || len(role.prefix) > len(best.prefix)) {
+			best, found = role, true
+		}
+	}
+	return best, found
+}
+
+// signed counts the keys of the role that signed the descriptor.
+func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
+	count := 0
+	for _, key := range r.keys {
+		trust := ocm.Trust{Keys: []*rsa.PublicKey{key}}
+		if slices.ContainsFunc(d.Signatures, func(s ocm.Signature) bool { return d.CheckSignature(s, trust, now) == nil }) {
+			count++
+		}
+	}
+	return count
+}
+
+// evidence is what proves a release: component descriptors and manifests of artifacts.
+type evidence struct {
+	descriptors map[string]ocm.Descriptor
+	manifests   map[digest.Digest]ocispec.Manifest
+}
+
+func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
+	found := evidence{map[string]ocm.Descriptor{}, map[digest.Digest]ocispec.Manifest{}}
+	if len(documents) > MaxReleaseDocuments {
+		return found, fmt.Errorf("%d documents prove its release, at most %d", len(documents), MaxReleaseDocuments)
+	}
+	for d, data := range documents {
+		var kind struct {
+			MediaType string `json:"mediaType"`
+		}
+		if json.Unmarshal(data, &kind) == nil && kind.MediaType != "" {
+			var manifest ocispec.Manifest
+			if err := json.Unmarshal(data, &manifest); err != nil {
+				return found, fmt.Errorf("manifest %s: %w", d, err)
+			}
+			found.manifests[d] = manifest
+			continue
+		}
+		descriptor, err := ocm.Decode(data)
+		if err != nil {
+			return found, fmt.Errorf("document %s: %w", d, err)
+		}
+		name := descriptor.Name + ":" + descriptor.Version
+		if _, twice := found.descriptors[name]; twice {
+			return found, fmt.Errorf("two descriptors are of %s", name)
+		}
+		found.descriptors[name] = descriptor
+	}
+	return found, nil
+}
+
+// closure gives a descriptor and all that it refers to, each compared with the digest that is signed.
+func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]ocm.Descriptor, error) {
+	if depth > maxReleaseDepth {
+		return nil, fmt.Errorf("references are more than %d deep", maxReleaseDepth)
+	}
+	name := d.Name + ":" + d.Version
+	if seen[name] {
+		return nil, nil
+	}
+	seen[name] = true
+	all := []ocm.Descriptor{d}
+	for _, reference := range d.References {
+		target, ok := e.descriptors[reference.Component+":"+reference.Version]
+		if !ok || !reference.Digest.Covered() {
+			return nil, fmt.Errorf("reference %q: component %s:%s has no digest that is signed, or is not among what proves the release", reference.Name, reference.Component, reference.Version)
+		}
+		actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)
+		if err != nil || !strings.EqualFold(actual, reference.Digest.Value) {
+			return nil, errors.Join(fmt.Errorf("reference %q: component %s:%s is not the one that was released", reference.Name, reference.Component, reference.Version), err)
+		}
+		below, err := e.closure(target, depth+1, seen)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, below...)
+	}
+	return all, nil
+}
+
+// covers tells whether a content is what a resource of that name was released with.
+func (e evidence) covers(d ocm.Descriptor, content Content) error {
+	for _, resource := range d.Resources {
+		if resource.Name != content.Name || !resource.Digest.Covered() {
+			continue
+		}
+		if !resource.Digest.OfArtifact() {
+			if strings.EqualFold(resource.Digest.Value, content.Digest.Encoded()) && content.Digest.Algorithm() == digest.SHA256 && resource.Digest.IsSHA256() {
+				return nil
+			}
+			continue
+		}
+		for manifest, found := range e.manifests {
+			leads := func(layer ocispec.Descriptor) bool { return layer.Digest == content.Digest }
+			if ocm.CheckArtifact(resource, manifest) == nil && slices.ContainsFunc(found.Layers, leads) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("content %q (%s) is none of those that were released", content.Name, content.Digest)
+}
+
+// pins tells whether a resource is the image of a reference: of that name and version, and with that digest.
+func pins(image string) func(ocm.Resource) bool {
+	reference, pinned, _ := strings.Cut(image, "@")
+	named := reference[strings.LastIndex(reference, "/")+1:]
+	return func(r ocm.Resource) bool {
+		return r.IsImage() && named == r.Name+":"+r.Version && ocm.CheckArtifact(r, digest.Digest(pinned)) == nil
+	}
+}
+
+// CheckReleases tells whether everything that a desired state installs was released; see CheckRelease. What else a publisher may
+// say is bounded too, where it could bring in something else: mirrors, and the default objects of modules.
+func (r Root) CheckReleases(state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
+	if !r.Locked() && len(r.Floors) == 0 {
+		return nil
+	}
+	if r.Locked() && len(state.Settings.Mirrors) > 0 {
+		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
+	}
+	for _, m := range state.All() {
+		found := make(map[digest.Digest][]byte, len(m.Release))
+		for _, document := range m.Release {
+			if data, there := documents[document.Digest]; there {
+				found[document.Digest] = data
+			}
+		}
+		if err := r.CheckRelease(m.released(), found, now); err != nil {
+			return err
+		}
+		if !r.Locked() {
+			continue
+		}
+		if err := m.checkLocked(); err != nil {
+			return fmt.Errorf("module %s: %w", m.Module, err)
+		}
+	}
+	return nil
+}
+
+func (m Manifest) released() Released {
+	return Released{Component: m.Component, Version: m.Version, Contents: m.Content, Images: m.Spec.LocalizedImages}
+}
+
+// checkLocked refuses what a manifest could bring in beside its contents.
+func (m Manifest) checkLocked() error {
+	named := []v1beta2.ImageSpec{{}}
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &named[0]); err != nil {
+		return fmt.Errorf("spec.install.source: %w", err)
+	}
+	if m.Spec.Config != nil {
+		named = append(named, *m.Spec.Config)
+	}
+	for _, spec := range named {
+		if !slices.ContainsFunc(m.Content, func(c Content) bool { return c.Digest.String() == spec.Ref }) {
+			return fmt.Errorf("spec.install: %s is not among the module's contents", spec.Ref)
+		}
+	}
+	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
+		return fmt.Errorf("annotation %s: is the agent's to set", v1beta2.AnnotationImages)
+	}
+	if m.Spec.Resource == nil {
+		return nil
+	}
+	gvk := m.Spec.Resource.GroupVersionKind()
+	builtIn := !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io")
+	ours := gvk.Group == v1beta2.Group && slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
+	if builtIn || ours {
+		return fmt.Errorf("spec.resource: is a %s, and has to be a custom resource of the module", gvk.GroupKind())
+	}
+	return nil
+}

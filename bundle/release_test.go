@@ -1,0 +1,250 @@
+package bundle
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+func locked(t *testing.T, threshold int, keys ...*rsa.PrivateKey) Root {
+	t.Helper()
+	m := newRootMaker(t)
+	draft := DraftRoot("fleet-a", 1, testNow.AddDate(1, 0, 0))
+	m.must(draft.Add(RoleRoot, publicKey(t, m.keys[0])))
+	m.must(draft.Add(RolePublisher, publicKey(t, m.publisher)))
+	for _, key := range keys {
+		m.must(draft.Add(RoleRelease+"makers.example/", &key.PublicKey))
+	}
+	draft.SetThreshold(RoleRelease+"makers.example/", threshold)
+	draft.SetFloor("makers.example/keda", "1.2.0")
+	root, err := ParseRoot(m.signed(draft, m.keys[0]))
+	m.must(err)
+	return root
+}
+
+func releasedBy(t *testing.T, d ocm.Descriptor, keys ...*rsa.PrivateKey) []byte {
+	t.Helper()
+	normal, err := ocm.Normalise(d, ocm.NormalisationV3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(normal)
+	for _, key := range keys {
+		value, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Signatures = append(slices.Clone(d.Signatures), ocm.Signature{
+			Name: "release", Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa", Value: hex.EncodeToString(value),
+			Digest: ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: hex.EncodeToString(sum[:])},
+		})
+	}
+	document, err := d.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+// release is a component with a file, an artifact, an image, and a component that it refers to, which has an image as well.
+type release struct {
+	file, layer, manifest Blob
+	main, part            ocm.Descriptor
+	documents             map[digest.Digest][]byte
+}
+
+func newRelease(t *testing.T, version string, keys ...*rsa.PrivateKey) release {
+	t.Helper()
+	r := release{file: NewBlob("application/yaml", []byte("kind: ConfigMap")), layer: NewBlob("application/x-tar", []byte("layer"))}
+	data, err := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Layers: []ocispec.Descriptor{r.layer.Descriptor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.manifest = NewBlob(ocispec.MediaTypeImageManifest, data)
+	image := func(name string) ocm.Resource {
+		return ocm.Resource{
+			Element: ocm.Element{Name: name, Version: version}, Type: "ociImage", Relation: "external",
+			Access: ocm.Access{Type: "ociArtifact", ImageReference: "good.example/" + name + ":" + version},
+			Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: digest.FromString(name + version).Encoded()},
+		}
+	}
+	r.part = ocm.Descriptor{Schema: ocm.SchemaV2, Name: "makers.example/part", Version: version, Provider: ocm.Provider{Name: "makers"}, Resources: []ocm.Resource{image("proxy")}}
+	value, err := ocm.DigestOf(r.part, ocm.NormalisationV3, "SHA-256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := func(name, normalisation string, blob Blob) ocm.Resource {
+		return ocm.Resource{
+			Element: ocm.Element{Name: name, Version: version}, Type: "yaml", Relation: "local", Access: ocm.Access{Type: "localBlob", LocalReference: blob.Descriptor.Digest.String()},
+			Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: normalisation, Value: blob.Descriptor.Digest.Encoded()},
+		}
+	}
+	r.main = ocm.Descriptor{
+		Schema: ocm.SchemaV2, Name: "makers.example/keda", Version: version, Provider: ocm.Provider{Name: "makers"},
+		Resources:  []ocm.Resource{local("raw-manifest", "genericBlobDigest/v1", r.file), local("chart", "ociArtifactDigest/v1", r.manifest), image("operator")},
+		References: []ocm.Reference{{Element: ocm.Element{Name: "part", Version: version}, Component: r.part.Name, Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: value}}},
+	}
+	r.documents = map[digest.Digest][]byte{r.manifest.Descriptor.Digest: r.manifest.Bytes}
+	r.prove(releasedBy(t, r.main, keys...), releasedBy(t, r.part))
+	return r
+}
+
+func (r release) prove(documents ...[]byte) {
+	for _, d := range documents {
+		r.documents[digest.FromBytes(d)] = d
+	}
+}
+
+func named(name string, blob Blob) Content {
+	return Content{Name: name, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size}
+}
+
+func imageOf(name, version, of string) string {
+	return "mirror.example/" + name + ":" + version + "@" + digest.FromString(of).String()
+}
+
+func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
+	key, second, thief := rsaKey(t), rsaKey(t), rsaKey(t)
+	root := locked(t, 1, key, second)
+	good := newRelease(t, "1.2.0", key)
+	all := Released{
+		Component: "makers.example/keda", Version: "1.2.0", Contents: []Content{named("raw-manifest", good.file), named("chart", good.layer)},
+		Images: []string{imageOf("operator", "1.2.0", "operator1.2.0"), imageOf("proxy", "1.2.0", "proxy1.2.0")},
+	}
+	with := func(change func(*Released)) Released {
+		r := all
+		r.Contents, r.Images = slices.Clone(r.Contents), slices.Clone(r.Images)
+		change(&r)
+		return r
+	}
+	evil := NewBlob("application/yaml", []byte("kind: ClusterRoleBinding"))
+	changed := newRelease(t, "1.2.0", key)
+	changed.main.Resources[0].Digest.Value = evil.Descriptor.Digest.Encoded()
+	resigned := newRelease(t, "1.2.0")
+	resigned.main = changed.main
+	resigned.documents = map[digest.Digest][]byte{}
+	resigned.prove(releasedBy(t, changed.main, thief), releasedBy(t, changed.part))
+	swapped := newRelease(t, "1.2.0", key)
+	other := swapped.part
+	other.Resources = slices.Clone(other.Resources)
+	other.Resources[0].Digest = &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: digest.FromString("evil").Encoded()}
+	swapped.documents = map[digest.Digest][]byte{}
+	swapped.prove(releasedBy(t, swapped.main, key), releasedBy(t, other))
+	for name, c := range map[string]struct {
+		root      Root
+		released  Released
+		documents map[digest.Digest][]byte
+		want      string
+	}{
+		"all of it":                             {root, all, good.documents, ""},
+		"two have to sign, two did":             {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, ""},
+		"two have to sign, one did":             {locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys"},
+		"two have to sign, one did twice":       {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents, "is signed by 1 of the release keys"},
+		"signed by a stranger":                  {root, all, newRelease(t, "1.2.0", thief).documents, "is signed by 0"},
+		"not signed":                            {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
+		"another descriptor, signed by a thief": {root, with(func(r *Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
+		"no proof":                              {root, all, nil, "is not among what proves its release"},
+		"too much proof":                        {root, all, many(), "at most 250"},
+		"proof that is garbage":                 {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
+		"another file":                          {root, with(func(r *Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
+		"a file under another's name":           {root, with(func(r *Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
+		"another layer":                         {root, with(func(r *Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
+		"another image":                         {root, with(func(r *Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
+		"one image for another":                 {root, with(func(r *Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
+		"an image without a digest":             {root, with(func(r *Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
+		"another part than was referred to":     {root, all, swapped.documents, "is not the one that was released"},
+		"below the floor":                       {root, with(func(r *Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
+		"a version that is none":                {root, with(func(r *Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
+		"of somebody without release keys":      {root, with(func(r *Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
+		"another version's proof":               {root, with(func(r *Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.root.CheckRelease(c.released, c.documents, testNow)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func many() map[digest.Digest][]byte {
+	documents := map[digest.Digest][]byte{}
+	for i := range MaxReleaseDocuments + 1 {
+		documents[digest.FromBytes([]byte{byte(i), byte(i >> 8)})] = []byte("{}")
+	}
+	return documents
+}
+
+func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
+	key := rsaKey(t)
+	root := locked(t, 1, key)
+	r := newRelease(t, "1.2.0", key)
+	source, err := json.Marshal(v1beta2.ImageSpec{Name: "raw-manifest", Ref: r.file.Descriptor.Digest.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(apiVersion, kind string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "default"}}}
+	}
+	state := func(change func(*Manifest, *DesiredState)) DesiredState {
+		m := Manifest{Name: "keda", Module: "keda", Version: "1.2.0", Component: "makers.example/keda", Content: []Content{named("raw-manifest", r.file)}}
+		m.Spec.Install.Source = runtime.RawExtension{Raw: source}
+		m.Spec.Resource = object("operator.kyma-project.io/v1alpha1", "Keda")
+		for d := range r.documents {
+			m.Release = append(m.Release, Content{Digest: d})
+		}
+		s := DesiredState{}
+		change(&m, &s)
+		s.Manifests = append(s.Manifests, m)
+		return s
+	}
+	for name, c := range map[string]struct {
+		change func(*Manifest, *DesiredState)
+		want   string
+	}{
+		"as released":   {func(*Manifest, *DesiredState) {}, ""},
+		"without proof": {func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among what proves its release"},
+		"a leaving module too": {func(m *Manifest, s *DesiredState) {
+			s.Leaving = []Manifest{{Module: "x", Component: "else.example/x", Version: "1"}}
+		}, "nobody releases"},
+		"a mirror": {func(_ *Manifest, s *DesiredState) {
+			s.Settings.Mirrors = map[string]string{"good.example": "evil.example"}
+		}, "settings.mirrors"},
+		"images by annotation":        {func(m *Manifest, _ *DesiredState) { m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"} }, "is the agent's to set"},
+		"another source than content": {func(m *Manifest, _ *DesiredState) { m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`) }, "is not among the module's contents"},
+		"values from elsewhere":       {func(m *Manifest, _ *DesiredState) { m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"} }, "is not among the module's contents"},
+		"a right as default object": {func(m *Manifest, _ *DesiredState) {
+			m.Spec.Resource = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
+		}, "has to be a custom resource"},
+		"a Secret as default object":   {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("v1", "Secret") }, "has to be a custom resource"},
+		"a workload as default object": {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("apps/v1", "Deployment") }, "has to be a custom resource"},
+		"a Manifest as default object": {func(m *Manifest, _ *DesiredState) {
+			m.Spec.Resource = object("operator.kyma-project.io/v1beta2", "Manifest")
+		}, "has to be a custom resource"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := root.CheckReleases(state(c.change), r.documents, testNow)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	open := rootFor(t, newSigner(t))
+	if err := open.CheckReleases(state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil, testNow); err != nil {
+		t.Errorf("without release keys: %v", err)
+	}
+}

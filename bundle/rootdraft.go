@@ -1,0 +1,185 @@
+package bundle
+
+import (
+	"crypto"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/theupdateframework/go-tuf/v2/metadata"
+)
+
+// RootDraft is a version of a root of trust in the making.
+type RootDraft struct {
+	metadata *metadata.Metadata[metadata.RootType]
+}
+
+// DraftRoot begins the first version of a fleet's root.
+func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
+	root := metadata.Root(expires.UTC().Truncate(time.Second))
+	root.Signed.Roles = map[string]*metadata.Role{}
+	root.Signed.UnrecognizedFields = map[string]any{fieldEpoch: epoch}
+	if fleet != "" {
+		root.Signed.UnrecognizedFields[fieldFleet] = fleet
+	}
+	d := &RootDraft{root}
+	for _, role := range []string{RoleRoot, RolePublisher} {
+		d.role(role)
+	}
+	return d
+}
+
+// Draft begins the version after this one, with all that this one says.
+func (r Root) Draft(expires time.Time) (*RootDraft, error) {
+	d, err := OpenDraft(r.Raw)
+	if err != nil {
+		return nil, err
+	}
+	d.metadata.ClearSignatures()
+	d.metadata.Signed.Version++
+	d.metadata.Signed.Expires = expires.UTC().Truncate(time.Second)
+	return d, nil
+}
+
+// OpenDraft takes up a version that not all have signed yet.
+func OpenDraft(data []byte) (*RootDraft, error) {
+	parsed, err := readRoot(data)
+	if err != nil {
+		return nil, fmt.Errorf("root of trust: %w", err)
+	}
+	return &RootDraft{parsed}, nil
+}
+
+func (d *RootDraft) role(name string) *metadata.Role {
+	role := d.metadata.Signed.Roles[name]
+	if role == nil {
+		role = &metadata.Role{KeyIDs: []string{}, Threshold: 1}
+		d.metadata.Signed.Roles[name] = role
+	}
+	return role
+}
+
+// Version is the version that is being made.
+func (d *RootDraft) Version() int64 { return d.metadata.Signed.Version }
+
+// Add lists a key under a role.
+func (d *RootDraft) Add(role string, key crypto.PublicKey) error {
+	d.role(role)
+	listed, err := metadata.KeyFromPublicKey(key)
+	if err != nil {
+		return fmt.Errorf("add %s key: %w", role, err)
+	}
+	return d.metadata.Signed.AddKey(listed, role)
+}
+
+// Remove takes keys out of a role by their thumbprints. Those that are not listed are an error.
+func (d *RootDraft) Remove(role string, thumbprints ...string) error {
+	for _, thumbprint := range thumbprints {
+		id := d.idOf(role, thumbprint)
+		if id == "" {
+			return fmt.Errorf("key %s is not among those of %s", thumbprint, role)
+		}
+		if err := d.metadata.Signed.RevokeKey(id, role); err != nil {
+			return fmt.Errorf("remove %s key %s: %w", role, thumbprint, err)
+		}
+	}
+	return nil
+}
+
+func (d *RootDraft) idOf(role, thumbprint string) string {
+	listed := d.metadata.Signed.Roles[role]
+	if listed == nil {
+		return ""
+	}
+	for _, id := range listed.KeyIDs {
+		if _, found, err := roleKey(d.metadata.Signed, id); err == nil && found == thumbprint {
+			return id
+		}
+	}
+	return ""
+}
+
+// Revoke takes a key out of every role that lists it, for good.
+func (d *RootDraft) Revoke(thumbprint string) error {
+	for _, role := range slices.Sorted(maps.Keys(d.metadata.Signed.Roles)) {
+		if d.idOf(role, thumbprint) != "" {
+			if err := d.Remove(role, thumbprint); err != nil {
+				return err
+			}
+		}
+	}
+	revoked, _ := d.metadata.Signed.UnrecognizedFields[fieldRevoked].([]any)
+	if !slices.Contains(revoked, any(thumbprint)) {
+		revoked = append(revoked, thumbprint)
+	}
+	d.metadata.Signed.UnrecognizedFields[fieldRevoked] = revoked
+	return nil
+}
+
+// SetThreshold says how many keys of a role it takes.
+func (d *RootDraft) SetThreshold(role string, threshold int) { d.role(role).Threshold = threshold }
+
+// SetFloor says the lowest version of a component that may be installed; an empty one takes the floor away.
+func (d *RootDraft) SetFloor(component, version string) {
+	floors, _ := d.metadata.Signed.UnrecognizedFields[fieldFloors].(map[string]any)
+	if floors == nil {
+		floors = map[string]any{}
+	}
+	floors[component] = version
+	if version == "" {
+		delete(floors, component)
+	}
+	d.metadata.Signed.UnrecognizedFields[fieldFloors] = floors
+}
+
+// SetEpoch begins a new epoch, in which sequences start over: what a thief of a publisher key published far ahead is void.
+func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
+
+// Sign adds the signatures of keys.
+func (d *RootDraft) Sign(signers ...Signer) error {
+	for _, signer := range signers {
+		public, err := signer.PublicKey()
+		if err != nil {
+			return fmt.Errorf("read a root key: %w", err)
+		}
+		key, err := metadata.KeyFromPublicKey(public)
+		if err != nil {
+			return fmt.Errorf("read a root key: %w", err)
+		}
+		id, err := key.ID()
+		if err != nil {
+			return fmt.Errorf("read a root key: %w", err)
+		}
+		// Signing twice is signing once.
+		d.metadata.Signatures = slices.DeleteFunc(d.metadata.Signatures, func(s metadata.Signature) bool { return s.KeyID == id })
+		if _, err := d.metadata.Sign(signer); err != nil {
+			return fmt.Errorf("sign root: %w", err)
+		}
+	}
+	return nil
+}
+
+// Bytes gives the file as it is so far.
+func (d *RootDraft) Bytes() ([]byte, error) { return d.metadata.ToBytes(true) }
+
+// NewRoot makes the first version of a root of trust, signed by its only root key.
+func NewRoot(rootKey Signer, publishers []crypto.PublicKey, expires time.Time) ([]byte, error) {
+	draft := DraftRoot("", 1, expires)
+	public, err := rootKey.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read the root key: %w", err)
+	}
+	if err := draft.Add(RoleRoot, public); err != nil {
+		return nil, err
+	}
+	for _, key := range publishers {
+		if err := draft.Add(RolePublisher, key); err != nil {
+			return nil, err
+		}
+	}
+	if err := draft.Sign(rootKey); err != nil {
+		return nil, err
+	}
+	return draft.Bytes()
+}

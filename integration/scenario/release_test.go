@@ -1,0 +1,130 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// theft is what a thief of the publisher key can do: sign any desired state for a runtime.
+type theft struct {
+	*testing.T
+	fleet      *fleet.Fleet
+	runtime    *fleet.Runtime
+	repository oras.Target
+}
+
+// opened gives the bundle that lies there.
+func (h theft) opened() bundle.Bundle {
+	h.Helper()
+	fetched, err := h.runtime.Desired(h.Context())
+	must(h.T, err)
+	verified, err := bundle.Adopt(fetched, h.runtime.ID, rootOf(h.T, h.fleet))
+	must(h.T, err)
+	opened, err := bundle.FetchBundle(h.Context(), h.repository, verified)
+	must(h.T, err)
+	return opened
+}
+
+// put signs a state and puts it there, with a newer sequence.
+func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
+	h.Helper()
+	documents, err := bundle.NewDocuments(state, from.Modules)
+	must(h.T, err)
+	predicate := from.Statement.Predicate
+	predicate.Sequence = bundle.NextSequence(predicate.Sequence, time.Now())
+	predicate.IssuedAt, predicate.RootVersion = time.Now().UTC(), rootOf(h.T, h.fleet).Version
+	manifest, err := bundle.Compose(documents, predicate, publisherKey(h.T, h.fleet))
+	must(h.T, err)
+	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
+		must(h.T, bundle.PushBlob(h.Context(), h.repository, blob))
+	}
+	must(h.T, h.runtime.Put(h.Context(), manifest))
+}
+
+func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
+	ctx := t.Context()
+	key, err := sample.NewSigner("release")
+	must(t, err)
+	public := filepath.Join(t.TempDir(), "release.pem")
+	must(t, os.WriteFile(public, key.PublicPEM(), 0o600))
+	f, err := fleet.Start(ctx, fleet.Options{Progress: os.Stderr, PublisherFlags: []string{"--keys-poll-interval", "1s", "--component-poll-interval", "1s"}})
+	must(t, err)
+	t.Cleanup(func() { must(t, f.Close()) })
+	changeKeys(t, f, "release", "kyma-pull.dev/module/", "--public-key", public)
+	released := func(version string) sample.Version {
+		v := sample.Scaler(version)
+		v.Signed = []sample.Signer{key}
+		return v
+	}
+	must(t, f.Offer(ctx, released("1.7.0"), released("1.8.0"), sample.Mailer("1.0.0")))
+	promote(t, f, "1.7.0")
+	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
+	r, err := f.AddRuntime(ctx, "berlin", "regular", "scaler", "mailer")
+	must(t, err)
+	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+	until(t, 60*time.Second, "a module that nobody released is that module's trouble alone", func() (bool, string) {
+		record, err := r.Record(ctx)
+		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is signed by 0 of the release keys"), fmt.Sprint(err, record.Status.Modules)
+	})
+	repository, err := f.Place.Repository(ctx, bundle.DesiredRepository("berlin"))
+	must(t, err)
+	thief := theft{t, f, r, repository}
+	settle(t, f)
+	old := thief.opened()
+	changeKeys(t, f, "floor", sample.Scaler("").Component(), "1.8.0")
+	until(t, 60*time.Second, "a version below the floor is not published any more", func() (bool, string) {
+		record, err := r.Record(ctx)
+		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is below 1.8.0"), fmt.Sprint(err, record.Status.Modules)
+	})
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	settle(t, f)
+	f.Publisher().Stop()
+	honest := thief.opened()
+	content := bundle.NewBlob("application/yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: kyma-system}\n"))
+	must(t, bundle.PushBlob(ctx, repository, content))
+
+	for name, state := range map[string]func() bundle.DesiredState{
+		"content of their own": func() bundle.DesiredState {
+			state := honest.State
+			m := state.Manifests[0]
+			m.Content = append([]bundle.Content{}, m.Content...)
+			m.Content[0].Digest, m.Content[0].SizeBytes, m.Content[0].Repository = content.Descriptor.Digest, content.Descriptor.Size, f.Place.Name(bundle.DesiredRepository("berlin"))
+			m.Spec.Install.Source.Raw = []byte(strings.ReplaceAll(string(m.Spec.Install.Source.Raw), honest.State.Manifests[0].Content[0].Digest.String(), content.Descriptor.Digest.String()))
+			state.Manifests = []bundle.Manifest{m}
+			return state
+		},
+		"a component that nobody releases": func() bundle.DesiredState {
+			state := honest.State
+			m := state.Manifests[0]
+			m.Component = "somebody.else/scaler"
+			state.Manifests = []bundle.Manifest{m}
+			return state
+		},
+		"a release that is too old": func() bundle.DesiredState { return old.State },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := witness(t, r)
+			thief := theft{t, f, r, repository}
+			thief.put(honest, state())
+			must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonNotReleased)))
+			if after := witness(t, r); after != before {
+				t.Errorf("objects of the runtime changed: %s to %s", before, after)
+			}
+			thief.put(honest, honest.State) // what was released may be signed by anybody who has the key
+			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
+		})
+	}
+}

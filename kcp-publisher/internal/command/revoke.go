@@ -1,0 +1,51 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func newRevoke() *cobra.Command {
+	var kubeconfig, namespace string
+	cmd := &cobra.Command{
+		Use: "revoke RUNTIME-ID", Short: "lets nothing count any more that is signed with the key of a runtime's agent", Args: exactly(1, "one runtime id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := controlPlane(kubeconfig)
+			if err != nil {
+				return err
+			}
+			kyma, err := findKyma(cmd.Context(), api, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
+				return fmt.Errorf("runtime %s: no key of its agent is known", args[0])
+			}
+			thumbprint := kyma.Status.Runtime.Key.Thumbprint
+			revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
+			if !slices.Contains(revoked, thumbprint) {
+				before := kyma.DeepCopy()
+				if kyma.Annotations == nil {
+					kyma.Annotations = map[string]string{}
+				}
+				kyma.Annotations[v1beta2.AnnotationRevokedKeys] = strings.Join(append(revoked, thumbprint), " ")
+				if err := api.Patch(cmd.Context(), kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+					return fmt.Errorf("annotate Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+				}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "key %s of runtime %s is revoked\n\nTo let its agent back in with another key, in the runtime:\n"+
+				"  kubectl -n %s delete secret skr-agent-key\n  kubectl apply -f <(kcp-publisher enrol %s ...)\n  kubectl -n %s rollout restart deployment skr-agent\n",
+				thumbprint, args[0], v1beta2.RuntimeNamespace, args[0], v1beta2.RuntimeNamespace)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
+	cmd.Flags().StringVar(&namespace, "namespace", "kcp-system", "namespace of the Kymas")
+	return cmd
+}

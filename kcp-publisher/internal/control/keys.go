@@ -1,0 +1,106 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// Keys takes up what is changed in the key folder, without a restart, and puts every version of the root of trust where agents find it.
+type Keys struct {
+	Folder    keys.Folder
+	Publisher *publish.Publisher
+	Place     *bundle.Place
+	// Interval is how often the folder is looked at.
+	Interval time.Duration
+	// Tokens are those of the start.
+	Tokens bundle.TokenSecret
+
+	changed func(context.Context) error
+	mu      sync.Mutex // guards Tokens
+	pushed  int64
+	trouble string
+}
+
+// rootWarning is how long before its end a root of trust is complained about, once a day.
+const rootWarning = 30 * 24 * time.Hour
+
+func (k *Keys) tokens() bundle.TokenSecret {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.Tokens
+}
+
+// NeedLeaderElection says that one publisher at a time looks after the roots.
+func (k *Keys) NeedLeaderElection() bool { return true }
+
+// Start looks at the folder until the context ends.
+func (k *Keys) Start(ctx context.Context) error {
+	log := ctrl.LoggerFrom(ctx).WithName("keys")
+	var warned time.Time
+	tick := time.NewTicker(max(k.Interval, time.Second))
+	defer tick.Stop()
+	for {
+		err := k.follow(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && err.Error() != k.trouble:
+			log.Error(err, "the keys cannot be taken up, those before stay in use")
+			k.trouble = err.Error()
+		case err == nil:
+			k.trouble = ""
+		}
+		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {
+			log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version", root.Version, "expires", root.Expires)
+			warned = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// follow takes the folder's keys up if they are others, and publishes roots that are not published yet.
+func (k *Keys) follow(ctx context.Context) error {
+	loaded, err := k.Folder.Load(ctx)
+	if err != nil {
+		return err
+	}
+	tokens, err := k.Folder.TokenSecret()
+	if err != nil {
+		return err
+	}
+	rootExpiry.Set(float64(loaded.Root.Expires.Unix()))
+	// Roots before bundles: an agent must know a key before it sees what the key signed.
+	if loaded.Root.Version > k.pushed {
+		if err := loaded.PublishRoots(ctx, k.Place); err != nil {
+			return err
+		}
+		k.pushed = loaded.Root.Version
+	}
+	k.mu.Lock()
+	k.Tokens = tokens
+	k.mu.Unlock()
+	before := k.Publisher.Root()
+	replaced, err := k.Publisher.SetKeys(loaded)
+	if err != nil || !replaced {
+		return err
+	}
+	log := ctrl.LoggerFrom(ctx).WithName("keys")
+	if !bytes.Equal(before.Raw, loaded.Root.Raw) {
+		log.Info("follows a newer root of trust", "version", loaded.Root.Version, "epoch", loaded.Root.Epoch, "expires", loaded.Root.Expires)
+	} else {
+		log.Info("signs with other keys")
+	}
+	return k.changed(ctx)
+}

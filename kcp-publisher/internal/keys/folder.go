@@ -1,0 +1,182 @@
+// Package keys keeps a fleet's keys in a folder: the root of trust with its history, and the keys that it lists. What an operator
+// wants to change goes in, new files come out; nothing is ever overwritten that somebody trusts.
+package keys
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/kms"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// Files of a key folder.
+const (
+	FileRoot         = "root.json"
+	FileRootKey      = "root.key"
+	FilePublisherKey = "publisher.key"
+	FileEnrolKey     = "enrol.key"
+	FileTokenKey     = "token.key"
+	// next, behind a key's name, is the key that waits for the root of trust that lists it.
+	next = ".next"
+)
+
+// Folder is a folder with a fleet's keys.
+type Folder struct {
+	Dir string
+	// PublisherKey is a file or a reference to a KMS, SCHEME://..., instead of the folder's own file.
+	PublisherKey string
+	// Passphrase opens encrypted key files; nil for none.
+	Passphrase []byte
+}
+
+func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
+
+// Root reads the newest version of the root of trust.
+func (f Folder) Root() (bundle.Root, error) {
+	root, err := readRoot(f.path(FileRoot))
+	if errors.Is(err, os.ErrNotExist) {
+		return root, fmt.Errorf("%w: make one with `kcp-publisher keys init --keys %s`", err, f.Dir)
+	}
+	return root, err
+}
+
+func readRoot(path string) (bundle.Root, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return bundle.Root{}, err
+	}
+	root, err := bundle.ParseRoot(data)
+	if err != nil {
+		return root, fmt.Errorf("%s: %w", path, err)
+	}
+	return root, nil
+}
+
+// history names the file of one version of the root.
+func history(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
+
+// former reads the versions before this one that the folder still has, the oldest first, up to the first gap.
+func (f Folder) former(root bundle.Root) ([]bundle.Root, error) {
+	var found []bundle.Root
+	for version := root.Version - 1; version >= 1; version-- {
+		older, err := readRoot(f.path(history(version)))
+		if errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append([]bundle.Root{older}, found...)
+	}
+	return found, nil
+}
+
+// Load reads all that a publisher works with.
+func (f Folder) Load(ctx context.Context) (publish.Keys, error) {
+	root, err := f.Root()
+	if err != nil {
+		return publish.Keys{}, err
+	}
+	keys := publish.Keys{Root: root}
+	if keys.Former, err = f.former(root); err != nil {
+		return keys, err
+	}
+	if strings.Contains(f.PublisherKey, "://") {
+		keys.Signer, err = kms.Get(ctx, f.PublisherKey, crypto.SHA256)
+		if err != nil {
+			return keys, fmt.Errorf("publisher key %s: %w", f.PublisherKey, err)
+		}
+	} else if keys.Signer, err = f.signer(cmp.Or(f.PublisherKey, f.path(FilePublisherKey))); err != nil {
+		return keys, err
+	}
+	enrol, err := f.signer(f.path(FileEnrolKey))
+	switch {
+	case err == nil:
+		keys.Enrol = enrol
+	case !errors.Is(err, os.ErrNotExist):
+		return keys, err
+	}
+	return keys, nil
+}
+
+// TokenSecret reads what enrolment tokens are derived from.
+func (f Folder) TokenSecret() (bundle.TokenSecret, error) {
+	path := f.path(FileTokenKey)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := hex.DecodeString(strings.TrimSpace(string(data)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return secret, nil
+}
+
+// signer reads a key file, encrypted or not.
+func (f Folder) signer(path string) (bundle.Signer, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(string(data), string(cryptoutils.EncryptedSigstorePrivateKeyPEMType)) {
+		signer, err := bundle.LoadSigner(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return signer, nil
+	}
+	if len(f.Passphrase) == 0 {
+		return nil, fmt.Errorf("%s: is encrypted: give its passphrase with --passphrase-file", path)
+	}
+	opened, err := cryptoutils.UnmarshalPEMToPrivateKey(data, cryptoutils.StaticPasswordFunc(f.Passphrase))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	key, ok := opened.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("%s: holds a %T, want an ECDSA P-256 key", path, opened)
+	}
+	return signature.LoadECDSASigner(key, crypto.SHA256)
+}
+
+// newKey makes a key and gives its file, encrypted if there is a passphrase and secret says so.
+func (f Folder) newKey(secret bool) (bundle.Signer, []byte, error) {
+	var pass cryptoutils.PassFunc
+	if secret && len(f.Passphrase) > 0 {
+		pass = cryptoutils.StaticPasswordFunc(f.Passphrase)
+	}
+	if pass == nil {
+		data, err := bundle.GenerateKey()
+		if err != nil {
+			return nil, nil, err
+		}
+		signer, err := bundle.LoadSigner(data)
+		return signer, data, err
+	}
+	data, _, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(), pass)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	opened, err := cryptoutils.UnmarshalPEMToPrivateKey(data, pass)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the new key: %w", err)
+	}
+	signer, err := signature.LoadECDSASigner(opened.(*ecdsa.PrivateKey), crypto.SHA256)
+	return signer, data, err
+}

@@ -1,0 +1,230 @@
+package keys
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sigstore/sigstore/pkg/signature/kms/fake"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+var until = time.Now().AddDate(1, 0, 0)
+
+type world struct {
+	*testing.T
+	Folder
+}
+
+func newWorld(t *testing.T, b Beginning, passphrase string) *world {
+	t.Helper()
+	w := &world{t, Folder{Dir: filepath.Join(t.TempDir(), "keys"), Passphrase: []byte(passphrase)}}
+	b.Expires = until
+	if b.RootKeys == 0 {
+		b.RootKeys, b.Threshold, b.Epoch = 1, 1, 1
+	}
+	_, err := w.Init(b)
+	w.must(err)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) root() bundle.Root {
+	w.Helper()
+	root, err := w.Root()
+	w.must(err)
+	return root
+}
+
+// signer is the thumbprint of the key that signs bundles, which the root has to list.
+func (w *world) signer() string {
+	w.Helper()
+	loaded, err := w.Load(w.Context())
+	w.must(err)
+	public, err := loaded.Signer.PublicKey()
+	w.must(err)
+	thumbprint, err := bundle.Thumbprint(public)
+	w.must(err)
+	if !loaded.Root.Trusts(thumbprint) {
+		w.Errorf("signs with %s, which root version %d does not list", thumbprint, loaded.Root.Version)
+	}
+	return thumbprint
+}
+
+func (w *world) change(rootKeys []string, change func(*Change) error) []Made {
+	w.Helper()
+	c, err := w.Change(until)
+	w.must(err)
+	w.must(change(c))
+	made, err := c.Finish(rootKeys)
+	w.must(err)
+	return made
+}
+
+func rotatePublisher(ctx context.Context, dropOld bool) func(*Change) error {
+	return func(c *Change) error { return c.Rotate(ctx, bundle.RolePublisher, "", dropOld) }
+}
+
+func TestAPublisherKeyIsRotated(t *testing.T) {
+	w := newWorld(t, Beginning{}, "")
+	first, one := w.root(), w.signer()
+	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
+	second, two := w.root(), w.signer()
+	if _, err := first.Next(second.Raw); err != nil {
+		t.Fatal(err)
+	}
+	if two == one || !second.Trusts(one) || len(second.Publishers()) != 2 {
+		t.Errorf("after %s signs %s, the root lists %v", one, two, second.Publishers())
+	}
+	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
+	third, three := w.root(), w.signer()
+	if third.Trusts(one) || !third.Trusts(two) || !third.Trusts(three) || third.Version != 3 {
+		t.Errorf("of %s, %s and %s the root lists %v", one, two, three, third.Publishers())
+	}
+	loaded, err := w.Load(t.Context())
+	w.must(err)
+	if len(loaded.Former) != 2 || loaded.Former[0].Version != 1 {
+		t.Errorf("knows %d versions before", len(loaded.Former))
+	}
+	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), true))
+	if got := w.root().Publishers(); len(got) != 1 || got[0] != w.signer() {
+		t.Errorf("after the old ones are dropped, the root lists %v", got)
+	}
+}
+
+func TestARootKeyIsReplacedByItself(t *testing.T) {
+	w := newWorld(t, Beginning{}, "secret")
+	old := w.RootKeyFiles()
+	before := w.root()
+	w.change(old, func(c *Change) error { return c.RotateRoot("") })
+	after := w.root()
+	if _, err := before.Next(after.Raw); err != nil {
+		t.Fatal(err)
+	}
+	wasRoot, _ := before.Signers()
+	isRoot, _ := after.Signers()
+	if slices.Equal(wasRoot, isRoot) || len(isRoot) != 1 {
+		t.Errorf("root keys were %v, are %v", wasRoot, isRoot)
+	}
+	c, err := w.Change(until)
+	w.must(err)
+	if made, err := c.Finish(old); err != nil || !strings.Contains(made[0].File, "draft") {
+		t.Errorf("the old root key alone makes %v, %v", made, err)
+	}
+	w.change([]string{w.path("root-v2.key")}, func(*Change) error { return nil })
+	if got := w.root().Version; got != 3 {
+		t.Errorf("version is %d", got)
+	}
+	w.Passphrase = []byte("wrong")
+	if _, err := w.Folder.signer(old[0]); err == nil {
+		t.Error("a root key opens with any passphrase")
+	}
+	w.Passphrase = nil
+	if _, err := w.Folder.signer(old[0]); err == nil || !strings.Contains(err.Error(), "--passphrase-file") {
+		t.Errorf("without a passphrase: %v", err)
+	}
+}
+
+func TestARootOfManySignersIsMadeInTurns(t *testing.T) {
+	w := newWorld(t, Beginning{RootKeys: 3, Threshold: 2, Epoch: 1, Fleet: "ships"}, "")
+	one := w.signer()
+	made := w.change([]string{w.path("root-2.key")}, rotatePublisher(t.Context(), false))
+	draft := w.path(draftName(2))
+	if !slices.ContainsFunc(made, func(m Made) bool { return m.File == draft }) || w.root().Version != 1 || w.signer() != one {
+		t.Fatalf("one of two made %v", made)
+	}
+	if made, err := w.Sign(draft, []string{w.path("root-2.key")}); err != nil || w.root().Version != 1 {
+		t.Fatalf("one of two, twice, made %v, %v", made, err)
+	}
+	_, err := w.Sign(draft, []string{w.path("root-3.key")})
+	w.must(err)
+	if root := w.root(); root.Version != 2 || root.Fleet != "ships" || w.signer() == one {
+		t.Errorf("made version %d of fleet %q", root.Version, root.Fleet)
+	}
+	if _, err := os.Stat(draft); err == nil {
+		t.Error("the draft is left")
+	}
+}
+
+func TestWhatIsChangedIsInTheNextRoot(t *testing.T) {
+	w := newWorld(t, Beginning{}, "")
+	only := w.signer()
+	c, err := w.Change(until)
+	w.must(err)
+	if err := c.Revoke(only); err == nil || !strings.Contains(err.Error(), "keys rotate publisher") {
+		t.Errorf("the only publisher key is revoked: %v", err)
+	}
+	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
+	public := filepath.Join(t.TempDir(), "release.pem")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	w.must(err)
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	w.must(err)
+	w.must(os.WriteFile(public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
+	w.change(w.RootKeyFiles(), func(c *Change) error {
+		c.Floor("kyma-project.io/module/keda", "1.2.0")
+		c.Epoch()
+		w.must(c.Release("kyma-project.io/", public, 1))
+		return c.Revoke(only)
+	})
+	root := w.root()
+	if root.Trusts(only) || !root.IsRevoked(only) || root.Epoch != 2 || root.Floors["kyma-project.io/module/keda"] != "1.2.0" || !slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
+		t.Errorf("the root says %+v", root)
+	}
+	w.change(w.RootKeyFiles(), func(c *Change) error { c.Floor("kyma-project.io/module/keda", ""); return nil })
+	if root := w.root(); len(root.Floors) != 0 || !root.IsRevoked(only) {
+		t.Errorf("the next root says %+v", root)
+	}
+}
+
+func TestAPublisherKeyMayBeInAKMS(t *testing.T) {
+	w := newWorld(t, Beginning{}, "")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	ctx := context.WithValue(t.Context(), fake.KmsCtxKey{}, crypto.PrivateKey(key))
+	c, err := w.Change(until)
+	w.must(err)
+	w.must(c.Rotate(ctx, bundle.RolePublisher, fake.ReferenceScheme+"publisher", true))
+	_, err = c.Finish(w.RootKeyFiles())
+	w.must(err)
+	want, err := bundle.Thumbprint(&key.PublicKey)
+	w.must(err)
+	if got := w.root().Publishers(); !slices.Equal(got, []string{want}) {
+		t.Errorf("the root lists %v, the KMS has %s", got, want)
+	}
+	w.PublisherKey = fake.ReferenceScheme + "publisher"
+	loaded, err := w.Load(ctx)
+	w.must(err)
+	documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
+	w.must(err)
+	now := time.Now().UTC()
+	manifest, err := bundle.Compose(documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(time.Hour), RootVersion: 2,
+	}, loaded.Signer)
+	w.must(err)
+	if _, err := bundle.Verify(bundle.Fetched(manifest), bundle.Trust{Root: loaded.Root, Runtime: "one"}, now); err != nil {
+		t.Errorf("what the KMS signed: %v", err)
+	}
+	w.PublisherKey = "nokms://publisher"
+	if _, err := w.Load(ctx); err == nil || !strings.Contains(err.Error(), "publisher key nokms://publisher") {
+		t.Errorf("a KMS that is not there: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Keys are what a Publisher signs with, and the root of trust that lists them.
+type Keys struct {
+	Root bundle.Root
+	// Former are older versions of the root; bundles of their publishers are still known as this fleet's own.
+	Former []bundle.Root
+	Signer bundle.Signer
+	// Enrol signs agents' certificates, nil when there are none.
+	Enrol bundle.Signer
+
+	thumbprint, enrolThumbprint string
+}
+
+// SetKeys replaces the keys, also of a Publisher at work, and tells whether they are others than before: every runtime needs a new
+// bundle then. Keys that the root does not list are an error, because no runtime would follow them.
+func (p *Publisher) SetKeys(keys Keys) (bool, error) {
+	if err := keys.check(); err != nil {
+		return false, err
+	}
+	before := p.keys.Swap(&keys)
+	return before == nil || !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrolThumbprint != keys.enrolThumbprint, nil
+}
+
+func (k *Keys) check() error {
+	var err error
+	if k.thumbprint, err = thumbprintOf(k.Signer); err != nil {
+		return fmt.Errorf("read the publisher key: %w", err)
+	}
+	if !k.Root.Trusts(k.thumbprint) {
+		return fmt.Errorf("publisher key %s is not listed in the root of trust: no runtime would accept its bundles", k.thumbprint)
+	}
+	if k.Enrol == nil {
+		return nil
+	}
+	if k.enrolThumbprint, err = thumbprintOf(k.Enrol); err != nil {
+		return fmt.Errorf("read the enrolment key: %w", err)
+	}
+	if !k.Root.TrustsEnrol(k.enrolThumbprint) {
+		return fmt.Errorf("enrolment key %s is not listed in the root of trust: no certificate of it would be accepted", k.enrolThumbprint)
+	}
+	return nil
+}
+
+func thumbprintOf(signer bundle.Signer) (string, error) {
+	public, err := signer.PublicKey()
+	if err != nil {
+		return "", err
+	}
+	return bundle.Thumbprint(public)
+}
+
+// PublishRoots puts every version of the root of trust where agents find it: before any bundle that its keys sign.
+func (k *Keys) PublishRoots(ctx context.Context, place *bundle.Place) error {
+	for _, root := range append(slices.Clone(k.Former), k.Root) {
+		if err := bundle.PushRoot(ctx, place, root); err != nil {
+			return fmt.Errorf("publish root of trust version %d: %w", root.Version, err)
+		}
+	}
+	return nil
+}
+
+// Root gives the root of trust in use.
+func (p *Publisher) Root() bundle.Root { return p.keys.Load().Root }
+
+// certificate gives the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
+// runtime's key and good, another when the runtime asked for one and it is time.
+func (k *Keys) certificate(last *Published, r Runtime, validity time.Duration, now time.Time) (string, error) {
+	if r.Key == nil || k.Enrol == nil {
+		return "", nil
+	}
+	var known string
+	var renew time.Time
+	if last != nil && last.Predicate.Certificate != "" {
+		before, err := k.Root.CheckCertificate(last.Predicate.Certificate, r.ID, now)
+		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint {
+			known, renew = last.Predicate.Certificate, before.RenewAt().Truncate(time.Second)
+		}
+	}
+	if !r.Requests || known != "" && now.Before(renew) {
+		return known, nil
+	}
+	from := now.UTC().Truncate(time.Second)
+	return bundle.IssueCertificate(k.Enrol, k.Root.Fleet, r.ID, r.Key, from, from.Add(validity))
+}

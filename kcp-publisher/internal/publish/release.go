@@ -1,0 +1,68 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// evidence is what proves that a component was released.
+type evidence struct{ blobs []bundle.Blob }
+
+func (e *evidence) add(mediaType string, data []byte) {
+	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
+}
+
+// prove looks at a content as agents will, so that what they would refuse is one module's trouble here and not the whole runtime's
+// there, and shares the documents that they look at.
+func (p *Publisher) prove(ctx context.Context, root bundle.Root, all []component.Component, evidence *evidence, content *resolve.Content) error {
+	main := all[0].Descriptor
+	released := bundle.Released{Component: main.Name, Version: main.Version, Images: content.Images}
+	if !root.Locked() {
+		return root.CheckFloor(released.Component, released.Version)
+	}
+	for _, c := range all {
+		document, err := c.Descriptor.Document()
+		if err != nil {
+			return err
+		}
+		evidence.add(bundle.MediaTypeDescriptor, document)
+	}
+	documents := make(map[digest.Digest][]byte, len(evidence.blobs))
+	for _, blob := range evidence.blobs {
+		documents[blob.Descriptor.Digest] = blob.Bytes
+	}
+	for _, part := range content.Parts() {
+		released.Contents = append(released.Contents, part.Named())
+	}
+	if err := root.CheckRelease(released, documents, p.Now()); err != nil {
+		return err
+	}
+	for _, blob := range evidence.blobs {
+		if err := bundle.ShareBlob(ctx, p.Place, blob); err != nil {
+			return fmt.Errorf("share the proof of component %s:%s: %w", main.Name, main.Version, err)
+		}
+		content.Release = append(content.Release, resolve.Part{
+			Name: "release", Repository: p.Place.Name(bundle.ContentRepository),
+			MediaType: blob.Descriptor.MediaType, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
+		})
+	}
+	slices.SortFunc(content.Release, func(a, b resolve.Part) int { return cmp.Compare(a.Digest, b.Digest) })
+	return nil
+}
+
+// keepable is what of the last state may be kept for modules that do not resolve: what agents would refuse now may not.
+func keepable(root bundle.Root, last bundle.DesiredState) *bundle.DesiredState {
+	refused := func(m bundle.Manifest) bool {
+		return root.CheckFloor(m.Component, m.Version) != nil || root.Locked() && len(m.Release) == 0
+	}
+	last.Manifests = slices.DeleteFunc(slices.Clone(last.Manifests), refused)
+	return &last
+}

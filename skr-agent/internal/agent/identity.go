@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// identify says who reports: the fleet, the certificate or a request for one, and the key's introduction until the control plane is
+// known to have it.
+func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
+	r.Fleet = a.Puller.Root().Fleet
+	public, err := a.Signer.PublicKey()
+	if err != nil {
+		return fmt.Errorf("read the runtime's key: %w", err)
+	}
+	thumbprint, err := bundle.Thumbprint(public)
+	if err != nil {
+		return err
+	}
+	certificate := a.certificate(log, thumbprint)
+	if certificate != nil {
+		r.Certificate = a.Puller.Current().Statement.Predicate.Certificate
+	}
+	if len(a.Puller.Root().Enrollers()) > 0 {
+		if r.CertificateRequest, err = a.requestFor(certificate); err != nil {
+			return err
+		}
+	}
+	if b := a.Puller.Current(); a.Token == nil || b != nil && b.Statement.Predicate.Audience.KeyThumbprint == thumbprint {
+		return nil
+	}
+	encoded, err := bundle.EncodePublicKey(public)
+	if err != nil {
+		return err
+	}
+	proof, err := a.Token.Prove(a.Runtime, public)
+	if err != nil {
+		return err
+	}
+	r.Enrolment = &bundle.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
+	return nil
+}
+
+// certificate gives the one that the bundle in force brought, nil when it brought none for this agent's key.
+func (a *Agent) certificate(log logr.Logger, thumbprint string) *bundle.Certificate {
+	certificateExpiry.Set(0)
+	b := a.Puller.Current()
+	if b == nil || b.Statement.Predicate.Certificate == "" {
+		return nil
+	}
+	certificate, err := a.Puller.Root().CheckCertificate(b.Statement.Predicate.Certificate, a.Runtime, a.Now())
+	if err == nil && certificate.Thumbprint != thumbprint {
+		err = fmt.Errorf("certificate: is for another key than this agent's")
+	}
+	if err != nil {
+		if a.badCertificate != err.Error() {
+			log.Error(err, "the agent's certificate is not taken, another is asked for")
+		}
+		a.badCertificate = err.Error()
+		return nil
+	}
+	a.badCertificate = ""
+	certificateExpiry.Set(float64(certificate.NotAfter.Unix()))
+	return &certificate
+}
+
+// requestFor gives the request for a certificate when there is none or a third of its life is over, the same until then.
+func (a *Agent) requestFor(certificate *bundle.Certificate) (string, error) {
+	if certificate != nil && a.Now().Before(certificate.RenewAt().Truncate(time.Second)) {
+		a.request = ""
+		return "", nil
+	}
+	if a.request == "" {
+		request, err := bundle.NewCertificateRequest(a.Signer)
+		if err != nil {
+			return "", err
+		}
+		a.request = request
+	}
+	return a.request, nil
+}

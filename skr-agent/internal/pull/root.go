@@ -1,0 +1,53 @@
+package pull
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// restoreRoots takes up the root that was followed before a restart, and gives the one that the bundle in force was accepted under.
+func (p *Puller) restoreRoots(state map[string][]byte) (bundle.Root, error) {
+	pinned := p.Trust.Root
+	if len(state[stateRoot]) > 0 {
+		followed, err := bundle.ParseRoot(state[stateRoot])
+		if err != nil {
+			return pinned, fmt.Errorf("%s: %w", stateRoot, err)
+		}
+		p.Trust.Root = bundle.Newest(followed, pinned)
+	}
+	if len(state[stateBundleRoot]) == 0 {
+		return pinned, nil
+	}
+	under, err := bundle.ParseRoot(state[stateBundleRoot])
+	if err != nil {
+		return pinned, fmt.Errorf("%s: %w", stateBundleRoot, err)
+	}
+	p.acceptedUnder = under.Raw
+	return under, nil
+}
+
+// followRoot looks for newer versions of the root of trust, one after the other, and keeps what it followed. One that does not
+// follow is told and otherwise as good as none: whoever owns the registry can hide a root anyway. The error says that the
+// registry could not be read.
+func (p *Puller) followRoot(ctx context.Context) error {
+	before := p.Trust.Root.Version
+	newest, refused, at, err := bundle.FollowRoot(ctx, p.Place, p.Trust.Root)
+	if err != nil {
+		return err
+	}
+	p.Trust.Root = newest
+	if refused != nil {
+		p.noteRefusal(at, refused)
+	} else {
+		p.forgetRefusals(true)
+	}
+	if p.Trust.Root.Version == before {
+		return nil
+	}
+	if err := p.save(ctx); err != nil {
+		return fmt.Errorf("keep root of trust version %d: %w", p.Trust.Root.Version, err)
+	}
+	return nil
+}
