@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
 // APIVersion is that of the two documents of a bundle.
@@ -33,6 +34,9 @@ type DesiredState struct {
 	Settings Settings `json:"settings"`
 	// Watchers are what the runtime is to watch, sorted by name.
 	Watchers []Watcher `json:"watchers,omitempty"`
+	// Maintenance is when modules that require downtime may be upgraded; nil leaves it to any time. A schedule without a window
+	// is another thing: by it they never are.
+	Maintenance *window.Schedule `json:"maintenance,omitempty"`
 }
 
 // KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line for ever;
@@ -62,6 +66,8 @@ type Manifest struct {
 	// Release are the documents that prove that the component was released: its descriptor, those it refers to, and the manifests of
 	// artifacts among its contents. There are none unless the root of trust has release keys.
 	Release []Content `json:"release,omitempty"`
+	// RequiresDowntime lets an upgrade to this version wait for the runtime's maintenance window.
+	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
 	// Unmanaged says that the module's objects stay as they are and are no longer looked after.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 }
@@ -176,6 +182,11 @@ func (s DesiredState) check() error {
 	}
 	if err := s.Settings.Check(); err != nil {
 		return fmt.Errorf("desired state: %w", err)
+	}
+	if s.Maintenance != nil {
+		if err := s.Maintenance.Check(); err != nil {
+			return fmt.Errorf("desired state: maintenance.%w", err)
+		}
 	}
 	total := int64(0)
 	names, modules := map[string]bool{}, map[string]bool{}

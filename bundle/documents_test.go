@@ -7,8 +7,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
 func TestEqualDocumentsAreEqualBytes(t *testing.T) {
@@ -76,6 +80,12 @@ func TestDecodeDesiredStateChecksWhatTypesCannotSay(t *testing.T) {
 				s.Manifests = append(s.Manifests, Manifest{Name: fmt.Sprint(i), Module: fmt.Sprint(i)})
 			}
 		}, "manifests: 501, at most 500"},
+		{"a schedule with windows is read", func(s *DesiredState) { s.Maintenance = saturdays() }, ""},
+		{"a schedule without windows is read", func(s *DesiredState) { s.Maintenance = &window.Schedule{Windows: []window.Window{}} }, ""},
+		{"a schedule with a window that means nothing is refused", func(s *DesiredState) {
+			s.Maintenance = saturdays()
+			s.Maintenance.Windows[0].Days[0] = "Someday"
+		}, `maintenance.windows[0].days[0]: "Someday"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state := sampleState()
@@ -89,6 +99,43 @@ func TestDecodeDesiredStateChecksWhatTypesCannotSay(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func saturdays() *window.Schedule {
+	return &window.Schedule{
+		Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"}},
+		Default: &window.Window{Begin: "2026-12-08T20:00:00Z", End: "2026-12-09T00:00:00Z"}, Minimum: metav1.Duration{Duration: time.Hour},
+	}
+}
+
+func TestMaintenanceArrivesAsItWasSent(t *testing.T) {
+	state := sampleState()
+	state.Maintenance, state.Manifests[0].RequiresDowntime = saturdays(), true
+	data, err := EncodeDesiredState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeDesiredState(data)
+	if err != nil || !reflect.DeepEqual(got.Maintenance, saturdays()) || !got.Manifests[0].RequiresDowntime {
+		t.Errorf("got %+v, %v", got.Maintenance, err)
+	}
+	// No schedule and a schedule without windows are opposites, and neither may become the other on its way.
+	state.Maintenance = nil
+	without, err := EncodeDesiredState(state)
+	if err != nil || bytes.Contains(without, []byte("maintenance")) {
+		t.Errorf("no schedule is written as %s, %v", without, err)
+	}
+	state.Maintenance = &window.Schedule{}
+	if data, err = EncodeDesiredState(state); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := DecodeDesiredState(data); err != nil || got.Maintenance == nil {
+		t.Errorf("a schedule without windows arrived as %+v, %v", got.Maintenance, err)
+	}
+	unknown := bytes.Replace(data, []byte(`"maintenance":{`), []byte(`"maintenance":{"anytime":true,`), 1)
+	if _, err := DecodeDesiredState(unknown); err == nil || !strings.Contains(err.Error(), `unknown field "maintenance.anytime"`) {
+		t.Errorf("a field that nobody knows: %v", err)
 	}
 }
 

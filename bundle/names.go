@@ -34,11 +34,16 @@ const (
 	TagRoot = "root-"
 )
 
-// TrustRepository is the repository, below the prefix, of the versions of the root of trust.
-const TrustRepository = "trust"
-
-// ContentRepository is the repository, below the prefix, that shared blobs are mounted from.
-const ContentRepository = "content"
+// Shared repositories below the prefix.
+const (
+	// ContentRepository holds content of modules, which every runtime may read.
+	ContentRepository = "content"
+	// DocumentsRepository holds the documents of bundles, which are mounted into runtimes' repositories from there. No runtime may
+	// read it: what another one runs is not its business.
+	DocumentsRepository = "documents"
+	// TrustRepository holds the versions of the root of trust.
+	TrustRepository = "trust"
+)
 
 var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 

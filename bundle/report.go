@@ -72,6 +72,9 @@ type ReportedModule struct {
 	State   v1beta2.State `json:"state"`
 	// Message says why the state is not Ready, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
+	// Maintenance says that an upgrade waits for a maintenance window; Message says for which. State and Version are those of
+	// what is installed meanwhile.
+	Maintenance bool `json:"maintenance,omitempty"`
 	// Manifest and Resource are the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`

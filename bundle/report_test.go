@@ -18,7 +18,7 @@ func sampleReport() Report {
 	return Report{
 		Runtime: testRuntime, Sequence: 50, Time: testNow, AgentVersion: "v1.0.0", ClusterUID: testCluster,
 		Observed: &Observed{Epoch: 1, Sequence: 100, Digest: EmptyBlob().Descriptor.Digest},
-		Modules:  []ReportedModule{{Name: "keda", Version: "1.8.0", State: v1beta2.StateReady}},
+		Modules:  []ReportedModule{{Name: "keda", Version: "1.8.0", State: v1beta2.StateReady, Maintenance: true, Message: "waits"}},
 	}
 }
 

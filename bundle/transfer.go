@@ -138,16 +138,16 @@ func PushManifest(ctx context.Context, to oras.Target, manifest Blob, tag string
 	return nil
 }
 
-// ShareDocuments makes the two documents exist in the shared repository, held by a manifest so that no garbage collector
+// ShareDocuments makes the two documents exist in the documents repository, held by a manifest so that no garbage collector
 // takes them. Runtimes' repositories mount them from there.
 func ShareDocuments(ctx context.Context, place *Place, documents Documents) error {
-	shared, err := place.Repository(ctx, ContentRepository)
+	shared, err := place.Repository(ctx, DocumentsRepository)
 	if err != nil {
 		return err
 	}
 	for _, blob := range []Blob{EmptyBlob(), documents.State, documents.Catalog} {
 		if err := pushMissing(ctx, shared, blob); err != nil {
-			return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+			return fmt.Errorf("share documents in %s: %w", place.Name(DocumentsRepository), err)
 		}
 	}
 	holder, err := newManifest(ocispec.Manifest{
@@ -159,7 +159,7 @@ func ShareDocuments(ctx context.Context, place *Place, documents Documents) erro
 	}
 	tag := "set-" + holder.Descriptor.Digest.Encoded()[:12]
 	if err := PushManifest(ctx, shared, holder, tag); err != nil {
-		return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+		return fmt.Errorf("share documents in %s: %w", place.Name(DocumentsRepository), err)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func pushMissing(ctx context.Context, to oras.Target, blob Blob) error {
 	return PushBlob(ctx, to, blob)
 }
 
-// PushBundle publishes a composed bundle to a runtime: what its repository lacks is mounted from the shared repository
+// PushBundle publishes a composed bundle to a runtime: what its repository lacks is mounted from the documents repository
 // (ShareDocuments), then the manifest is put. present tells which blobs the runtime's repository is known to have.
 func PushBundle(ctx context.Context, place *Place, runtime string, documents Documents, manifest Blob, present func(digest.Digest) bool) error {
 	name := DesiredRepository(runtime)
@@ -225,13 +225,13 @@ func PushBundle(ctx context.Context, place *Place, runtime string, documents Doc
 	return nil
 }
 
-// mount links a blob of the shared repository into another one; a registry that will not gets the bytes.
+// mount links a blob of the documents repository into another one; a registry that will not gets the bytes.
 func (p *Place) mount(ctx context.Context, repository oras.Target, blob Blob) error {
 	mounter, ok := repository.(registry.Mounter)
 	if !ok {
 		return PushBlob(ctx, repository, blob)
 	}
-	from := strings.TrimPrefix(p.Name(ContentRepository), p.host()+"/")
+	from := strings.TrimPrefix(p.Name(DocumentsRepository), p.host()+"/")
 	err := mounter.Mount(ctx, blob.Descriptor, from, func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
 	})

@@ -1,6 +1,6 @@
-// Package strict refuses YAML that is dangerous or says two things at once, before anything decodes it.
+// Package strict refuses YAML and JSON that are dangerous or say two things at once, before anything believes them.
 //
-// It takes bytes and gives an error or nil. It never expands anything: aliases, which can turn a kilobyte into gigabytes,
+// It takes bytes and gives an error or what they say. It never expands anything: aliases, which can turn a kilobyte into gigabytes,
 // are refused where they stand.
 package strict
 

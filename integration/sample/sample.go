@@ -33,6 +33,8 @@ type Version struct {
 	DefaultCR string
 	// Manager is the Deployment in kyma-system whose readiness is the module's, empty for none.
 	Manager string
+	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
+	RequiresDowntime bool
 	// Resources are those of the component; none means the Manifest as its raw-manifest.
 	Resources []Resource
 	// References are components that this one refers to.
@@ -69,7 +71,7 @@ func (v Version) Template() *v1beta2.ModuleTemplate {
 	template := &v1beta2.ModuleTemplate{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: v.Module + "-" + v.Version, Labels: map[string]string{v1beta2.LabelModuleName: v.Module}},
-		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: v.Module, Version: v.Version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)}},
+		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: v.Module, Version: v.Version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)}, RequiresDowntime: v.RequiresDowntime},
 	}
 	if v.Manager != "" {
 		template.Spec.Manager = &v1beta2.Manager{

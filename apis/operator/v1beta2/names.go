@@ -32,6 +32,8 @@ const (
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
+	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
+	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on one whose
@@ -43,6 +45,9 @@ const (
 	LabelInstanceID      = "kyma-project.io/instance-id"
 	LabelGlobalAccountID = "kyma-project.io/global-account-id"
 	LabelSubaccountID    = "kyma-project.io/subaccount-id"
+	LabelRegion          = "kyma-project.io/region"
+	LabelPlatformRegion  = "kyma-project.io/platform-region"
+	LabelPlan            = "kyma-project.io/broker-plan-name"
 
 	// True is the value that switches a label on.
 	True = "true"

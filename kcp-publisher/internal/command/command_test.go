@@ -160,6 +160,8 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 	write(t, filepath.Join(bad, "bad.yaml"), "kind: ConfigMap\napiVersion: v1\n")
 	noDictionary := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, noDictionary, "- a")
+	badPolicy := filepath.Join(t.TempDir(), "policy.json")
+	write(t, badPolicy, `{"rules":[{"match":{"plan":"("},"windows":[]}]}`)
 	for name, c := range map[string]struct {
 		args string
 		code int
@@ -188,6 +190,9 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		"A configuration that is not there too":       {"keys --config /nowhere.yaml", exitUsage, "--config: open /nowhere.yaml"},
 		"A configuration that is no dictionary too":   {"keys --config " + noDictionary, exitUsage, "--config " + noDictionary},
 		"A registry's certificates that are not too":  {"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, exitUsage, "--registry-ca: open /nowhere"},
+		"A maintenance policy that is not there too":  {"publish --from " + empty + " --to oci-layout:x --maintenance-policy /nowhere", exitUsage, "--maintenance-policy: open /nowhere"},
+		"A maintenance policy that means nothing too": {"publish --from " + empty + " --to oci-layout:x --maintenance-policy " + badPolicy, exitUsage, badPolicy + ": rules[0].match.plan: error parsing regexp"},
+		"A window that has to be open for days too":   {"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", exitUsage, "--min-maintenance-window-size: 25h0m0s: want 0 to 24h0m0s"},
 		"A folder that is not there is a failure":     {"publish --from /nowhere --to oci-layout:x", exitFailed, "/nowhere"},
 		"A folder with a bad file is a failure":       {"publish --from " + bad + " --to oci-layout:x", exitFailed, "bad.yaml:1: apiVersion"},
 		"Keys that are not there are a failure":       {"keys show --keys /nowhere", exitFailed, "make one with `kcp-publisher keys init --keys /nowhere`"},

@@ -16,6 +16,8 @@ func newEnrol() *cobra.Command {
 	var dir, location string
 	var validity time.Duration
 	var registry registryFlags
+	var password bool
+	var generation int
 	cmd := &cobra.Command{
 		Use: "enrol RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +43,11 @@ func newEnrol() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if password {
+				if access.DockerConfig, err = registryCredentials(access.DockerConfig, dir, location, args[0], generation); err != nil {
+					return err
+				}
+			}
 			data := map[string]string{"root.json": string(root.Raw), "location": location, "runtime": args[0], "token": token.String()}
 			for field, value := range map[string][]byte{".dockerconfigjson": access.DockerConfig, "ca.crt": access.CA} {
 				if len(value) > 0 {
@@ -63,6 +70,8 @@ func newEnrol() *cobra.Command {
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
 	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "how long the agent may take to introduce itself")
 	cmd.Flags().StringVar(&registry.config, "registry-config", "", "docker config.json for the agent: its own credentials, never the publisher's")
+	cmd.Flags().BoolVar(&password, "registry-password", false, "derive the agent's password for the registry's token service, and bring it along")
+	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes those before")
 	cmd.Flags().StringVar(&registry.ca, "registry-ca", "", "PEM file with certificates that the registries' may descend from, for the agent")
 	return cmd
 }

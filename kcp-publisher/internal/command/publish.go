@@ -36,6 +36,7 @@ type publishFlags struct {
 	keys             keys.Folder
 	components       componentFlags
 	settings         settingsFlags
+	maintenance      maintenanceFlags
 	validity         time.Duration
 	concurrency      int
 	registry         registryFlags
@@ -55,6 +56,7 @@ func newPublish(*global) *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
 	f.settings.add(flags)
+	f.maintenance.add(flags)
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
 	publisherKeyFlags(flags, &f.keys)
@@ -104,6 +106,10 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+	if err != nil {
+		return err
+	}
 	watchers, refused := control.JudgeWatchers(objects.Watchers)
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
@@ -117,7 +123,13 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, resolve.Request{Settings: settings, Watchers: watchers}, cmd.ErrOrStderr())
+	request := func(kyma *v1beta2.Kyma) (resolve.Request, error) {
+		schedule, err := maintenance.Schedule(kyma)
+		return resolve.Request{
+			Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: settings, Watchers: watchers, Maintenance: schedule,
+		}, err
+	}
+	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, request, cmd.ErrOrStderr())
 	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -194,14 +206,17 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	return publisher, done, err
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, common resolve.Request, progress io.Writer) []published {
+// requests gives what a Kyma asks for.
+type requests func(*v1beta2.Kyma) (resolve.Request, error)
+
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := progressOf(progress, len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, common)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, request)
 			advance()
 			return nil
 		})
@@ -211,10 +226,13 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request resolve.Request) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request requests) published {
 	id := control.RuntimeID(kyma)
-	request.Labels, request.Seed, request.Asked = kyma.Labels, kyma.Spec, kyma.Spec
-	outcome, err := publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}, request, snapshot)
+	var outcome publish.Outcome
+	asked, err := request(kyma)
+	if err == nil {
+		outcome, err = publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}, asked, snapshot)
+	}
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}

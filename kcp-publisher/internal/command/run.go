@@ -40,6 +40,7 @@ type runFlags struct {
 	certificates                    time.Duration
 	components                      componentFlags
 	settings                        settingsFlags
+	maintenance                     maintenanceFlags
 	registry                        registryFlags
 	webhooks                        admission.Options
 	attachCosign                    bool
@@ -57,6 +58,7 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	f.components.add(flags)
 	f.settings.add(flags)
+	f.maintenance.add(flags)
 	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
@@ -154,6 +156,12 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
+	maintenance, err := f.maintenance.maintenance(func(remark string) {
+		ctrl.Log.Info("the maintenance policy says what it cannot mean", "remark", remark)
+	})
+	if err != nil {
+		return nil, err
+	}
 	components, err := f.components.open(registries, nil, f.componentsPoll, 5*time.Second)
 	if err != nil {
 		return nil, err
@@ -169,6 +177,6 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
 		Keys:         &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Place: place, Interval: f.keysPoll},
 		PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
-		Settings: settings, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
+		Settings: settings, Maintenance: maintenance, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil
 }

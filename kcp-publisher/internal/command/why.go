@@ -134,6 +134,11 @@ func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 			a.Cause = fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "no reason was reported"))
 		}
 	}
+	for _, m := range a.Modules {
+		if a.Cause == "" && m.Maintenance {
+			a.Cause = fmt.Sprintf("module %s stays at version %s: %s", m.Name, m.Version, m.Message)
+		}
+	}
 	return a, nil
 }
 

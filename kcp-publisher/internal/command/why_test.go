@@ -57,6 +57,12 @@ func TestWhyNamesTheFirstThingInTheWay(t *testing.T) {
 			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x")), "keda", ""},
 		"An unmanaged module is in nobody's way": {
 			kymaWith("Ready", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateUnmanaged}}, condition("Ready", "Ready", "")), "", ""},
+		"An upgrade that waits for its window is what keeps a ready module back": {
+			kymaWith("Ready", []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady, Maintenance: true, Message: "waits for Saturday"}}, condition("Ready", "Ready", "")), "",
+			"module keda stays at version 1.0.0: waits for Saturday"},
+		"A module in trouble comes before one that waits": {
+			kymaWith("Error", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Maintenance: true}, mail}, condition("Ready", "NotReady", "x")), "",
+			"module mail is Error: no such image"},
 		"A module without words says that there are none": {
 			kymaWith("Processing", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateProcessing}}, condition("Ready", "NotReady", "x")), "",
 			"module keda is Processing: no reason was reported"},

@@ -42,10 +42,12 @@ type Kymas struct {
 	PollInterval time.Duration
 	Silence      time.Duration
 	// Farewell is how long a deleted Kyma waits for its runtime to be empty.
-	Farewell   time.Duration
-	Settings   bundle.Settings
-	Signatures SignatureKeys
-	Watchers   Watchers
+	Farewell time.Duration
+	Settings bundle.Settings
+	// Maintenance says when runtimes may be upgraded where that means downtime.
+	Maintenance Maintenance
+	Signatures  SignatureKeys
+	Watchers    Watchers
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
 	Now        func() time.Time
@@ -114,7 +116,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.registryDown(ctx, before, kyma, err)
 	}
-	outcome, err := k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), k.request(kyma, report.accepted), snapshot)
+	var outcome publish.Outcome
+	request, err := k.request(kyma, report.accepted)
+	if err == nil {
+		outcome, err = k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), request, snapshot)
+	}
 	facts := ingest.Facts{
 		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
 		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
@@ -151,9 +157,13 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	return nil
 }
 
-func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resolve.Request {
+func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request := resolve.Request{
 		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
+	}
+	var err error
+	if request.Maintenance, err = k.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
+		return request, err
 	}
 	request.Watchers, _ = k.Watchers.Snapshot()
 	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
@@ -165,7 +175,7 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resol
 		request.Asked = r.Requested.Spec
 	}
 	if report == nil {
-		return request
+		return request, nil
 	}
 	for _, m := range report.Modules {
 		asked := func(module v1beta2.Module) bool { return module.Name == m.Name }
@@ -173,7 +183,7 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) resol
 			request.Leaving = append(request.Leaving, v1beta2.Module{Name: m.Name, Channel: m.Channel, Managed: true})
 		}
 	}
-	return request
+	return request, nil
 }
 
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {

@@ -268,6 +268,10 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1bet
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
 		status.State = v1beta2.StateUnmanaged
+	case r.Maintenance && r.Version != m.Version:
+		// As in Kyma: what is there stays what is told, until its window opens.
+		status.Version, status.Channel, status.Template = r.Version, r.Channel, nil
+		status.State, status.Message, status.Maintenance = r.State, r.Message, true
 	case r.Name == "":
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:

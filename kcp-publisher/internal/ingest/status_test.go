@@ -86,6 +86,10 @@ func reported(name string, state v1beta2.State, message string) func(*Facts) {
 	}
 }
 
+func waitingForWindow(f *Facts) {
+	f.Report.Modules[1].Version, f.Report.Modules[1].Maintenance = "0.9.0", true
+}
+
 func nothingReported(f *Facts) { f.Report = nil }
 
 func reportedEarlierBundle(f *Facts) {
@@ -108,6 +112,9 @@ func outline(status v1beta2.KymaStatus) string {
 	}
 	for _, m := range status.Modules {
 		line := m.Name + "@" + m.Version + " " + string(m.State)
+		if m.Maintenance {
+			line += " in maintenance"
+		}
 		if m.Message != "" {
 			line += ": " + m.Message
 		}
@@ -228,6 +235,20 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(reported("mail", v1beta2.StateError, "no such image")).with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
 				"not Modules (NotReady): module mail is Error: no such image", "not Ready (NotReady): module mail is Error: no such image",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: no such image"}},
+		"An upgrade that waits for its window leaves the module as it is": {
+			healthy().with(reported("mail", v1beta2.StateReady, "waits")).with(waitingForWindow), []string{"Ready",
+				"keda@1.0.0 Ready", "mail@0.9.0 Ready in maintenance: waits"}},
+		"A module in trouble is so while its upgrade waits": {
+			healthy().with(reported("mail", v1beta2.StateError, "crashes; waits")).with(waitingForWindow), []string{"Error",
+				"not Modules (NotReady): module mail is Error: crashes; waits", "not Ready (NotReady): module mail is Error: crashes; waits",
+				"keda@1.0.0 Ready", "mail@0.9.0 Error in maintenance: crashes; waits"}},
+		"That an upgrade waits counts only for the bundle it was said of": {
+			healthy().with(reportedEarlierBundle).with(waitingForWindow), []string{"Processing",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not Ready (NotReady): " + waiting,
+				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"An unmanaged module is neither in the way nor ready": {
 			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Published.State.Manifests[1].Unmanaged = true }),
 			[]string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Unmanaged"}},

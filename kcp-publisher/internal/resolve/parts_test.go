@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
 func resource(name, kind, mediaType string) ocm.Resource {
@@ -168,5 +169,38 @@ func TestAModuleForTheControlPlaneGoesIntoItsOwnClusterOnly(t *testing.T) {
 	w.request.ControlPlane = true
 	if state := w.resolve(t).State; len(state.Manifests) != 1 || len(state.Problems) != 0 {
 		t.Errorf("in its own cluster: manifests %v, problems %v", state.Manifests, state.Problems)
+	}
+}
+
+func TestAModuleSaysWhetherItsUpgradeMeansDowntime(t *testing.T) {
+	downtime := func(t *v1beta2.ModuleTemplate) { t.Spec.RequiresDowntime = true }
+	schedule := &window.Schedule{Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"}}}
+	for name, c := range map[string]struct {
+		world *world
+		want  bool
+	}{
+		"one whose template says so":                  {newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda"), true},
+		"one whose template does not":                 {usual(), false},
+		"a mandatory one, which waits for nobody":     {newWorld().template("keda", "1.0.0", downtime).meta("keda").edit(mandatoryMeta("1.0.0")), false},
+		"a mandatory one by its template":             {newWorld().template("keda", "1.0.0", downtime, mandatory, described("keda", "1.0.0")), false},
+		"the last one, when the next does not exist":  {newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda").published(t).meta("keda"), true},
+		"one that is pinned in the runtime's Kyma":    {newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda", pinned("1.0.0")), true},
+		"one of an older template, channel and label": {newWorld().older("old", "keda", "regular", "1.0.0", downtime).ask("kcp-system/old"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.world.request.Maintenance = schedule
+			state := c.world.resolve(t).State
+			if len(state.Manifests) != 1 || state.Manifests[0].RequiresDowntime != c.want {
+				t.Errorf("got %+v, problems %v, want %t", state.Manifests, state.Problems, c.want)
+			}
+			if state.Maintenance != schedule {
+				t.Errorf("the schedule is %+v", state.Maintenance)
+			}
+		})
+	}
+	w := usual()
+	w.request.Maintenance, w.request.Deleting = schedule, true
+	if state := w.resolve(t).State; state.Maintenance != nil {
+		t.Errorf("a bundle that says goodbye has a schedule: %+v", state.Maintenance)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
@@ -32,6 +33,8 @@ type Request struct {
 	Settings bundle.Settings
 	// Watchers are those of the control plane, sorted by name.
 	Watchers []bundle.Watcher
+	// Maintenance is when modules that require downtime may be upgraded, nil for any time.
+	Maintenance *window.Schedule
 	// Leaving are modules that the runtime still has and does not ask for any more, by name and channel.
 	Leaving []v1beta2.Module
 	// NoCatalog keeps the catalog from the runtime, NoModuleCopy the modules of Seed.
@@ -110,17 +113,18 @@ func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
-			Kyma:      seed(request),
-			Manifests: []bundle.Manifest{},
-			CRDs:      crds,
-			Settings:  request.Settings,
-			Watchers:  request.Watchers,
+			Kyma:        seed(request),
+			Manifests:   []bundle.Manifest{},
+			CRDs:        crds,
+			Settings:    request.Settings,
+			Watchers:    request.Watchers,
+			Maintenance: request.Maintenance,
 		},
 		Catalog: snapshot.Visible(request.Labels),
 		Asked:   []string{},
 	}
 	if request.Deleting {
-		result.State.Watchers = nil
+		result.State.Watchers, result.State.Maintenance = nil, nil
 	}
 	if request.Deleting || request.NoCatalog {
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
@@ -243,6 +247,8 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
 		},
 		Annotations: map[string]string{v1beta2.AnnotationFQDN: choice.Component},
+		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait.
+		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Spec: v1beta2.ManifestSpec{
 			Remote: true, Version: choice.Version,
 			Install:              v1beta2.InstallInfo{Name: content.Install.Name, Source: runtime.RawExtension{Raw: source}},

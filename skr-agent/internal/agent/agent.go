@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
@@ -59,7 +61,9 @@ type Agent struct {
 	watches  *watch.Watches
 	nextPoll time.Time
 	unstaged map[string]error
-	outage   bool
+	// waiting are the modules whose upgrade was said to wait for a maintenance window, with the reason.
+	waiting map[string]string
+	outage  bool
 	// staged says that content was looked for since the start; kept is what the last prune left.
 	staged     bool
 	kept       map[digest.Digest]bool
@@ -83,14 +87,20 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jittered(a.pollInterval()))
 	}
-	var syncErr error
-	if b := a.Puller.Current(); b != nil {
-		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged), a.watches.Set(b.State.Watchers))
-	}
-	facts, err := a.facts(ctx)
+	kyma, err := a.kyma(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	gate := a.gate(kyma)
+	var syncErr error
+	if b := a.Puller.Current(); b != nil {
+		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
+	}
+	facts, err := a.facts(ctx, gate)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextSequence(a.sequence, a.Now()), a.Now())
 	if err := a.tellKyma(ctx, &facts); err != nil {
@@ -104,8 +114,10 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, fmt.Errorf("sync the runtime: %w", syncErr)
 	}
 	next := time.Until(a.nextPoll)
-	if moreToTell > 0 {
-		next = min(next, moreToTell)
+	for _, sooner := range []time.Duration{moreToTell, opens} {
+		if sooner > 0 {
+			next = min(next, sooner)
+		}
 	}
 	return ctrl.Result{RequeueAfter: max(next, 10*time.Millisecond)}, nil
 }
@@ -183,21 +195,31 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-func (a *Agent) facts(ctx context.Context) (report.Facts, error) {
-	facts := report.Facts{Bundle: a.Puller.Current(), Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+// kyma gives the runtime's own, nil while there is none.
+func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
-	if client.IgnoreNotFound(err) != nil {
-		return facts, fmt.Errorf("read the runtime's Kyma: %w", err)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	if err == nil {
-		facts.Kyma = kyma
+	if err != nil {
+		return nil, fmt.Errorf("read the runtime's Kyma: %w", err)
+	}
+	return kyma, nil
+}
+
+func (a *Agent) facts(ctx context.Context, gate maintenance.Gate) (report.Facts, error) {
+	facts := report.Facts{Bundle: a.Puller.Current(), Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+	var err error
+	if facts.Kyma, err = a.kyma(ctx); err != nil {
+		return facts, err
 	}
 	var manifests v1beta2.ManifestList
 	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
 		return facts, fmt.Errorf("list Manifests: %w", err)
 	}
 	facts.Manifests = manifests.Items
+	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
 	return facts, nil
 }
 

@@ -91,8 +91,11 @@ var (
 	reportsSent = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kyma_pull_agent_reports_sent_total", Help: "Reports delivered to the registry.",
 	})
+	upgradesWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_agent_upgrades_waiting", Help: "Modules whose upgrade waits for a maintenance window.",
+	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(bundlesAccepted, bundlesRefused, sequenceInForce, expiry, rootVersion, rootExpiry, certificateExpiry, reportsSent)
+	metrics.Registry.MustRegister(bundlesAccepted, bundlesRefused, sequenceInForce, expiry, rootVersion, rootExpiry, certificateExpiry, reportsSent, upgradesWaiting)
 }

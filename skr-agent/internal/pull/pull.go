@@ -71,10 +71,11 @@ func (p *Puller) Refused() []bundle.RefusedBundle { return p.refused }
 
 // Expired says that the time of the bundle in force is over: it stays in force, but nothing newer came.
 func (p *Puller) Expired() bool {
-	return p.current != nil && !p.clock().Before(p.current.Statement.Predicate.ExpiresAt)
+	return p.current != nil && !p.Clock().Before(p.current.Statement.Predicate.ExpiresAt)
 }
 
-func (p *Puller) clock() time.Time {
+// Clock is the time, never behind the newest that somebody trusted signed.
+func (p *Puller) Clock() time.Time {
 	if now := p.Now(); now.After(p.accepted.NewestTime) {
 		return now
 	}
@@ -197,7 +198,7 @@ func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetc
 	if err != nil {
 		return pulled{}, err
 	}
-	if err := p.Trust.Root.CheckReleases(opened.State, release, p.clock()); err != nil {
+	if err := p.Trust.Root.CheckReleases(opened.State, release, p.Clock()); err != nil {
 		return pulled{}, &bundle.Refusal{Reason: bundle.ReasonNotReleased, Detail: err.Error()}
 	}
 	return pulled{opened, config, catalog, release}, nil

@@ -26,7 +26,9 @@ type Facts struct {
 	// Refused are the bundles refused since.
 	Refused []bundle.RefusedBundle
 	// Unstaged are the modules whose content is not at hand, with the reason.
-	Unstaged  map[string]error
+	Unstaged map[string]error
+	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
+	Waiting   map[string]string
 	Kyma      *v1beta2.Kyma
 	Manifests []v1beta2.Manifest
 	// Watched is what the control plane's watchers saw change.
@@ -58,6 +60,13 @@ func Modules(facts Facts) []bundle.ReportedModule {
 				TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
 				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: cmp.Or(r.GetNamespace(), v1beta2.RuntimeNamespace)},
 			}
+		}
+		if why, waits := facts.Waiting[module.Name]; waits {
+			module.Maintenance = true
+			if module.Message != "" {
+				why = module.Message + "; " + why // the module's own trouble comes first
+			}
+			module.Message = bounded(why)
 		}
 		if why := facts.Unstaged[module.Name]; why != nil {
 			module.State, module.Message = v1beta2.StateError, bounded(fmt.Sprintf("module %s: the next version waits: %v", module.Name, why))
@@ -178,7 +187,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}
 	for _, m := range Modules(facts) {
-		found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Manifest: m.Manifest, Resource: m.Resource}
+		found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Maintenance: m.Maintenance, Manifest: m.Manifest, Resource: m.Resource}
 	}
 	for i := range facts.Manifests {
 		if facts.Manifests[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
@@ -189,7 +198,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		for _, m := range b.State.Manifests {
 			status := found[m.Module]
 			status.Name, status.FQDN, status.OcmComponentName = m.Module, m.Component, m.Component
-			if m.Template != "" {
+			if m.Template != "" && !status.Maintenance {
 				status.Template = &v1beta2.TrackingObject{
 					TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 					PartialMeta: v1beta2.PartialMeta{Name: m.Template, Namespace: v1beta2.RuntimeNamespace},

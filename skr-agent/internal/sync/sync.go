@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 )
 
 // Syncer writes to one runtime. Reads may come from a cache.
@@ -29,8 +30,9 @@ type Syncer struct {
 const namespace = v1beta2.RuntimeNamespace
 
 // Sync brings the objects in line with the bundle. unstaged are the modules whose content is not at hand, with the reason:
-// their Manifests stay as they are. What fails for one object does not keep the others from being written.
-func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error) error {
+// their Manifests stay as they are, and so do those whose upgrade the gate holds. What fails for one object does not keep the
+// others from being written.
+func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate) error {
 	if b.Statement.Predicate.Deleting {
 		return s.farewell(ctx)
 	}
@@ -41,7 +43,7 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		case manifest.Unmanaged:
 			problems = append(problems, s.letGo(ctx, manifest.Name))
 		case unstaged[manifest.Module] == nil:
-			problems = append(problems, s.manifest(ctx, manifest, images))
+			problems = append(problems, s.manifest(ctx, manifest, images, gate))
 		}
 	}
 	for _, manifest := range b.State.Leaving {
@@ -111,7 +113,7 @@ func imageRules(settings bundle.Settings) string {
 	return string(text)
 }
 
-func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images string) error {
+func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images string, gate maintenance.Gate) error {
 	if images != "" {
 		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
 	}
@@ -132,6 +134,9 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
 		return nil // it comes back once it is gone
+	}
+	if gate.Holds(manifest, want) {
+		return nil
 	}
 	return s.renew(ctx, manifest, want, images)
 }

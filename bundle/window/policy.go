@@ -1,0 +1,224 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"time"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+)
+
+// Policy gives runtimes their windows. The zero value has no rule and no default: by it, nobody has a window.
+type Policy struct {
+	// Remarks are what the policy says and cannot mean, by field. They change nothing for other rules.
+	Remarks []string
+
+	rules    []rule
+	fallback *Window
+}
+
+// Runtime is what is known of a runtime; a field that is empty matches nothing.
+type Runtime struct{ Plan, Region, PlatformRegion, GlobalAccountID string }
+
+type rule struct {
+	plan, region, platformRegion, globalAccountID *regexp.Regexp
+	windows                                       []Window
+}
+
+// Limits of a policy: far above what an operator writes, far below what hurts.
+const (
+	MaxPolicyBytes  = 256 << 10
+	maxRules        = 1000
+	maxPatternBytes = 1 << 10
+	// maxPatternSteps bounds a compiled pattern, which can be much larger than its text: x{1000}{1000}.
+	maxPatternSteps = 10_000
+	maxDepth        = 8
+)
+
+// The file as it is written. Both spellings of the account are Kyma's: its reader does not mind case, its own files have both.
+// timeBegin and timeEnd are in Kyma's own rule sets, too.
+type (
+	policyFile struct {
+		Rules   []ruleFile  `json:"rules"`
+		Default *windowFile `json:"default"`
+	}
+	ruleFile struct {
+		Match   matchFile    `json:"match"`
+		Windows []windowFile `json:"windows"`
+	}
+	matchFile struct {
+		GlobalAccountID    string `json:"globalAccountID"`
+		GlobalAccountOther string `json:"globalAccountId"`
+		Plan               string `json:"plan"`
+		Region             string `json:"region"`
+		PlatformRegion     string `json:"platformRegion"`
+	}
+	windowFile struct {
+		Window
+		TimeBegin string `json:"timeBegin"`
+		TimeEnd   string `json:"timeEnd"`
+	}
+)
+
+// Parse reads a policy. Errors name the field; what Kyma reads and can mean nothing is a remark.
+func Parse(data []byte) (Policy, error) {
+	var policy Policy
+	if len(data) > MaxPolicyBytes {
+		return policy, fmt.Errorf("%d bytes, at most %d", len(data), MaxPolicyBytes)
+	}
+	var file policyFile
+	if err := strict.JSON(data, &file, maxDepth); err != nil {
+		return policy, err
+	}
+	if len(file.Rules) > maxRules {
+		return policy, fmt.Errorf("rules: %d, at most %d", len(file.Rules), maxRules)
+	}
+	for i, r := range file.Rules {
+		if err := policy.addRule(fmt.Sprintf("rules[%d]", i), r); err != nil {
+			return Policy{}, err
+		}
+	}
+	if file.Default == nil {
+		policy.remark("default: is missing: a runtime without a window of its own is not upgraded where that means downtime")
+		return policy, nil
+	}
+	windows, err := policy.windows("default", []windowFile{*file.Default}, func(int) string { return "default" })
+	if err != nil {
+		return Policy{}, err
+	}
+	if len(windows) > 0 {
+		policy.fallback = &windows[0]
+	}
+	return policy, nil
+}
+
+// ParseWindows reads a list of windows, such as those of one runtime. Errors name the field.
+func ParseWindows(data []byte) ([]Window, error) {
+	if len(data) > MaxPolicyBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d", len(data), MaxPolicyBytes)
+	}
+	windows := []Window{}
+	if err := strict.JSON(data, &windows, maxDepth); err != nil {
+		return nil, err
+	}
+	if windows == nil {
+		return nil, errors.New("null: want a list of windows, [] for none at all")
+	}
+	return windows, checkAll("", windows)
+}
+
+// For gives the schedule of a runtime: the windows of the first rule that matches it. minimum is how long a window has to
+// stay open for an upgrade to begin in it.
+func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
+	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
+	for _, r := range p.rules {
+		if r.matches(runtime) {
+			schedule.Windows = r.windows
+			break
+		}
+	}
+	return schedule
+}
+
+// matches as Kyma does: one field that fits is enough.
+func (r rule) matches(runtime Runtime) bool {
+	fits := func(pattern *regexp.Regexp, value string) bool {
+		return pattern != nil && value != "" && pattern.MatchString(value)
+	}
+	return fits(r.globalAccountID, runtime.GlobalAccountID) || fits(r.plan, runtime.Plan) ||
+		fits(r.region, runtime.Region) || fits(r.platformRegion, runtime.PlatformRegion)
+}
+
+func (p *Policy) remark(format string, args ...any) {
+	p.Remarks = append(p.Remarks, fmt.Sprintf(format, args...))
+}
+
+func (p *Policy) addRule(field string, file ruleFile) error {
+	match := file.Match
+	if match.GlobalAccountID != "" && match.GlobalAccountOther != "" {
+		return fmt.Errorf("%s.match: has globalAccountID and globalAccountId: write one", field)
+	}
+	match.GlobalAccountID += match.GlobalAccountOther
+	var next rule
+	for _, part := range []struct {
+		name, text string
+		to         **regexp.Regexp
+	}{
+		{"globalAccountID", match.GlobalAccountID, &next.globalAccountID}, {"plan", match.Plan, &next.plan},
+		{"region", match.Region, &next.region}, {"platformRegion", match.PlatformRegion, &next.platformRegion},
+	} {
+		if part.text == "" {
+			continue
+		}
+		pattern, err := compile(part.text)
+		if err != nil {
+			return fmt.Errorf("%s.match.%s: %w", field, part.name, err)
+		}
+		if i := strings.IndexFunc(part.text, func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
+			p.remark("%s.match.%s: %+q holds %q, which no label does: it matches less than it seems to", field, part.name, part.text, []rune(part.text[i:])[0])
+		}
+		*part.to = pattern
+	}
+	if match == (matchFile{}) {
+		p.remark("%s.match: is empty and matches no runtime", field)
+	}
+	windows, err := p.windows(field+".windows", file.Windows, func(i int) string { return fmt.Sprintf("%s.windows[%d]", field, i) })
+	if err != nil {
+		return err
+	}
+	next.windows = windows
+	p.rules = append(p.rules, next)
+	return nil
+}
+
+func compile(text string) (*regexp.Regexp, error) {
+	if len(text) > maxPatternBytes {
+		return nil, fmt.Errorf("a pattern of %d bytes, at most %d", len(text), maxPatternBytes)
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(steps.Inst) > maxPatternSteps {
+		return nil, fmt.Errorf("the pattern repeats too much: %d steps, at most %d", len(steps.Inst), maxPatternSteps)
+	}
+	return regexp.Compile(text)
+}
+
+// windows gives those that can open.
+func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
+	if len(files) > MaxWindows {
+		return nil, fmt.Errorf("%s: %d, at most %d", field, len(files), MaxWindows)
+	}
+	windows := make([]Window, 0, len(files))
+	for i, file := range files {
+		w := file.Window
+		if file.TimeBegin != "" || file.TimeEnd != "" {
+			if w.Begin != "" || w.End != "" {
+				return nil, fmt.Errorf("%s: has begin or end beside timeBegin or timeEnd: write begin and end", at(i))
+			}
+			w.Begin, w.End = file.TimeBegin, file.TimeEnd
+			p.remark("%s: timeBegin and timeEnd are read as begin and end; lifecycle-manager does not read them and takes the whole day", at(i))
+		}
+		err := w.Check()
+		if errors.Is(err, errNeverOpen) {
+			p.remark("%s.%v", at(i), err)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s.%w", at(i), err)
+		}
+		windows = append(windows, w)
+	}
+	return windows, nil
+}

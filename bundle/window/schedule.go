@@ -1,0 +1,95 @@
+package window
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Schedule is when one runtime may be upgraded. It names neither the runtime nor the rule that it comes from.
+type Schedule struct {
+	// Windows are those of the rule that the runtime matches, or its own.
+	Windows []Window `json:"windows"`
+	// Default counts while no window of Windows is open or to come, nil for none.
+	Default *Window `json:"default,omitempty"`
+	// Minimum is how long a window has to stay open for an upgrade to begin in it.
+	Minimum metav1.Duration `json:"minimum,omitzero"`
+}
+
+const (
+	// MaxWindows bounds the windows of one rule or runtime: one for every week of two years.
+	MaxWindows = 104
+	// MaxMinimum bounds Schedule.Minimum: no upgrade takes longer than a day.
+	MaxMinimum = 24 * time.Hour
+)
+
+// Check says what nobody could follow. Errors name the field.
+func (s Schedule) Check() error {
+	if s.Minimum.Duration < 0 || s.Minimum.Duration > MaxMinimum {
+		return fmt.Errorf("minimum: %s: want 0 to %s", s.Minimum.Duration, MaxMinimum)
+	}
+	if s.Default != nil {
+		if err := s.Default.Check(); err != nil {
+			return fmt.Errorf("default.%w", err)
+		}
+	}
+	return checkAll("windows", s.Windows)
+}
+
+func checkAll(field string, windows []Window) error {
+	if len(windows) > MaxWindows {
+		return fmt.Errorf("%s: %d, at most %d", field, len(windows), MaxWindows)
+	}
+	for i, w := range windows {
+		if err := w.Check(); err != nil {
+			return fmt.Errorf("%s[%d].%w", field, i, err)
+		}
+	}
+	return nil
+}
+
+// Next gives the stretch of time in which an upgrade may begin: the one that now is within, or the next. It says no when there
+// is none ahead. Windows that touch or overlap are one, so that an upgrade may run from one into the next. A window that does
+// not pass Check never opens.
+func (s Schedule) Next(now time.Time) (Span, bool) {
+	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
+		return span, ok
+	}
+	return next([]Window{*s.Default}, s.Minimum.Duration, now)
+}
+
+func next(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
+	var ahead []Span
+	for _, w := range windows {
+		if t, err := w.parse(); err == nil {
+			ahead = append(ahead, t.spans(now)...)
+		}
+	}
+	for _, span := range joined(ahead) {
+		begin := span.Begin
+		if now.After(begin) {
+			begin = now
+		}
+		if span.End.Sub(begin) >= minimum {
+			return span, true
+		}
+	}
+	return Span{}, false
+}
+
+// joined gives the spans in order, with those that touch or overlap made one.
+func joined(spans []Span) []Span {
+	slices.SortFunc(spans, func(a, b Span) int { return a.Begin.Compare(b.Begin) })
+	var all []Span
+	for _, span := range spans {
+		last := len(all) - 1
+		if last < 0 || span.Begin.After(all[last].End) {
+			all = append(all, span)
+		} else if span.End.After(all[last].End) {
+			all[last].End = span.End
+		}
+	}
+	return all
+}

@@ -1,0 +1,148 @@
+// Package window says when a runtime may be upgraded where that means downtime. A policy and what is known of a runtime go in,
+// its schedule comes out; a schedule and a time go in, the window that is open or comes next comes out. It is pure: it never
+// looks at a clock, and offsets are written beside every time, so that no zone's rules and no change to summer time matter.
+//
+// The notation is Kyma's. A window is weekly (days, and times of day with an offset) or a stretch between two dates:
+//
+//	{"days": ["Sat"], "begin": "21:00:00+00:00", "end": "00:00:00+00:00"}
+//	{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-09T00:00:00Z"}
+//
+// A weekly window whose end is not after its begin ends on the next day; its days are those on which it begins.
+//
+// Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/maintenance.md says where this differs.
+package window
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Window is a window in Kyma's notation; see Check.
+type Window struct {
+	// Days are those on which the window begins, "Mon" to "Sun", in the offset of Begin; none for a window between two dates.
+	Days []string `json:"days,omitempty"`
+	// Begin and End are times of day such as "21:00:00+02:00" with Days, else dates such as "2026-12-08T20:00:00Z".
+	Begin string `json:"begin"`
+	End   string `json:"end"`
+}
+
+// Span is a stretch of time: Begin belongs to it, End does not.
+type Span struct{ Begin, End time.Time }
+
+// Contains says whether t is within the span.
+func (s Span) Contains(t time.Time) bool { return !t.Before(s.Begin) && t.Before(s.End) }
+
+var dayNames = [...]string{time.Sunday: "Sun", time.Monday: "Mon", time.Tuesday: "Tue", time.Wednesday: "Wed", time.Thursday: "Thu", time.Friday: "Fri", time.Saturday: "Sat"}
+
+const (
+	day       = 24 * time.Hour
+	timeOfDay = "15:04:05Z07:00"
+)
+
+// errNeverOpen is what is wrong with a window between two dates that is over before it begins.
+var errNeverOpen = errors.New("is not after begin: the window never opens")
+
+// Check says why the window means nothing. Errors begin with the field.
+func (w Window) Check() error {
+	_, err := w.parse()
+	return err
+}
+
+// times are a window that was understood.
+type times struct {
+	days [7]bool
+	zone *time.Location
+	// begin and end of a weekly window count from midnight in zone; end is later than begin by at most a day.
+	begin, end time.Duration
+	// once is a window between two dates, nil for a weekly one.
+	once *Span
+}
+
+func (w Window) parse() (times, error) {
+	if len(w.Days) == 0 {
+		return w.parseOnce()
+	}
+	t := times{}
+	for i, name := range w.Days {
+		weekday := slices.Index(dayNames[:], name)
+		if weekday < 0 {
+			return t, fmt.Errorf("days[%d]: %q: want Mon, Tue, Wed, Thu, Fri, Sat or Sun", i, name)
+		}
+		if t.days[weekday] {
+			return t, fmt.Errorf("days[%d]: %s is there twice", i, name)
+		}
+		t.days[weekday] = true
+	}
+	begin, beginOffset, err := clock(w.Begin)
+	if err != nil {
+		return t, fmt.Errorf("begin: %w", err)
+	}
+	end, endOffset, err := clock(w.End)
+	if err != nil {
+		return t, fmt.Errorf("end: %w", err)
+	}
+	if beginOffset != endOffset {
+		return t, fmt.Errorf("end: %q: has another offset than begin %q: write both in one", w.End, w.Begin)
+	}
+	if end <= begin {
+		end += day
+	}
+	t.zone, t.begin, t.end = time.FixedZone("", beginOffset), begin, end
+	return t, nil
+}
+
+// clock reads a time of day and its offset in seconds.
+func clock(text string) (time.Duration, int, error) {
+	// In UTC, so that no offset is taken for that of this machine's own zone.
+	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q: want a time of day with its offset, such as 21:00:00+00:00", text)
+	}
+	_, offset := t.Zone()
+	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second, offset, nil
+}
+
+func (w Window) parseOnce() (times, error) {
+	begin, err := date(w.Begin)
+	if err != nil {
+		return times{}, fmt.Errorf("begin: %w", err)
+	}
+	end, err := date(w.End)
+	if err != nil {
+		return times{}, fmt.Errorf("end: %w", err)
+	}
+	if !end.After(begin) {
+		return times{}, fmt.Errorf("end: %q: %w", w.End, errNeverOpen)
+	}
+	return times{once: &Span{begin, end}}, nil
+}
+
+func date(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, fmt.Errorf("%q: want a date such as 2026-12-08T20:00:00Z, or name the days of a weekly window", text)
+	}
+	return t.UTC(), nil
+}
+
+// spans gives the occurrences that end after t; of a weekly window those of a week and a day, in order.
+func (t times) spans(now time.Time) []Span {
+	if t.once != nil {
+		if t.once.End.After(now) {
+			return []Span{*t.once}
+		}
+		return nil
+	}
+	var found []Span
+	year, month, today := now.In(t.zone).Date()
+	for i := -1; i <= 7; i++ { // the one that began yesterday may still be open
+		midnight := time.Date(year, month, today+i, 0, 0, 0, 0, t.zone)
+		span := Span{midnight.Add(t.begin).UTC(), midnight.Add(t.end).UTC()}
+		if t.days[midnight.Weekday()] && span.End.After(now) {
+			found = append(found, span)
+		}
+	}
+	return found
+}

@@ -1,0 +1,206 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// dated gives a window between two dates, in the policy's notation.
+func dated(t *testing.T, begin, end time.Time) string {
+	t.Helper()
+	text, err := json.Marshal(window.Window{Begin: begin.UTC().Format(time.RFC3339), End: end.UTC().Format(time.RFC3339)})
+	must(t, err)
+	return string(text)
+}
+
+// planned starts a fleet by a policy that gives runtimes of plan "calm" a window that is open, and all others one in 2099.
+func planned(t *testing.T) *fleet.Fleet {
+	t.Helper()
+	policy := filepath.Join(t.TempDir(), "policy.json")
+	must(t, os.WriteFile(policy, fmt.Appendf(nil, `{"rules": [{"match": {"plan": "^calm$"}, "windows": [%s]}], "default": %s}`,
+		dated(t, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)),
+		dated(t, time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC), time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC))), 0o600))
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--maintenance-policy", policy}})
+	for _, version := range []sample.Version{sample.Scaler("1.9.0"), sample.Scaler("2.0.0"), sample.Mailer("1.1.0"), sample.Mailer("1.2.0")} {
+		version.RequiresDowntime = true
+		must(t, f.Offer(t.Context(), version))
+	}
+	return f
+}
+
+// amend changes the runtime's Kyma in the control plane.
+func amend(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, change func(*v1beta2.Kyma)) {
+	t.Helper()
+	record, err := r.Record(t.Context())
+	must(t, err)
+	before := record.DeepCopy()
+	change(record)
+	must(t, f.Control.Patch(t.Context(), record, client.MergeFrom(before)))
+}
+
+func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
+	for _, m := range kyma.Status.Modules {
+		if m.Name == name {
+			return m
+		}
+	}
+	return v1beta2.ModuleStatus{}
+}
+
+// untilWaiting waits until both sides say that the module is Ready in a version and its upgrade waits for what is said.
+func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
+	t.Helper()
+	until(t, 60*time.Second, fmt.Sprintf("%s says on both sides that the upgrade of %s waits", r.ID, module), func() (bool, string) {
+		own, err := r.Kyma(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		record, err := r.Record(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, kyma := range []*v1beta2.Kyma{own, record} {
+			m := moduleOf(kyma, module)
+			if !m.Maintenance || m.Version != version || m.State != v1beta2.StateReady || !strings.Contains(m.Message, forWhat) {
+				return false, fmt.Sprintf("%s/%s: %+v", kyma.Namespace, kyma.Name, m)
+			}
+		}
+		return true, ""
+	})
+}
+
+func installedVersion(t *testing.T, r *fleet.Runtime, module string) string {
+	t.Helper()
+	manifest := &v1beta2.Manifest{}
+	must(t, r.API.Get(t.Context(), inKyma(module), manifest))
+	return manifest.Spec.Version
+}
+
+const in2099 = "waits for the maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"
+
+func TestUpgradesThatMeanDowntimeWaitForTheirWindow(t *testing.T) {
+	ctx := t.Context()
+	f := planned(t)
+	busy := runtimeWith(t, f, "busy", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	calm := runtimeWith(t, f, "calm", map[string]string{"scaler": "1.7.0"})
+	amend(t, f, calm, func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelPlan] = "calm" })
+
+	promote(t, f, "1.9.0")
+	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0"), sample.Channel("fast", "1.1.0")))
+	t.Run("where a window is open the upgrade takes place", func(t *testing.T) {
+		must(t, calm.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+	})
+	t.Run("elsewhere it waits, and both sides say until when", func(t *testing.T) {
+		untilWaiting(t, busy, "scaler", "1.7.0", "the upgrade to version 1.9.0 requires downtime and "+in2099)
+		untilWaiting(t, busy, "mailer", "1.0.0", in2099)
+		record, err := busy.Record(ctx)
+		must(t, err)
+		if record.Status.State != v1beta2.StateReady {
+			t.Errorf("a runtime whose upgrades wait is %s", record.Status.State)
+		}
+		if why, err := f.Why(ctx, "busy", "scaler"); err != nil || !strings.Contains(why, "module scaler stays at version 1.7.0: the upgrade to version 1.9.0") {
+			t.Errorf("why says %s, %v", why, err)
+		}
+	})
+	t.Run("drift of what waits is corrected", func(t *testing.T) {
+		config, err := settings(ctx, busy)
+		must(t, err)
+		must(t, busy.API.Delete(ctx, config))
+		until(t, 30*time.Second, "the deleted object is back", func() (bool, string) {
+			config, err := settings(ctx, busy)
+			return err == nil && config.Data["version"] == "1.7.0", fmt.Sprint(config.Data, err)
+		})
+	})
+	t.Run("a removal does not wait", func(t *testing.T) {
+		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:0:0] }))
+		must(t, busy.UntilGone(ctx, "mailer"))
+		must(t, busy.UntilGone(ctx, "scaler"))
+	})
+	t.Run("a first installation does not wait", func(t *testing.T) {
+		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+			spec.Modules = []v1beta2.Module{{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+		}))
+		must(t, busy.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
+	})
+	t.Run("an upgrade that the runtime's admin does not want to wait for does not", func(t *testing.T) {
+		must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.2.0"), sample.Channel("fast", "1.2.0")))
+		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
+		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.SkipMaintenanceWindows = true }))
+		must(t, busy.UntilState(ctx, "mailer", "1.2.0", v1beta2.StateReady))
+		record, err := busy.Record(ctx)
+		must(t, err)
+		if m := moduleOf(record, "mailer"); m.Maintenance {
+			t.Errorf("still waits: %+v", m)
+		}
+	})
+}
+
+func TestARuntimeThatIsCutOffUpgradesInItsWindowAndNotBefore(t *testing.T) {
+	ctx := t.Context()
+	f := planned(t)
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	// Pulled by an agent that was away, the upgrade waits all the same.
+	r.Agent().Kill()
+	promote(t, f, "2.0.0")
+	settle(t, f)
+	must(t, r.StartAgent())
+	untilWaiting(t, r, "scaler", "1.7.0", in2099)
+
+	amend(t, f, r, func(k *v1beta2.Kyma) {
+		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}
+	})
+	until(t, 30*time.Second, "windows that mean nothing are refused by field", func() (bool, string) {
+		why, err := f.Why(ctx, "one")
+		return err == nil && strings.Contains(why, `annotation kyma-pull.dev/maintenance-windows: [0].begin: "21:00"`), why
+	})
+	if version := installedVersion(t, r, "scaler"); version != "1.7.0" {
+		t.Errorf("upgraded to %s by windows that mean nothing", version)
+	}
+
+	begin := time.Now().Add(30 * time.Second).Truncate(time.Second)
+	amend(t, f, r, func(k *v1beta2.Kyma) {
+		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, begin, begin.Add(2*time.Hour)) + "]"}
+	})
+	until(t, 20*time.Second, "the agent knows the runtime's own window", func() (bool, string) {
+		own, err := r.Kyma(ctx)
+		m := moduleOf(own, "scaler")
+		return err == nil && strings.Contains(m.Message, begin.UTC().Format(time.RFC3339)), fmt.Sprint(m, err)
+	})
+	f.Publisher().Kill()
+	r.Agent().Kill()
+	must(t, f.Registry.Stop())
+	must(t, r.StartAgent())
+	upgraded := time.Time{}
+	until(t, 90*time.Second, "the upgrade takes place with nobody to ask", func() (bool, string) {
+		version := installedVersion(t, r, "scaler")
+		if version == "2.0.0" && upgraded.IsZero() {
+			upgraded = time.Now()
+		}
+		config, err := settings(ctx, r)
+		return err == nil && config.Data["version"] == "2.0.0", fmt.Sprint(version, err)
+	})
+	if upgraded.Before(begin) {
+		t.Errorf("upgraded at %s, its window begins at %s", upgraded, begin)
+	}
+
+	must(t, f.Registry.Resume())
+	must(t, f.StartPublisher())
+	must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateReady))
+	record, err := r.Record(ctx)
+	must(t, err)
+	if m := moduleOf(record, "scaler"); m.Maintenance || m.Message != "" {
+		t.Errorf("after the upgrade: %+v", m)
+	}
+}

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+)
+
+// maintenanceFlags say when runtimes may be upgraded where that means downtime.
+type maintenanceFlags struct {
+	policy  string
+	minimum time.Duration
+}
+
+// defaultMinimumWindow is lifecycle-manager's.
+const defaultMinimumWindow = 20 * time.Minute
+
+func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.policy, "maintenance-policy", "", "file with a maintenance-window policy, as lifecycle-manager has it; without one, upgrades that require downtime wait only where a Kyma has windows of its own")
+	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow, "how long a maintenance window has to stay open for an upgrade to begin in it")
+}
+
+// maintenance reads the policy; remark is told what the policy says and cannot mean.
+func (f *maintenanceFlags) maintenance(remark func(string)) (control.Maintenance, error) {
+	if f.minimum < 0 || f.minimum > window.MaxMinimum {
+		return control.Maintenance{}, usageError{fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum)}
+	}
+	maintenance := control.Maintenance{Minimum: f.minimum}
+	if f.policy == "" {
+		return maintenance, nil
+	}
+	policy, err := readPolicy(f.policy)
+	if err != nil {
+		return maintenance, usageError{fmt.Errorf("--maintenance-policy: %w", err)}
+	}
+	for _, text := range policy.Remarks {
+		remark(text)
+	}
+	maintenance.Policy = &policy
+	return maintenance, nil
+}
+
+func readPolicy(path string) (window.Policy, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return window.Policy{}, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, window.MaxPolicyBytes+1))
+	if err != nil {
+		return window.Policy{}, err
+	}
+	policy, err := window.Parse(data)
+	if err != nil {
+		return policy, fmt.Errorf("%s: %w", path, err)
+	}
+	return policy, nil
+}

@@ -1,0 +1,181 @@
+package command
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
+)
+
+// Files of a key folder that a registry's tokens need.
+const (
+	fileRegistryKey    = "registry.key"
+	fileRegistryPublic = "registry.pub"
+	fileRegistryKeySet = "registry.jwks.json"
+)
+
+func newRegistry() *cobra.Command {
+	cmd := &cobra.Command{Use: "registry", Short: "prepares and checks the registry that runtimes pull from", RunE: func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usageError{fmt.Errorf("unknown command %q", args[0])}
+		}
+		return cmd.Help()
+	}}
+	cmd.AddCommand(newRegistryInit(), newRegistryCredentials())
+	return cmd
+}
+
+func newRegistryInit() *cobra.Command {
+	var dir, format string
+	cmd := &cobra.Command{
+		Use: "init", Short: "makes the key that signs a registry's tokens, and what the registry needs to check them", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			made, err := initRegistryKey(dir)
+			if err != nil {
+				return err
+			}
+			return print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
+				t := newTable(out)
+				t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
+				for _, f := range made {
+					t.AppendRow(table.Row{f.File, f.What, f.Keep})
+				}
+				t.Render()
+			})
+		},
+	}
+	keysFlag(cmd.Flags(), &dir)
+	outputFlag(cmd.Flags(), &format)
+	return cmd
+}
+
+func initRegistryKey(dir string) ([]keys.Made, error) {
+	if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
+		return nil, fmt.Errorf("%s exists: the registry that trusts it would refuse everybody, so nothing was changed", path)
+	}
+	key, err := bundle.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	signer, err := bundle.LoadSigner(key)
+	if err != nil {
+		return nil, err
+	}
+	public, err := bundle.PublicKeyPEM(signer)
+	if err != nil {
+		return nil, err
+	}
+	issuer, err := token.NewIssuer("", "", signer)
+	if err != nil {
+		return nil, err
+	}
+	set, err := issuer.KeySet()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	files := []struct {
+		keys.Made
+		data []byte
+		mode os.FileMode
+	}{
+		{keys.Made{File: fileRegistryPublic, What: "checks tokens, as PEM", Keep: "with the registry; public"}, public, 0o644},
+		{keys.Made{File: fileRegistryKeySet, What: "checks tokens, as JSON Web Key Set", Keep: "with the registry; public"}, set, 0o644},
+		{keys.Made{File: fileRegistryKey, What: "signs tokens for one registry", Keep: "with kcp-publisher token-service"}, key, 0o600},
+	}
+	made := make([]keys.Made, 0, len(files))
+	for _, f := range files {
+		f.File = filepath.Join(dir, f.File)
+		if err := os.WriteFile(f.File, f.data, f.mode); err != nil {
+			return nil, err
+		}
+		made = append(made, f.Made)
+	}
+	return made, nil
+}
+
+func statError(path string) error {
+	_, err := os.Stat(path)
+	return err
+}
+
+func newRegistryCredentials() *cobra.Command {
+	var dir, location string
+	var generation int
+	cmd := &cobra.Command{
+		Use: "credentials USER", Short: "prints a docker config.json with a user's password for the token service", Args: exactly(1, "one user"),
+		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher + " (who publishes bundles) or of " + token.UserModules + " (who releases modules). It is a secret.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			config, err := registryCredentials(nil, dir, location, args[0], generation)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(config)
+			return err
+		},
+	}
+	keysFlag(cmd.Flags(), &dir)
+	cmd.Flags().StringVar(&location, "location", "", "registry prefix HOST/PATH of the fleet")
+	cmd.Flags().IntVar(&generation, "generation", 1, "generation of the password; a higher one in the service's --generations revokes those before")
+	return cmd
+}
+
+// registryCredentials adds a user's password for the location's registry to a docker config.json, which may be empty.
+func registryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
+	host, _, err := token.SplitLocation(location)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--location %q: %w", location, err)}
+	}
+	if err := token.CheckUser(user); err != nil {
+		return nil, usageError{err}
+	}
+	if generation < 1 {
+		return nil, usageError{fmt.Errorf("generation %d: want at least 1", generation)}
+	}
+	secret, err := (keys.Folder{Dir: dir}).TokenSecret()
+	if err != nil {
+		return nil, err
+	}
+	password, err := token.Password(secret, user, generation)
+	if err != nil {
+		return nil, err
+	}
+	content := map[string]json.RawMessage{}
+	auths := map[string]json.RawMessage{}
+	if len(config) > 0 {
+		if err := json.Unmarshal(config, &content); err != nil {
+			return nil, usageError{errors.New("--registry-config: is no JSON object")}
+		}
+		if raw := content["auths"]; raw != nil {
+			if err := json.Unmarshal(raw, &auths); err != nil {
+				return nil, usageError{errors.New("--registry-config: auths: is no JSON object")}
+			}
+		}
+	}
+	if auths == nil || content == nil {
+		return nil, usageError{errors.New("--registry-config: want a JSON object with auths")}
+	}
+	if _, taken := auths[host]; taken {
+		return nil, usageError{fmt.Errorf("--registry-config: has credentials for %s already: leave them out, or leave --registry-password out", host)}
+	}
+	auths[host], err = json.Marshal(map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(user + ":" + password))})
+	if err != nil {
+		return nil, err
+	}
+	if content["auths"], err = json.Marshal(auths); err != nil {
+		return nil, err
+	}
+	return json.Marshal(content)
+}

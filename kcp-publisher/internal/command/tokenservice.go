@@ -1,0 +1,134 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
+)
+
+// tokenServiceFlags are what `token-service` takes.
+type tokenServiceFlags struct {
+	location, keys, service, issuer string
+	bindAddress, certificate, key   string
+	generations                     string
+	modules                         []string
+}
+
+// tokenPath is where distribution sends clients with autoredirect.
+const tokenPath = "/auth/token"
+
+func newTokenService(g *global) *cobra.Command {
+	f := &tokenServiceFlags{}
+	cmd := &cobra.Command{
+		Use: "token-service", Short: "gives a registry's users short-lived tokens for exactly what they may", Args: exactly(0, "no arguments"),
+		Long: "token-service answers GET " + tokenPath + ", which the registry's own hostname must lead to: see docs/registry.md.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.logger()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
+	flags.StringArrayVar(&f.modules, "module-repository", nil, "repository that every runtime may read, or NAME/** for all below it, without the host; may be repeated")
+	flags.StringVar(&f.service, "service", "", "name that the registry calls itself by in auth.token.service; default: the host of --location")
+	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "name in auth.token.issuer")
+	flags.StringVar(&f.generations, "generations", "", "YAML file USER: GENERATION with the lowest password generation that counts; it may change at any time")
+	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
+	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; without one it speaks HTTP, behind whoever ends TLS")
+	flags.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
+	keysFlag(flags, &f.keys)
+	return cmd
+}
+
+func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
+	if (f.certificate == "") != (f.key == "") {
+		return usageError{errors.New("--tls-certificate and --tls-key: want both or none")}
+	}
+	service, err := f.open(log)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(tokenPath, service)
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{
+		Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.bindAddress)
+	if err != nil {
+		return fmt.Errorf("--bind-address: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		if f.certificate != "" {
+			ended <- server.ServeTLS(listener, f.certificate, f.key)
+		} else {
+			ended <- server.Serve(listener)
+		}
+	}()
+	log.Info("answers", "address", listener.Addr().String(), "location", f.location)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return server.Shutdown(farewell)
+	}
+}
+
+func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
+	host, prefix, err := token.SplitLocation(f.location)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--location %q: %w", f.location, err)}
+	}
+	if f.service == "" {
+		f.service = host
+	}
+	policy, err := token.NewPolicy(prefix, f.modules)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	secret, err := (keys.Folder{Dir: f.keys}).TokenSecret()
+	if err != nil {
+		return nil, err
+	}
+	issuer, err := loadIssuer(f.keys, f.issuer, f.service)
+	if err != nil {
+		return nil, err
+	}
+	generations, err := token.OpenGenerations(f.generations)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--generations: %w", err)}
+	}
+	return token.NewService(token.Options{
+		Secret: secret, Policy: policy, Issuer: issuer, InForce: generations.InForce, Now: time.Now, FreshID: rand.Text, Log: log,
+	})
+}
+
+func loadIssuer(dir, name, service string) (*token.Issuer, error) {
+	path := filepath.Join(dir, fileRegistryKey)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: make one with `kcp-publisher registry init --keys %s`", err, dir)
+	}
+	signer, err := bundle.LoadSigner(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return token.NewIssuer(name, service, signer)
+}

@@ -1,0 +1,68 @@
+package token
+
+import (
+	"crypto"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/cryptosigner"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Validity is the life of a token. What was revoked or changed is closed after it at the latest.
+const Validity = 5 * time.Minute
+
+// Issuer signs tokens for one registry. Its key is for nothing else: registries differ in what they check (zot passes over issuer and
+// audience), so that a key for two registries would make one's tokens good for the other.
+type Issuer struct {
+	// Name and Service are what the registry is configured to expect.
+	Name, Service string
+	signer        jose.Signer
+	key           jose.JSONWebKey
+}
+
+// NewIssuer takes the key that the registry trusts.
+func NewIssuer(name, service string, key bundle.Signer) (*Issuer, error) {
+	private, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("registry key: %T cannot sign digests", key)
+	}
+	public := jose.JSONWebKey{Key: private.Public(), Algorithm: string(jose.ES256), Use: "sig"}
+	thumbprint, err := public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("registry key: %w", err)
+	}
+	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
+	opaque := cryptosigner.Opaque(private)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: opaque, KeyID: public.KeyID}}, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return nil, fmt.Errorf("registry key: %w", err)
+	}
+	return &Issuer{Name: name, Service: service, signer: signer, key: public}, nil
+}
+
+// KeySet is the file that distribution reads as auth.token.jwks.
+func (i *Issuer) KeySet() ([]byte, error) {
+	return json.MarshalIndent(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.key}}, "", "  ")
+}
+
+// sign makes a token. id must be fresh.
+func (i *Issuer) sign(user string, granted []Access, id string, now time.Time) (string, error) {
+	if granted == nil {
+		return "", errors.New("token: no access named, which a registry could take for any")
+	}
+	claims := struct {
+		jwt.Claims
+		Access []Access `json:"access"`
+	}{jwt.Claims{
+		Issuer: i.Name, Subject: user, Audience: jwt.Audience{i.Service}, ID: id,
+		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Validity)),
+	}, granted}
+	return jwt.Signed(i.signer).Claims(claims).Serialize()
+}

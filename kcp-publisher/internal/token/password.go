@@ -1,0 +1,70 @@
+package token
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Users that are no runtimes: their names start with what no runtime id may start with.
+const (
+	UserPublisher = "_publisher"
+	UserModules   = "_modules"
+)
+
+const (
+	passwordPrefix = "kpr1"
+	passwordLabel  = "kyma-pull registry password v1"
+	minSecret      = 32
+)
+
+// CheckUser tells whether the service knows what a user of this name may do.
+func CheckUser(user string) error {
+	if user == UserPublisher || user == UserModules {
+		return nil
+	}
+	return bundle.CheckRuntimeID(user)
+}
+
+// Password derives a user's registry password of a generation, from 1 on. It is a secret.
+func Password(secret bundle.TokenSecret, user string, generation int) (string, error) {
+	if err := CheckUser(user); err != nil {
+		return "", err
+	}
+	if len(secret) < minSecret {
+		return "", fmt.Errorf("token secret: %d bytes, want at least %d", len(secret), minSecret)
+	}
+	if generation < 1 {
+		return "", fmt.Errorf("generation %d: want at least 1", generation)
+	}
+	number := strconv.Itoa(generation)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(passwordLabel + "\n" + user + "\n" + number)) // no part can hold a line feed
+	return passwordPrefix + "." + number + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
+}
+
+// errRefused says nothing about which part was wrong.
+var errRefused = errors.New("user and password do not belong together, or the password was revoked")
+
+// authenticate tells whether the password is the user's, of at least the generation that is in force.
+func authenticate(secret bundle.TokenSecret, user, password string, inForce int) error {
+	parts := strings.Split(password, ".")
+	if len(parts) != 3 {
+		return errRefused
+	}
+	generation, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return errRefused
+	}
+	want, err := Password(secret, user, generation)
+	if err != nil || !hmac.Equal([]byte(want), []byte(password)) || generation < inForce {
+		return errRefused
+	}
+	return nil
+}

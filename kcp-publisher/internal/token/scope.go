@@ -1,0 +1,80 @@
+package token
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Access is what one token allows in one repository, as the registry reads it.
+type Access struct {
+	Type    string   `json:"type"`
+	Name    string   `json:"name"`
+	Actions []string `json:"actions"`
+}
+
+// Limits of a request for a token. Clients ask for two or three scopes at once: a mount needs two.
+const (
+	maxScopes      = 16
+	maxNameBytes   = 255
+	maxActions     = 8
+	typeRepository = "repository"
+	actionPull     = "pull"
+	actionPush     = "push"
+)
+
+// repositoryName is the grammar of a repository's name. It has no upper case, no empty part, no "." and no "..", so that a name has
+// one spelling only and can be compared as it is.
+//
+// Source: OCI distribution-spec 1.1, "Pulling manifests".
+var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+
+var scopeWord = regexp.MustCompile(`^([a-z]+|\*)$`)
+
+// parseScopes reads the scope parameters of a request, each with one or more scopes TYPE:NAME:ACTION[,ACTION] between single spaces.
+//
+// Source: distribution, docs/spec/auth/scope.md.
+func parseScopes(parameters []string) ([]Access, error) {
+	var asked []Access
+	for _, parameter := range parameters {
+		if parameter == "" {
+			continue
+		}
+		for text := range strings.SplitSeq(parameter, " ") {
+			if len(asked) == maxScopes {
+				return nil, fmt.Errorf("scope: more than %d", maxScopes)
+			}
+			access, err := parseScope(text)
+			if err != nil {
+				return nil, fmt.Errorf("scope %d: %w", len(asked)+1, err)
+			}
+			asked = append(asked, access)
+		}
+	}
+	return asked, nil
+}
+
+func parseScope(text string) (Access, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return Access{}, fmt.Errorf("want TYPE:NAME:ACTION[,ACTION]")
+	}
+	access := Access{Type: parts[0], Name: parts[1], Actions: strings.Split(parts[2], ",")}
+	switch {
+	case !scopeWord.MatchString(access.Type):
+		return Access{}, fmt.Errorf("type: want lower case letters")
+	case len(access.Name) > maxNameBytes || !repositoryName.MatchString(access.Name):
+		return Access{}, fmt.Errorf("name: want a repository's name of at most %d bytes, as the OCI distribution specification has it", maxNameBytes)
+	case len(access.Actions) > maxActions:
+		return Access{}, fmt.Errorf("actions: more than %d", maxActions)
+	}
+	for _, action := range access.Actions {
+		if !scopeWord.MatchString(action) {
+			return Access{}, fmt.Errorf("actions: want lower case letters between commas")
+		}
+	}
+	slices.Sort(access.Actions)
+	access.Actions = slices.Compact(access.Actions)
+	return access, nil
+}

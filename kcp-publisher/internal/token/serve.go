@@ -1,0 +1,162 @@
+package token
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Refusals are answered and logged at this rate at most, with bursts of so many: a fleet that starts with old passwords is seen, a
+// flood costs neither disk nor time.
+const (
+	refusalsPerSecond = 10
+	refusalsAtOnce    = 50
+)
+
+// maxQueryBytes bounds what is parsed: 16 scopes with the longest names.
+const maxQueryBytes = 8 << 10
+
+// Service answers requests for tokens. It is safe for concurrent use.
+type Service struct {
+	secret   bundle.TokenSecret
+	policy   Policy
+	issuer   *Issuer
+	inForce  func(user string) (int, error)
+	now      func() time.Time
+	freshID  func() string
+	log      logr.Logger
+	refusals *rate.Limiter
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Secret bundle.TokenSecret
+	Policy Policy
+	Issuer *Issuer
+	// InForce gives the lowest generation of a user's password that counts. An error refuses everybody for as long as it lasts.
+	InForce func(user string) (int, error)
+	Now     func() time.Time
+	// FreshID gives an identifier that was never given before.
+	FreshID func() string
+	Log     logr.Logger
+}
+
+// NewService gives a service.
+func NewService(o Options) (*Service, error) {
+	if len(o.Secret) < minSecret {
+		return nil, fmt.Errorf("token secret: %d bytes, want at least %d", len(o.Secret), minSecret)
+	}
+	return &Service{
+		secret: o.Secret, policy: o.Policy, issuer: o.Issuer, inForce: o.InForce, now: o.Now, freshID: o.FreshID, log: o.Log,
+		refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
+	}, nil
+}
+
+// answer is what a client gets.
+//
+// Source: distribution, docs/spec/auth/token.md, "Token Response Fields".
+type answer struct {
+	Token       string    `json:"token"`
+	AccessToken string    `json:"access_token"`
+	ExpiresIn   int       `json:"expires_in"`
+	IssuedAt    time.Time `json:"issued_at"`
+}
+
+// ServeHTTP answers GET with service, scope and Basic credentials. Credentials are never logged, nor is what was asked for: it is
+// the caller's text.
+func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if request.Method != http.MethodGet {
+		// Clients that try OAuth 2 first come back with GET.
+		w.Header().Set("Allow", http.MethodGet)
+		problem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "want GET")
+		return
+	}
+	user, err := s.authenticated(request)
+	if err != nil {
+		s.refuse(w, request, err)
+		return
+	}
+	asked, err := s.asked(request)
+	if err != nil {
+		problem(w, http.StatusBadRequest, "UNSUPPORTED", err.Error())
+		return
+	}
+	now := s.now().UTC().Truncate(time.Second)
+	signed, err := s.issuer.sign(user, s.policy.Grant(user, asked), s.freshID(), now)
+	if err != nil {
+		s.log.Error(err, "cannot sign a token", "user", user)
+		problem(w, http.StatusInternalServerError, "UNKNOWN", "cannot sign")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer{Token: signed, AccessToken: signed, ExpiresIn: int(Validity.Seconds()), IssuedAt: now}) // the client is gone
+}
+
+func (s *Service) authenticated(request *http.Request) (string, error) {
+	user, password, ok := request.BasicAuth()
+	if !ok {
+		return "", errRefused
+	}
+	// Only users whose names can be trusted in a log get further than here.
+	if CheckUser(user) != nil {
+		return "", errRefused
+	}
+	generation, err := s.inForce(user)
+	if err != nil {
+		return "", fmt.Errorf("generations: %w", err)
+	}
+	return user, authenticate(s.secret, user, password, generation)
+}
+
+func (s *Service) asked(request *http.Request) ([]Access, error) {
+	if len(request.URL.RawQuery) > maxQueryBytes {
+		return nil, fmt.Errorf("query: more than %d bytes", maxQueryBytes)
+	}
+	query, err := url.ParseQuery(request.URL.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("query: cannot be parsed")
+	}
+	if services := query["service"]; len(services) != 1 || services[0] != s.issuer.Service {
+		return nil, fmt.Errorf("service: this is the token service of %q alone", s.issuer.Service)
+	}
+	return parseScopes(query["scope"])
+}
+
+func (s *Service) refuse(w http.ResponseWriter, request *http.Request, err error) {
+	if !s.refusals.AllowN(s.now(), 1) {
+		w.Header().Set("Retry-After", "5")
+		problem(w, http.StatusTooManyRequests, "TOOMANYREQUESTS", "too many refusals")
+		return
+	}
+	if err != errRefused {
+		s.log.Error(err, "nobody gets a token")
+		problem(w, http.StatusServiceUnavailable, "UNAVAILABLE", "come back later")
+		return
+	}
+	if _, _, tried := request.BasicAuth(); tried {
+		s.log.Info("refused a password", "from", request.RemoteAddr)
+	}
+	w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Basic realm=%q, charset="UTF-8"`, s.issuer.Service))
+	problem(w, http.StatusUnauthorized, "UNAUTHORIZED", err.Error())
+}
+
+// problem answers as registries do.
+//
+// Source: OCI distribution-spec 1.1, "Error Codes".
+func problem(w http.ResponseWriter, status int, code, message string) {
+	type item struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string][]item{"errors": {{code, message}}}) // the client is gone
+}

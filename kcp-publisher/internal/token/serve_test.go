@@ -1,0 +1,298 @@
+package token
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+var (
+	secret = bundle.TokenSecret(strings.Repeat("s", 32))
+	noon   = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+)
+
+func newIssuer(t *testing.T) *Issuer {
+	t.Helper()
+	file, err := bundle.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := bundle.LoadSigner(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := NewIssuer("kyma-pull", "registry.example", signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issuer
+}
+
+// desk is a service with what it logged.
+type desk struct {
+	*Service
+	issuer *Issuer
+	logged *strings.Builder
+}
+
+func newDesk(t *testing.T, inForce func(string) (int, error)) desk {
+	t.Helper()
+	d := desk{issuer: newIssuer(t), logged: &strings.Builder{}}
+	if inForce == nil {
+		inForce = func(string) (int, error) { return 1, nil }
+	}
+	var err error
+	d.Service, err = NewService(Options{
+		Secret: secret, Policy: fleetPolicy(t, "modules/**"), Issuer: d.issuer, InForce: inForce,
+		Now: func() time.Time { return noon }, FreshID: func() string { return "id-1" },
+		Log: funcr.New(func(_, line string) { d.logged.WriteString(line + "\n") }, funcr.Options{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// ask sends a request for a token.
+func (d desk) ask(user, password string, query url.Values) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodGet, "/auth/token?"+query.Encode(), nil)
+	if user != "" {
+		request.SetBasicAuth(user, password)
+	}
+	response := httptest.NewRecorder()
+	d.ServeHTTP(response, request)
+	return response
+}
+
+func passwordOf(t *testing.T, user string, generation int) string {
+	t.Helper()
+	password, err := Password(secret, user, generation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return password
+}
+
+func query(scopes ...string) url.Values {
+	return url.Values{"service": {"registry.example"}, "scope": scopes}
+}
+
+func TestARuntimeGetsAShortLivedTokenForWhatItMay(t *testing.T) {
+	d := newDesk(t, nil)
+	response := d.ask("a", passwordOf(t, "a", 1), query("repository:fleet/reports/a:pull,push", "repository:fleet/runtimes/b:pull"))
+	if response.Code != http.StatusOK || response.Header().Get("Cache-Control") != "no-store" {
+		t.Fatalf("%d %v %s", response.Code, response.Header(), response.Body)
+	}
+	var got answer
+	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.ExpiresIn != 300 || !got.IssuedAt.Equal(noon) || got.Token != got.AccessToken {
+		t.Errorf("%+v", got)
+	}
+	parsed, err := jwt.ParseSigned(got.Token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set jose.JSONWebKeySet
+	file, err := d.issuer.KeySet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(file, &set); err != nil {
+		t.Fatal(err)
+	}
+	keys := set.Key(parsed.Headers[0].KeyID)
+	if len(keys) != 1 || !keys[0].IsPublic() {
+		t.Fatalf("%d keys of the token's id %q, want the public one", len(keys), parsed.Headers[0].KeyID)
+	}
+	var claims jwt.Claims
+	var more struct {
+		Access []Access `json:"access"`
+	}
+	if err := parsed.Claims(keys[0], &claims, &more); err != nil {
+		t.Fatal(err)
+	}
+	if err := claims.ValidateWithLeeway(jwt.Expected{Issuer: "kyma-pull", Subject: "a", ID: "id-1", AnyAudience: jwt.Audience{"registry.example"}, Time: noon.Add(4 * time.Minute)}, 0); err != nil {
+		t.Error(err)
+	}
+	if !claims.Expiry.Time().Equal(noon.Add(Validity)) || !claims.NotBefore.Time().Equal(noon) {
+		t.Errorf("%+v", claims)
+	}
+	if flat(more.Access) != "repository:fleet/reports/a:pull,push" {
+		t.Errorf("access %q", flat(more.Access))
+	}
+}
+
+func TestATokenForNothingNamesNoAccess(t *testing.T) {
+	d := newDesk(t, nil)
+	response := d.ask("a", passwordOf(t, "a", 1), url.Values{"service": {"registry.example"}})
+	var got answer
+	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := jwt.ParseSigned(got.Token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := map[string]any{}
+	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+		t.Fatal(err)
+	}
+	if list, ok := claims["access"].([]any); !ok || len(list) != 0 {
+		t.Errorf("access is %v, want an empty list: zot takes a missing one for none, others may not", claims["access"])
+	}
+}
+
+func TestWhoIsRefused(t *testing.T) {
+	two := func(string) (int, error) { return 2, nil }
+	for name, c := range map[string]struct {
+		user, password string
+		inForce        func(string) (int, error)
+		want           int
+	}{
+		"nobody":                             {want: 401},
+		"an empty password":                  {user: "a", want: 401},
+		"another runtime's password":         {user: "a", password: passwordOf(t, "b", 1), want: 401},
+		"that of a runtime it begins":        {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
+		"an older generation":                {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
+		"the generation in force":            {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
+		"a generation ahead":                 {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
+		"a generation written anew":          {user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".2.", 1), inForce: two, want: 401},
+		"a generation with another spelling": {user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".01.", 1), want: 401},
+		"generation zero":                    {user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".0.", 1), want: 401},
+		"a user in upper case":               {user: "A", password: passwordOf(t, "a", 1), want: 401},
+		"a user with a path":                 {user: "a/../b", password: passwordOf(t, "b", 1), want: 401},
+		"a user with a line feed":            {user: "a\n1", password: passwordOf(t, "a", 1), want: 401},
+		"the publisher":                      {user: UserPublisher, password: passwordOf(t, UserPublisher, 1), want: 200},
+		"the publisher as a runtime":         {user: "publisher", password: passwordOf(t, UserPublisher, 1), want: 401},
+		"generations that cannot be read":    {user: "a", password: passwordOf(t, "a", 1), inForce: func(string) (int, error) { return 0, errors.New("gone") }, want: 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, c.inForce)
+			response := d.ask(c.user, c.password, query("repository:fleet/runtimes/a:pull"))
+			if response.Code != c.want {
+				t.Fatalf("%d, want %d: %s", response.Code, c.want, response.Body)
+			}
+			if c.want == 401 && !strings.HasPrefix(response.Header().Get("WWW-Authenticate"), "Basic ") {
+				t.Errorf("no challenge: %v", response.Header())
+			}
+			if code := c.password[strings.LastIndexByte(c.password, '.')+1:]; code != "" && strings.Contains(d.logged.String()+response.Body.String(), code) {
+				t.Errorf("the password is told on: %s%s", d.logged, response.Body)
+			}
+		})
+	}
+}
+
+func TestRequestsThatNoClientMakes(t *testing.T) {
+	d := newDesk(t, nil)
+	password := passwordOf(t, "a", 1)
+	for name, q := range map[string]url.Values{
+		"no service":         {"scope": {"repository:fleet/runtimes/a:pull"}},
+		"another service":    {"service": {"other.example"}},
+		"two services":       {"service": {"registry.example", "other.example"}},
+		"a scope that is no": query("repository:fleet/../a:pull"),
+		"more than a query":  query(strings.Repeat("repository:a:pull ", 1000)),
+	} {
+		if response := d.ask("a", password, q); response.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, response.Code, response.Body)
+		}
+	}
+	request := httptest.NewRequest(http.MethodPost, "/auth/token", strings.NewReader("grant_type=password"))
+	response := httptest.NewRecorder()
+	d.ServeHTTP(response, request)
+	if response.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", response.Code)
+	}
+}
+
+func TestAFloodOfRefusalsIsCutShortAndLocksNobodyOut(t *testing.T) {
+	d := newDesk(t, nil)
+	last := 0
+	for range refusalsAtOnce + 20 {
+		last = d.ask("a", "kpr1.1.wrong", query()).Code
+	}
+	if last != http.StatusTooManyRequests {
+		t.Errorf("the last refusal is %d", last)
+	}
+	if n := strings.Count(d.logged.String(), "refused"); n != refusalsAtOnce {
+		t.Errorf("%d lines were logged, want %d", n, refusalsAtOnce)
+	}
+	if response := d.ask("a", passwordOf(t, "a", 1), query()); response.Code != http.StatusOK {
+		t.Errorf("the runtime itself is locked out: %d", response.Code)
+	}
+}
+
+func TestGenerationsAreReadAgainWhenTheyChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "generations.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := OpenGenerations(path); err == nil {
+		t.Error("a missing file was accepted")
+	}
+	write("a: 2\n")
+	g, err := OpenGenerations(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(user string, want int) {
+		t.Helper()
+		if got, err := g.InForce(user); err != nil || got != want {
+			t.Errorf("%s: generation %d, %v, want %d", user, got, err, want)
+		}
+	}
+	expect("a", 2)
+	expect("b", 1)
+	write("a: 3\nb: 7\n")
+	expect("a", 3)
+	expect("b", 7)
+	for _, broken := range []string{"a: 0\n", "a: x\n", "A: 2\n", "a: 2\na: 3\n", "- a\n"} {
+		write(broken)
+		if _, err := g.InForce("c"); err == nil {
+			t.Errorf("%q was accepted", broken)
+		}
+	}
+	write("a: 4\n")
+	expect("a", 4)
+}
+
+func BenchmarkToken(b *testing.B) {
+	file, err := bundle.GenerateKey()
+	if err != nil {
+		b.Fatal(err)
+	}
+	signer, err := bundle.LoadSigner(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	issuer, err := NewIssuer("kyma-pull", "registry.example", signer)
+	if err != nil {
+		b.Fatal(err)
+	}
+	granted := []Access{{Type: typeRepository, Name: "fleet/runtimes/a", Actions: []string{actionPull}}}
+	for b.Loop() {
+		if _, err := issuer.sign("a", granted, "id", noon); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"maps"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+)
+
+// gate gives what holds upgrades back now.
+func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
+	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.Puller.Clock())
+}
+
+// noteWaiting says once of every upgrade that it waits, and gives how long it is until the next window; 0 when nothing waits for
+// one.
+func (a *Agent) noteWaiting(log logr.Logger, gate maintenance.Gate, waiting map[string]string) time.Duration {
+	for module, why := range waiting {
+		if a.waiting[module] != why {
+			log.Info("an upgrade waits", "module", module, "why", why)
+		}
+	}
+	a.waiting = maps.Clone(waiting)
+	upgradesWaiting.Set(float64(len(waiting)))
+	if len(waiting) == 0 || gate.Opens.IsZero() {
+		return 0
+	}
+	return max(gate.Opens.Sub(a.Puller.Clock()), time.Millisecond)
+}

@@ -1,0 +1,76 @@
+// Package maintenance decides which upgrades wait for the runtime's maintenance window. The bundle in force, the runtime's Kyma
+// and the time go in; a gate comes out that says of every upgrade whether it waits, and why. It is pure.
+//
+// The runtime decides, and not the control plane: a bundle may be accepted long before it can be followed, and one that was
+// pulled inside a window may be first followed outside of it.
+package maintenance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Gate says which upgrades wait. The zero value holds nothing.
+type Gate struct {
+	// Opens is when the next window begins; zero while nothing is held, and when nobody knows of one.
+	Opens time.Time
+
+	// waitsFor ends the sentence "requires downtime and …"; empty for a gate that is open.
+	waitsFor string
+}
+
+// New gives the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not
+// begin by it. The runtime's Kyma is nil while there is none yet. now is the time by a clock that never runs behind the newest
+// statement that was verified.
+func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, now time.Time) Gate {
+	if b == nil || b.State.Maintenance == nil {
+		return Gate{}
+	}
+	spec := b.State.Kyma.Spec
+	if kyma != nil {
+		spec = kyma.Spec
+	}
+	if spec.SkipMaintenanceWindows {
+		return Gate{}
+	}
+	window, ahead := b.State.Maintenance.Next(now)
+	switch {
+	case expired:
+		return Gate{waitsFor: "waits for a newer bundle, for the time of the one in force is over"}
+	case !ahead:
+		return Gate{waitsFor: "has no maintenance window ahead: ask for one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"}
+	case window.Contains(now):
+		return Gate{}
+	}
+	return Gate{Opens: window.Begin, waitsFor: fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Holds says whether this upgrade waits. Only one to another version of what is installed and stays can: a first installation,
+// a removal and whatever keeps a version as it should be never do.
+func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
+	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged &&
+		installed.DeletionTimestamp.IsZero() && installed.Spec.Version != want.Version
+}
+
+// Waiting gives the modules of the bundle whose upgrade waits, with what their users should know.
+func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
+	waiting := map[string]string{}
+	if b == nil || b.Statement.Predicate.Deleting {
+		return waiting
+	}
+	byName := map[string]*v1beta2.Manifest{}
+	for i := range installed {
+		byName[installed[i].Name] = &installed[i]
+	}
+	for _, want := range b.State.Manifests {
+		if have := byName[want.Name]; have != nil && g.Holds(have, want) {
+			waiting[want.Module] = fmt.Sprintf("the upgrade to version %s requires downtime and %s", want.Version, g.waitsFor)
+		}
+	}
+	return waiting
+}

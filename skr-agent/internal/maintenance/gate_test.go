@@ -1,0 +1,105 @@
+package maintenance
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+)
+
+// friday is a day before the window of the schedule opens, 20 November 2026; its windows are on Saturdays from 21 to 24 o'clock.
+var friday = time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
+
+// scene is what a case starts from: keda 1.0.0 is installed, the bundle has 1.1.0, which requires downtime, and it is Friday.
+type scene struct {
+	bundle    bundle.Bundle
+	expired   bool
+	kyma      *v1beta2.Kyma
+	installed []v1beta2.Manifest
+	now       time.Time
+}
+
+func waitingScene() *scene {
+	s := &scene{kyma: &v1beta2.Kyma{}, now: friday, installed: []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}}}
+	s.bundle.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", RequiresDowntime: true}}
+	s.bundle.State.Maintenance = &window.Schedule{
+		Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"}}, Minimum: metav1.Duration{Duration: 20 * time.Minute},
+	}
+	return s
+}
+
+func (s *scene) with(change func(*scene)) *scene {
+	change(s)
+	return s
+}
+
+func (s *scene) later(d time.Duration) *scene {
+	s.now = s.now.Add(d)
+	return s
+}
+
+func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
+	const forSaturday = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
+	const forTheNext = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-28T21:00:00Z to 2026-11-29T00:00:00Z"
+	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"
+	for name, c := range map[string]struct {
+		scene *scene
+		want  string // empty when it does not wait
+	}{
+		"An upgrade that requires downtime waits for its window":     {waitingScene(), forSaturday},
+		"It begins with the window":                                  {waitingScene().later(24 * time.Hour), ""},
+		"It begins while enough of the window is left":               {waitingScene().later(26*time.Hour + 40*time.Minute), ""},
+		"It waits for the next when too little is left":              {waitingScene().later(26*time.Hour + 40*time.Minute + time.Second), forTheNext},
+		"It waits for the next when the runtime was away":            {waitingScene().later(27 * time.Hour), forTheNext},
+		"Without a schedule nothing waits":                           {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = nil }), ""},
+		"A schedule without windows is not none":                     {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{} }), forNone},
+		"An upgrade without downtime does not wait":                  {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), ""},
+		"A first installation does not wait":                         {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
+		"What is installed in that version is kept in line":          {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), ""},
+		"A way back that requires downtime waits as well":            {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), forSaturday},
+		"A removal does not wait":                                    {waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), ""},
+		"Letting go of a module does not wait":                       {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), ""},
+		"A module on its way out does not wait":                      {waitingScene().with(func(s *scene) { s.bundle.State.Leaving, s.bundle.State.Manifests = s.bundle.State.Manifests, nil }), ""},
+		"Nothing waits when all of it goes":                          {waitingScene().with(func(s *scene) { s.bundle.Statement.Predicate.Deleting = true }), ""},
+		"Whoever skips windows does not wait":                        {waitingScene().with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), ""},
+		"Before the runtime has a Kyma its seed counts":              {waitingScene().with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), ""},
+		"What the seed says is nothing to a runtime that has a Kyma": {waitingScene().with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }), forSaturday},
+		"Nothing begins by a bundle whose time is over": {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.expired = true }),
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, for the time of the one in force is over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := c.scene
+			gate := New(&s.bundle, s.expired, s.kyma, s.now)
+			waiting := gate.Waiting(&s.bundle, s.installed)
+			if got, waits := waiting["keda"]; got != c.want || waits != (c.want != "") || len(waiting) > 1 {
+				t.Errorf("got %v\nwant %q", waiting, c.want)
+			}
+			// What is written and what is told must not differ.
+			for i := range s.installed {
+				for _, want := range s.bundle.State.Manifests {
+					if held := gate.Holds(&s.installed[i], want); held != (c.want != "") && !s.bundle.Statement.Predicate.Deleting {
+						t.Errorf("held %t", held)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAGateKnowsWhenItOpens(t *testing.T) {
+	s := waitingScene()
+	gate := New(&s.bundle, false, s.kyma, s.now)
+	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
+		t.Errorf("opens at %s, want %s", gate.Opens, want)
+	}
+	if again := New(&s.bundle, false, s.kyma, gate.Opens); again.Holds(&s.installed[0], s.bundle.State.Manifests[0]) {
+		t.Error("closed at the time when it was said to open")
+	}
+	if gate := New(nil, false, nil, friday); gate != (Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
+		t.Errorf("without a bundle there is %+v", gate)
+	}
+}

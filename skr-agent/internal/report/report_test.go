@@ -1,0 +1,53 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// TestAnUpgradeThatWaitsIsToldOnBothSides: the module stays what it is, in its version and state; that its upgrade waits is told
+// beside it.
+func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
+	const why = "the upgrade to version 1.1.0 requires downtime and waits"
+	for name, c := range map[string]struct {
+		state   v1beta2.State
+		message string
+		want    string
+	}{
+		"A ready module says only why it waits":       {v1beta2.StateReady, "", why},
+		"A module in trouble says that first":         {v1beta2.StateError, "crashes", "crashes; " + why},
+		"Trouble with many words leaves what can fit": {v1beta2.StateError, strings.Repeat("x", bundle.MaxMessageBytes), strings.Repeat("x", bundle.MaxMessageBytes)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
+			manifest.Status.State = c.state
+			manifest.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: c.message}}
+			facts := Facts{
+				Bundle:  &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}}}},
+				Waiting: map[string]string{"keda": why}, Kyma: &v1beta2.Kyma{}, Manifests: []v1beta2.Manifest{manifest},
+			}
+			m := New("one", facts).Modules[0]
+			if !m.Maintenance || m.Version != "1.0.0" || m.State != c.state || m.Message != c.want {
+				t.Errorf("reported %+v", m)
+			}
+			status := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0))
+			s := status.Modules[0]
+			if !s.Maintenance || s.Version != "1.0.0" || s.State != c.state || s.Message != c.want || s.Template != nil || status.State != c.state {
+				t.Errorf("the runtime's Kyma says %+v, %s", s, status.State)
+			}
+			facts.Waiting = nil
+			if m := New("one", facts).Modules[0]; m.Maintenance {
+				t.Errorf("still waits: %+v", m)
+			}
+			if s := KymaStatus(status, facts, time.Unix(0, 0)).Modules[0]; s.Maintenance || s.Template == nil {
+				t.Errorf("still waits in the runtime's Kyma: %+v", s)
+			}
+		})
+	}
+}
