@@ -175,7 +175,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	}
 	return &control.Kymas{
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
-		Keys:         &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Place: place, Interval: f.keysPoll},
+		Keys:         &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
 		PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
 		Settings: settings, Maintenance: maintenance, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil

@@ -40,6 +40,8 @@ type Options struct {
 type Publisher struct {
 	Options // its Keys are those of the start
 	keys    atomic.Pointer[Keys]
+	// rooted is the newest version of the root of trust that is known to lie where agents look for it.
+	rooted  atomic.Int64
 	sharing singleflight.Group
 
 	mu     sync.Mutex // guards what follows
@@ -59,9 +61,12 @@ const maxResolved = 2_000
 
 // New gives a Publisher.
 func New(options Options) (*Publisher, error) {
+	if err := options.Keys.check(); err != nil {
+		return nil, err
+	}
 	p := &Publisher{Options: options, last: map[string]*Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}
-	_, err := p.SetKeys(options.Keys)
-	return p, err
+	p.keys.Store(&options.Keys)
+	return p, nil
 }
 
 // Outcome is what became of one runtime's request.
@@ -113,6 +118,9 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, last *Published) (*Published, error) {
 	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.publishRoots(ctx, keys); err != nil {
 		return nil, err
 	}
 	if err := p.share(ctx, resolved.documents); err != nil {
@@ -168,8 +176,9 @@ func (p *Publisher) share(ctx context.Context, documents bundle.Documents) error
 	return err
 }
 
-// Forget drops what is remembered of a runtime, so that the registry is asked again.
+// Forget drops what is remembered of a runtime and of the roots of trust, so that the registry is asked again.
 func (p *Publisher) Forget(runtime string) {
+	p.rooted.Store(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.last, runtime)
