@@ -124,9 +124,7 @@ func (h *history) removeRoots(from int64) {
 
 // forgeRoot puts the version after the agent's where it looks: all that this fleet says, with a key of the thief.
 func (h *history) forgeRoot() {
-	version := h.model.version + 1
-	h.removeRoots(version)
-	draft, err := h.raw[version-2].Draft(h.now.AddDate(1, 0, 0))
+	draft, err := h.raw[h.model.version-1].Draft(h.now.AddDate(1, 0, 0))
 	h.must(err)
 	public, err := h.stolen[0].signer.PublicKey()
 	h.must(err)
@@ -135,6 +133,20 @@ func (h *history) forgeRoot() {
 	h.must(draft.Sign(h.stolen[0].signer))
 	data, err := draft.Bytes()
 	h.must(err)
+	h.putNextRoot(data)
+}
+
+// exchangeRoot puts a version of the fleet's own where the agent looks for another.
+func (h *history) exchangeRoot() {
+	if other := one(h, h.raw...); other.Version != h.model.version+1 {
+		h.putNextRoot(other.Raw)
+	}
+}
+
+// putNextRoot puts a root where the agent looks for the next one, and takes the later ones away.
+func (h *history) putNextRoot(data []byte) {
+	version := h.model.version + 1
+	h.removeRoots(version)
 	layer := bundle.NewBlob(bundle.MediaTypeRoot, data)
 	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, fmt.Appendf(nil,
 		`{"schemaVersion":2,"mediaType":%q,"artifactType":%q,"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,

@@ -157,6 +157,7 @@ func (h *history) run() {
 		{1, "a bundle's document is exchanged", h.exchange},
 		{1, "the roots are hidden", h.hideRoots},
 		{1, "a root is forged", h.forgeRoot},
+		{1, "another version of the root is put in the next one's place", h.exchangeRoot},
 	}
 	total := 0
 	for _, t := range turns {
