@@ -1,26 +1,33 @@
-// Package cosign runs the stock tool's commands of docs/provenance.md, as they stand there, on what kcp-publisher pushes to a real
-// registry. cosign is built from its Go module, pinned in hack/cosign.
+// Package cosign runs the commands of docs/provenance.md, as they stand there, on what kcp-publisher pushes to a real registry. crane,
+// jq (gojq) and cosign are built from their Go modules, pinned in hack/cosign.
 package cosign
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
 // tools are where the programs were built.
-type tools struct{ checkout, publisher, cosign string }
+type tools struct {
+	checkout, publisher string
+	// path is a folder with crane, jq and cosign.
+	path string
+}
+
+// stock are the programs of others, by the names that the page calls them by.
+var stock = map[string]string{
+	"crane": "github.com/google/go-containerregistry/cmd/crane", "jq": "github.com/itchyny/gojq/cmd/gojq", "cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
+}
 
 func build(t *testing.T) tools {
 	t.Helper()
@@ -28,12 +35,14 @@ func build(t *testing.T) tools {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built := tools{checkout: checkout, publisher: filepath.Join(t.TempDir(), "kcp-publisher"), cosign: filepath.Join(t.TempDir(), "cosign")}
+	built := tools{checkout: checkout, publisher: filepath.Join(t.TempDir(), "kcp-publisher"), path: t.TempDir()}
 	pinned := filepath.Join(checkout, "hack", "cosign")
 	if out, err := in(t, pinned, "go", "mod", "download"); err != nil {
-		t.Skipf("cosign's modules cannot be had: %v\n%s", err, out)
+		t.Skipf("the modules of crane, jq and cosign cannot be had: %v\n%s", err, out)
 	}
-	must(t, pinned, "go", "build", "-o", built.cosign, "github.com/sigstore/cosign/v3/cmd/cosign")
+	for name, program := range stock {
+		must(t, pinned, "go", "build", "-o", filepath.Join(built.path, name), program)
+	}
 	must(t, checkout, "go", "build", "-o", built.publisher, "./kcp-publisher")
 	return built
 }
@@ -55,73 +64,50 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	return out
 }
 
-// documented are the cosign commands of the page, in order.
-func documented(t *testing.T, checkout string) [][]string {
+// documented are the commands of the page's blocks, in order.
+func documented(t *testing.T, checkout string) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(checkout, "docs", "provenance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var commands [][]string
-	for _, line := range regexp.MustCompile(`(?m)^cosign .*$`).FindAllString(string(page), -1) {
-		commands = append(commands, strings.Fields(line)[1:])
+	var commands []string
+	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		for line := range strings.Lines(block[1]) {
+			commands = append(commands, strings.TrimSpace(line))
+		}
 	}
-	if len(commands) != 3 {
-		t.Fatalf("the page has %d cosign commands, want 3: %v", len(commands), commands)
+	if len(commands) != 10 {
+		t.Fatalf("the page has %d commands, want 10: %v", len(commands), commands)
 	}
 	return commands
 }
 
-// prepare does what the page asks for before the cosign commands, and gives the folder: the two jq commands and the fetching.
-func prepare(t *testing.T, place *bundle.Place, rootFile string) string {
+// shell runs a line as a person would, who stands in the folder.
+func (b tools) shell(t *testing.T, dir, line string) (string, error) {
 	t.Helper()
-	dir := t.TempDir()
-	save := func(name string, data []byte) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := os.ReadFile(rootFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var root struct {
-		Signed struct {
-			Keys map[string]struct {
-				Keyval struct{ Public string } `json:"keyval"`
-			} `json:"keys"`
-			Roles struct {
-				Publisher struct{ Keyids []string } `json:"publisher"`
-			} `json:"roles"`
-		} `json:"signed"`
-	}
-	if err := json.Unmarshal(data, &root); err != nil {
-		t.Fatal(err)
-	}
-	save("publisher.pub", []byte(root.Signed.Keys[root.Signed.Roles.Publisher.Keyids[0]].Keyval.Public))
+	command := exec.CommandContext(t.Context(), "sh", "-ec", line)
+	command.Dir, command.Env = dir, append(os.Environ(), "PATH="+b.path+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
 
-	repository, err := place.Repository(t.Context(), bundle.DesiredRepository("berlin"))
+func (b tools) accepted(t *testing.T, dir, line string) string {
+	t.Helper()
+	out, err := b.shell(t, dir, line)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v\n%s", line, err, out)
 	}
-	fetched, err := bundle.Fetch(t.Context(), repository, bundle.TagDesired)
-	if err != nil {
-		t.Fatal(err)
+	return out
+}
+
+func (b tools) refused(t *testing.T, dir, line string) {
+	t.Helper()
+	out, err := b.shell(t, dir, line)
+	if exited := (*exec.ExitError)(nil); !errors.As(err, &exited) {
+		t.Errorf("%s: %v, want it refused\n%s", line, err, out)
 	}
-	var manifest ocispec.Manifest
-	if err := json.Unmarshal(fetched.Bytes, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	save("attestation.json", []byte(manifest.Annotations[bundle.AnnotationAttestation]))
-	for name, desc := range map[string]ocispec.Descriptor{"desired-state.json": manifest.Config, "catalog.json": manifest.Layers[0]} {
-		blob, err := bundle.FetchBlob(t.Context(), repository, desc, bundle.MaxDocumentBytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		save(name, blob)
-	}
-	return dir
+	t.Logf("%s\n%s", line, strings.TrimSpace(out))
 }
 
 func TestThePagesCommands(t *testing.T) {
@@ -131,53 +117,56 @@ func TestThePagesCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	registries, err := bundle.NewRegistries(bundle.Access{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	keys := filepath.Join(t.TempDir(), "keys")
 	must(t, built.checkout, built.publisher, "keys", "init", "--keys", keys)
-	publish := func(t *testing.T, prefix string, more ...string) string {
+	// publish gives a folder with root.json in it, and the page's commands for the prefix.
+	publish := func(t *testing.T, prefix string, more ...string) (string, []string) {
 		t.Helper()
-		location := r.Host() + "/" + prefix
+		location, dir := r.Host()+"/"+prefix, t.TempDir()
 		must(t, built.checkout, built.publisher, append([]string{"publish", "--from", "docs/example", "--to", location, "--keys", keys}, more...)...)
-		place, err := bundle.NewPlace(location, registries)
+		root, err := os.ReadFile(filepath.Join(keys, "root.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return prepare(t, place, filepath.Join(keys, "root.json"))
+		if err := os.WriteFile(filepath.Join(dir, "root.json"), root, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		commands := documented(t, built.checkout)
+		for i := range commands {
+			commands[i] = strings.ReplaceAll(commands[i], "REGISTRY/PATH", location)
+		}
+		return dir, commands
 	}
-	commands := documented(t, built.checkout)
-	dir := publish(t, "attached", "--attach-cosign")
-	at := func(prefix string, command []string) []string {
-		text := strings.ReplaceAll(strings.Join(command, "\n"), "REGISTRY/PATH", r.Host()+"/"+prefix)
-		return strings.Split(text, "\n")
-	}
-	for _, command := range commands {
-		t.Run("cosign "+strings.Join(command, " "), func(t *testing.T) {
-			must(t, dir, built.cosign, at("attached", command)...)
-			other := otherKey(t, dir)
-			for i, word := range command {
-				if word == "publisher.pub" {
-					command[i] = other
-				}
+	dir, commands := publish(t, "attached", "--attach-cosign")
+	said := map[string]string{}
+	for _, line := range commands {
+		t.Run(line, func(t *testing.T) {
+			said[strings.Fields(line)[0]] += built.accepted(t, dir, line)
+			if strings.HasPrefix(line, "cosign ") {
+				built.refused(t, dir, strings.ReplaceAll(line, "publisher.pub", otherKey(t, dir)))
 			}
-			wantRefused(t, dir, built.cosign, at("attached", command)...)
 		})
 	}
-	commands = documented(t, built.checkout)
+	if !strings.Contains(said["jq"], `"runtime": "berlin"`) || !strings.Contains(said["crane"], bundle.TagRoot+"1") {
+		t.Errorf("jq says %s, crane says %s", said["jq"], said["crane"])
+	}
+	attestation := commands[slices.IndexFunc(commands, func(line string) bool { return strings.HasPrefix(line, "cosign verify-blob-attestation") })]
+	attached := commands[len(commands)-1]
 	t.Run("refused when the blob is another", func(t *testing.T) {
-		swapped := append(commands[0][:len(commands[0])-1:len(commands[0])-1], "attestation.json")
-		wantRefused(t, dir, built.cosign, swapped...)
+		built.refused(t, dir, strings.TrimSuffix(attestation, "desired-state.json")+"attestation.json")
 	})
 	t.Run("refused when the predicate type is another", func(t *testing.T) {
-		text := strings.ReplaceAll(strings.Join(commands[0], "\n"), bundle.PredicateDesiredState, bundle.PredicateReport)
-		wantRefused(t, dir, built.cosign, strings.Split(text, "\n")...)
+		built.refused(t, dir, strings.ReplaceAll(attestation, bundle.PredicateDesiredState, bundle.PredicateReport))
 	})
 	t.Run("nothing is attached unless asked for", func(t *testing.T) {
-		dir := publish(t, "plain")
-		must(t, dir, built.cosign, commands[0]...)
-		wantRefused(t, dir, built.cosign, at("plain", commands[2])...)
+		dir, commands := publish(t, "plain")
+		for _, line := range commands[:len(commands)-1] {
+			built.accepted(t, dir, line)
+		}
+		if !strings.HasPrefix(attached, "cosign verify ") {
+			t.Fatalf("the page's last command is %s", attached)
+		}
+		built.refused(t, dir, commands[len(commands)-1])
 	})
 }
 
@@ -200,13 +189,4 @@ func otherKey(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func wantRefused(t *testing.T, dir, cosign string, args ...string) {
-	t.Helper()
-	out, err := in(t, dir, cosign, args...)
-	if exited := (*exec.ExitError)(nil); !errors.As(err, &exited) {
-		t.Errorf("cosign %v: %v, want it refused\n%s", args, err, out)
-	}
-	t.Logf("cosign says: %s", strings.TrimSpace(out))
 }
