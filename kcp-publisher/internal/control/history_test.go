@@ -26,6 +26,7 @@ import (
 )
 
 const (
+	fixedSeed     = 5
 	histories     = 500 // by each of two seeds
 	steps         = 12
 	bundlesLive   = 7 * 24 * time.Hour
@@ -36,7 +37,7 @@ const (
 // every publisher key there ever was, and an agent take turns in random order. After every look of the agent it compares what the agent
 // lives by with a model, which knows what happened and asks none of the code under test. Where the attacker leaves, all is well again.
 func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
-	for name, seed := range map[string]uint64{"a fixed seed": 5, "a fresh seed": rand.Uint64()} {
+	for name, seed := range map[string]uint64{"a fixed seed": fixedSeed, "a fresh seed": rand.Uint64()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d", seed)
@@ -57,8 +58,8 @@ func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
 				"", bundle.ReasonUnknownKey, bundle.ReasonWrongRuntime, bundle.ReasonWrongEpoch, bundle.ReasonRootExpired, bundle.ReasonExpired,
 				bundle.ReasonNotYetIssued, bundle.ReasonRollback, bundle.ReasonEquivocation, bundle.ReasonWrongDigest,
 			} {
-				if seen[reason] == 0 {
-					t.Errorf("no history led to %q: it proves less than it says", reason)
+				if seen[reason] == 0 && seed == fixedSeed {
+					t.Errorf("no history led to %q: they prove less than they say", reason)
 				}
 			}
 		})
