@@ -19,12 +19,14 @@ const (
 	MaxBundleBytes = 256 << 20
 	// MaxManifests bounds the modules of one runtime. Kyma has about 20.
 	MaxManifests = 500
+	// MaxOffers bounds what a runtime with autonomy may choose from: its catalog's modules at four channels each.
+	MaxOffers = 2_000
 	// MaxJSONDepth bounds the nesting of every JSON document; Kubernetes' deepest schemas stay below 40.
 	MaxJSONDepth = 64
 
 	// ClockTolerance is the disagreement between two honest clocks that is not worth mentioning.
 	ClockTolerance = 5 * time.Minute
-	// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued. More is a broken clock on
+	// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust says otherwise. More is a broken clock on
 	// one of both sides, and believing it would move the agent's time floor where no honest bundle can follow.
 	MaxClockSkew = 24 * time.Hour
 )

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,26 +28,42 @@ type Runtime struct {
 	ID string
 	// API is the runtime's, as its admin.
 	API client.Client
+	// AgentFlags are added to the agent's command line at its next start.
+	AgentFlags []string
 
-	fleet   *Fleet
-	cluster *cluster.Cluster // nil when it is the control plane's
-	agent   *Process
+	// location is where the agent looks, empty for the fleet's own.
+	location string
+	fleet    *Fleet
+	cluster  *cluster.Cluster // nil when it is the control plane's
+	agent    *Process
 }
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	r := &Runtime{ID: id, fleet: f}
+	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
+}
+
+// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way back, is carried.
+func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, agentFlags []string, modules ...string) (*Runtime, error) {
+	kyma := NewKyma(id, channel, modules...)
+	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}
+	return f.add(ctx, &Runtime{ID: id, fleet: f, location: location, AgentFlags: agentFlags}, kyma)
+}
+
+func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
-		if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
+		if r.cluster, err = cluster.Start(ctx, cluster.Options{
+			Workloads: true, Progress: f.options.Progress, Audit: audited(agentAccount, f.options.AgentRights),
+		}); err != nil {
 			return nil, err
 		}
 		own = r.cluster
 	}
 	f.runtimes = append(f.runtimes, r)
 	var err error
-	if r.API, err = connect(own); err != nil {
+	if r.API, err = connect(own.Config); err != nil {
 		return nil, err
 	}
 	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
@@ -55,8 +72,11 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	if err := r.enrol(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
-		return nil, fmt.Errorf("create Kyma %s: %w", id, err)
+	if err := confine(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
+		return nil, err
+	}
+	if err := f.Control.Create(ctx, kyma); err != nil {
+		return nil, fmt.Errorf("create Kyma %s: %w", r.ID, err)
 	}
 	return r, r.StartAgent()
 }
@@ -76,6 +96,11 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 // Kubeconfig is the path of a kubeconfig of the runtime.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
 
+// AgentKubeconfig is the path of a kubeconfig with the agent's rights in the runtime.
+func (r *Runtime) AgentKubeconfig() string {
+	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
+}
+
 // enrol makes the agent's namespace with what `kcp-publisher enrol` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
 	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
@@ -87,8 +112,15 @@ func (r *Runtime) enrol(ctx context.Context) error {
 // Enrol applies what `kcp-publisher enrol` prints; again, it lets the agent introduce another key.
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
-	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
-	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.registryFlags("agent")...)...)
+	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
+	switch {
+	case r.location != "":
+	case r.fleet.options.Tokens:
+		args = append(args, "--registry-password", "--registry-ca", filepath.Join(r.fleet.Dir, "ca.pem"))
+	default:
+		args = append(args, r.fleet.RegistryFlags("agent")...)
+	}
+	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
 	if err != nil {
@@ -106,10 +138,10 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
+	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--poll-interval", agentPoll, "--report-interval", agentReport, "--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	var err error
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), "run", "--kubeconfig", r.Kubeconfig(),
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
-		"--leader-elect="+strconv.FormatBool(r.fleet.options.LeaderElect))
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.AgentFlags...)...)
 	return err
 }
 
@@ -227,7 +259,7 @@ func (r *Runtime) close() error {
 	if r.agent != nil {
 		r.agent.Stop()
 	}
-	err := os.RemoveAll(r.Kubeconfig())
+	err := errors.Join(os.RemoveAll(r.Kubeconfig()), os.RemoveAll(r.AgentKubeconfig()))
 	if r.cluster != nil {
 		err = errors.Join(err, r.cluster.Stop())
 	}

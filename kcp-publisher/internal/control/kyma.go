@@ -50,7 +50,9 @@ type Kymas struct {
 	Watchers    Watchers
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
-	Now        func() time.Time
+	// Secrets reads those that are for runtimes.
+	Secrets client.Reader
+	Now     func() time.Time
 
 	gate gate
 
@@ -108,22 +110,31 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return k.meanwhile(ctx, before, kyma, wait)
 	}
 	runtime := RuntimeID(kyma)
-	if err := k.unique(ctx, kyma, runtime); err != nil {
-		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: k.Silence}, k.Now())
+	silence, carried, err := k.allowed(kyma)
+	if err == nil {
+		err = k.unique(ctx, kyma, runtime)
+	}
+	if err != nil {
+		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: silence, Carried: carried}, k.Now())
 		return k.record(ctx, before, kyma, publish.Outcome{})
 	}
 	report, err := k.listen(ctx, kyma, runtime)
 	if err != nil {
 		return k.registryDown(ctx, before, kyma, err)
 	}
+	next := k.runtime(kyma, runtime, report)
+	unsealed, err := k.secrets(ctx, before, kyma, &next, report)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	var outcome publish.Outcome
 	request, err := k.request(kyma, report.accepted)
 	if err == nil {
-		outcome, err = k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), request, snapshot)
+		outcome, err = k.Publisher.Publish(ctx, next, request, snapshot)
 	}
 	facts := ingest.Facts{
 		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
-		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
+		Silence: silence, Carried: carried, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
 	}
 	if err != nil {
 		if unreachable(err) {
@@ -138,8 +149,16 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 			return ctrl.Result{}, err
 		}
 	}
+	if next.Secrets != nil {
+		kyma.Status.Runtime.Secrets = ingest.KnownSecrets(kyma.Status.Runtime.Secrets, next.Secrets.All, facts)
+	}
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, outcome)
+}
+
+// allowed is how long the runtime may be silent, and whether its reports are carried by hand.
+func (k *Kymas) allowed(kyma *v1beta2.Kyma) (time.Duration, bool, error) {
+	return ingest.Allowed(kyma.Annotations[v1beta2.AnnotationCarried], k.Silence)
 }
 
 // unique refuses a Kyma that names the runtime of an older one: they would overwrite each other's bundle for ever.
@@ -166,6 +185,15 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 		return request, err
 	}
 	request.Watchers, _ = k.Watchers.Snapshot()
+	if autonomy, own := kyma.Annotations[v1beta2.AnnotationAutonomy]; own {
+		request.Settings.Autonomy = autonomy
+	}
+	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
+		request.Settings.Agent = image
+	}
+	if err := request.Settings.Check(); err != nil {
+		return request, fmt.Errorf("annotations: %w", err)
+	}
 	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
 	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
@@ -188,6 +216,9 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {
 	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero()}
+	if silence, carried, err := k.allowed(kyma); carried && err == nil {
+		r.Validity = silence // what may be on its way for that long must still be good when it arrives
+	}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r
@@ -418,7 +449,8 @@ func (k *Kymas) registryDown(ctx context.Context, before, kyma *v1beta2.Kyma, er
 // silence is never health. Nothing is written before the allowed silence is over.
 func (k *Kymas) meanwhile(ctx context.Context, before, kyma *v1beta2.Kyma, wait time.Duration) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: wait}
-	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, k.Silence, k.Now())
+	silence, _, _ := k.allowed(kyma) // what is wrong with it is said when the registry is back
+	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, k.Now())
 	if !silent {
 		return result, nil
 	}

@@ -36,6 +36,8 @@ type Options struct {
 	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's own.
 	Trust bundle.Trust
 	Now   func() time.Time
+	// Mirrors are where whoever runs this cluster reads registries from; they win over those of a bundle's settings.
+	Mirrors map[string]string
 }
 
 // Puller holds the bundle in force. It is used by one goroutine.
@@ -125,7 +127,7 @@ func (p *Puller) Restore(ctx context.Context) error {
 		return fmt.Errorf("restore bundle %s: %w", verified.Digest, err)
 	}
 	restored.Accepted = p.accepted
-	p.current = &restored
+	p.current = p.here(restored)
 	return nil
 }
 
@@ -163,7 +165,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err := p.keep(ctx, next, fetched.Bytes); err != nil {
 		return false, err
 	}
-	p.current = &next.Bundle
+	p.current = p.here(next.Bundle)
 	p.forgetRefusals(false)
 	return true, nil
 }
@@ -228,7 +230,7 @@ func (p *Puller) releaseDocuments(ctx context.Context, state bundle.DesiredState
 	if !p.Trust.Root.Locked() {
 		return found, nil
 	}
-	for _, m := range state.All() {
+	for _, m := range slices.Concat(state.All(), state.Offers) {
 		for _, c := range m.Release {
 			if found[c.Digest] != nil {
 				continue
@@ -249,11 +251,8 @@ func (p *Puller) releaseDocument(ctx context.Context, c bundle.Content) ([]byte,
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
-	from, err := p.repositoryOf(ctx, c.Repository, bundle.Settings{}) // mirrors are not taken from a publisher where there is a second lock
-	if err != nil {
-		return nil, err
-	}
-	return bundle.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxManifestBytes)
+	// Mirrors are not taken from a publisher where there is a second lock.
+	return p.fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
 func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
@@ -320,14 +319,11 @@ func (p *Puller) save(ctx context.Context) error {
 	return err
 }
 
-// Stage makes the content of every module of the bundle in force be in the store. A module whose content cannot be had is the
-// only one to suffer: the answer holds the reasons, by module.
-func (p *Puller) Stage(ctx context.Context) map[string]error {
+// Stage makes the content of every module of a state, that of the bundle in force or what was chosen from its offers, be in the
+// store. A module whose content cannot be had is the only one to suffer: the answer holds the reasons, by module.
+func (p *Puller) Stage(ctx context.Context, state bundle.DesiredState) map[string]error {
 	problems := map[string]error{}
-	if p.current == nil {
-		return problems
-	}
-	for _, manifest := range p.current.State.All() {
+	for _, manifest := range state.All() {
 		for _, c := range manifest.Content {
 			if err := p.stage(ctx, c); err != nil {
 				problems[manifest.Module] = err
@@ -343,13 +339,9 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	if err != nil || there {
 		return err
 	}
-	from, err := p.repositoryOf(ctx, c.Repository, p.current.State.Settings)
-	if err != nil {
-		return err
-	}
-	data, err := bundle.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxLayerBytes)
+	data, err := p.fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, bundle.ErrNotFound) {
-		return fmt.Errorf("content %s is not in %s: ask who runs that registry", c.Digest, c.Repository)
+		return fmt.Errorf("content %s is neither in %s nor in %s: ask who runs that registry, or carry it here", c.Digest, c.Repository, p.Place.Name(bundle.ContentRepository))
 	}
 	if err != nil {
 		return fmt.Errorf("content of %s: %w", c.Repository, err)
@@ -357,22 +349,20 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Put(ctx, c.Digest, data)
 }
 
-func (p *Puller) repositoryOf(ctx context.Context, name string, settings bundle.Settings) (oras.ReadOnlyTarget, error) {
-	if relative, ok := strings.CutPrefix(name, "./"); ok {
-		return p.Place.Reading(ctx, relative)
-	}
-	return p.Registries.Repository(settings.Mirrored(name))
-}
-
-// Needed are the digests of everything that the bundle in force needs.
-func (p *Puller) Needed() map[digest.Digest]bool {
+// Needed are the digests of everything that the bundle in force needs, and what was chosen from its offers.
+func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {
 		return needed
 	}
 	needed[p.current.Config.Digest], needed[p.current.Catalog.Digest] = true, true
-	for _, manifest := range p.current.State.All() {
-		for _, c := range slices.Concat(manifest.Content, manifest.Release) {
+	for _, manifest := range slices.Concat(p.current.State.All(), chosen.Manifests) {
+		for _, c := range manifest.Content {
+			needed[c.Digest] = true
+		}
+	}
+	for _, manifest := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
+		for _, c := range manifest.Release {
 			needed[c.Digest] = true
 		}
 	}
