@@ -38,6 +38,8 @@ type BundleIdentity struct {
 	// PublisherKey is the thumbprint of the key that signed, RootVersion the newest root of trust at that time.
 	PublisherKey string `json:"publisherKey"`
 	RootVersion  int64  `json:"rootVersion"`
+	// Source is the commit that it was made from, nil where it was made from no Git repository.
+	Source *Source `json:"source,omitempty"`
 }
 
 // Identity tells which bundle this is.
@@ -45,7 +47,7 @@ func (v Verified) Identity() BundleIdentity {
 	p := v.Statement.Predicate
 	return BundleIdentity{
 		Digest: v.Digest, Runtime: p.Audience.Runtime, Epoch: p.Epoch, Sequence: p.Sequence, IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt,
-		Previous: p.Previous, PublisherKey: v.KeyThumbprint, RootVersion: p.RootVersion,
+		Previous: p.Previous, PublisherKey: v.KeyThumbprint, RootVersion: p.RootVersion, Source: p.Source,
 	}
 }
 

@@ -100,6 +100,9 @@ func drawOrigins(out io.Writer, origins []bundle.Origin) {
 			b := o.Bundle
 			fmt.Fprintf(out, "\nbundle %s\n  sequence   %d in epoch %d, issued %s\n  signed by  %s, under root of trust version %d\n",
 				b.Digest, b.Sequence, b.Epoch, b.IssuedAt.Format(time.RFC3339), b.PublisherKey, b.RootVersion)
+			if b.Source != nil {
+				fmt.Fprintf(out, "  source     %s\n", b.Source)
+			}
 		}
 		fmt.Fprintf(out, "module %s %s\n", o.Module, o.Version)
 		if o.Component != "" {

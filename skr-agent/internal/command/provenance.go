@@ -158,6 +158,9 @@ func drawChain(out io.Writer, c provenance.Chain) {
 	}
 	fmt.Fprintf(out, "bundle     %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nsigned by  %s, under root of trust version %d\n",
 		c.Bundle.Digest, c.Bundle.Runtime, c.Bundle.Sequence, c.Bundle.Epoch, c.Bundle.IssuedAt.Format(time.RFC3339), c.Bundle.PublisherKey, c.Bundle.RootVersion)
+	if c.Bundle.Source != nil {
+		fmt.Fprintf(out, "source     %s\n", c.Bundle.Source)
+	}
 	if c.Pending {
 		fmt.Fprintln(out, "note       not installed to the end yet: the object may still be as an earlier bundle wanted it")
 	}

@@ -191,6 +191,7 @@ type verdict struct {
 	IssuedAt  time.Time        `json:"issuedAt"`
 	ExpiresAt time.Time        `json:"expiresAt"`
 	SignedBy  string           `json:"signedBy"`
+	Source    *bundle.Source   `json:"source,omitempty"`
 	// Root is the version that lists the key, IssuedUnder the newest that the publisher knew.
 	Root        int64    `json:"rootVersion"`
 	IssuedUnder int64    `json:"issuedUnderRootVersion"`
@@ -210,7 +211,7 @@ type module struct {
 func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Root) error {
 	id := b.Identity()
 	v := verdict{
-		"accepted", id.Runtime, id.Digest.String(), id.Epoch, id.Sequence, id.Previous, id.IssuedAt, id.ExpiresAt, id.PublisherKey,
+		"accepted", id.Runtime, id.Digest.String(), id.Epoch, id.Sequence, id.Previous, id.IssuedAt, id.ExpiresAt, id.PublisherKey, id.Source,
 		root.Version, id.RootVersion, []module{}, b.Statement.Predicate.Removals,
 	}
 	for _, o := range b.Origins() {
@@ -222,6 +223,9 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Roo
 func (v verdict) draw(out io.Writer) {
 	fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
 		v.Digest, v.Runtime, v.Sequence, v.Epoch, v.IssuedAt.Format(time.RFC3339), v.ExpiresAt.Format(time.RFC3339), v.SignedBy, v.Root)
+	if v.Source != nil {
+		fmt.Fprintf(out, "source     %s\n", v.Source)
+	}
 	for _, m := range v.Modules {
 		fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
 		if m.Component != "" {
