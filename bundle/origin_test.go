@@ -5,7 +5,8 @@ import "testing"
 func TestOriginsNameEveryModuleWithTheBundleThatSaysSo(t *testing.T) {
 	a := newAttempt(t)
 	previous := &Position{Sequence: 99, Digest: a.documents.State.Descriptor.Digest}
-	a.predicate(func(p *Predicate) { p.Previous = previous })
+	source := &Source{Repository: "https://git.example/fleet", Commit: "3f0c"}
+	a.predicate(func(p *Predicate) { p.Previous, p.Source = previous, source })
 	verified, err := a.verify(t)
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +24,7 @@ func TestOriginsNameEveryModuleWithTheBundleThatSaysSo(t *testing.T) {
 	}
 	for _, o := range origins {
 		id := o.Bundle
-		if id.Digest != verified.Digest || id.Runtime != testRuntime || id.Epoch != 1 || id.Sequence != 100 || id.RootVersion != 1 || *id.Previous != *previous {
+		if id.Digest != verified.Digest || id.Runtime != testRuntime || id.Epoch != 1 || id.Sequence != 100 || id.RootVersion != 1 || *id.Previous != *previous || *id.Source != *source {
 			t.Errorf("%s: bundle is %+v", o.Module, id)
 		}
 		if id.PublisherKey != thumbprint(t, a.signer) || !id.IssuedAt.Equal(samplePredicate().IssuedAt) {
