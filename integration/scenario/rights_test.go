@@ -139,7 +139,7 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("an upgrade goes by its rollout and prunes, and a removal leaves nothing", func(t *testing.T) {
 		must(t, f.Police(ctx, "scaler", stages(nil)))
 		promote(t, f, "1.8.0")
-		must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", ended(v1alpha1.RolloutSucceeded)))
+		must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		until(t, 20*time.Second, "the PriorityClass is pruned", func() (bool, string) {
 			err := r.API.Get(ctx, client.ObjectKey{Name: "scaler-priority"}, &schedulingv1.PriorityClass{})

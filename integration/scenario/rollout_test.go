@@ -88,7 +88,7 @@ func wantHistory(t *testing.T, s *fleet.Simulated, versions ...string) {
 	}
 }
 
-func ended(state v1alpha1.RolloutState) func(v1alpha1.RolloutStatus) bool {
+func rolledOut(state v1alpha1.RolloutState) func(v1alpha1.RolloutStatus) bool {
 	return func(s v1alpha1.RolloutStatus) bool { return s.State == state }
 }
 
@@ -102,7 +102,7 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 
 	promote(t, f, "1.8.0")
 	untilHeld(t, others[0], "rollout "+firstRollout+" holds version 1.8.0: wave others")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", ended(v1alpha1.RolloutRolledBack)))
+	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range canaries {
 		untilSettled(t, s, "1.7.0")
 		wantHistory(t, s, "1.7.0", "1.8.0", "1.7.0")
@@ -145,7 +145,7 @@ func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
 		})
 	}
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds without those that are away", ended(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds without those that are away", rolledOut(v1alpha1.RolloutSucceeded)))
 	rollout, err := f.Rollout(ctx, firstRollout)
 	must(t, err)
 	for i, w := range rollout.Status.Waves {
@@ -179,7 +179,7 @@ func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
 	}
 	ask(t, f, "rollout", "pause", firstRollout)
 	ask(t, f, "rollout", "approve", firstRollout, "others")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is paused", ended(v1alpha1.RolloutPaused)))
+	must(t, f.UntilRollout(ctx, firstRollout, "it is paused", rolledOut(v1alpha1.RolloutPaused)))
 	f.Publisher().Kill()
 	must(t, f.StartPublisher())
 	// What no policy covers still moves: the publisher that was started works.
@@ -188,9 +188,9 @@ func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
 	for _, s := range others {
 		wantHistory(t, s, "1.7.0")
 	}
-	must(t, f.UntilRollout(ctx, firstRollout, "it is still paused", ended(v1alpha1.RolloutPaused)))
+	must(t, f.UntilRollout(ctx, firstRollout, "it is still paused", rolledOut(v1alpha1.RolloutPaused)))
 	ask(t, f, "rollout", "resume", firstRollout)
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", ended(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	for _, s := range others {
 		wantHistory(t, s, "1.7.0", "1.8.0")
 	}
@@ -209,10 +209,10 @@ func TestANewerPromotionSupersedesAnOlderOne(t *testing.T) {
 	untilSettled(t, canaries[0], "1.8.0")
 	untilSettled(t, canaries[1], "1.8.0")
 	promote(t, f, "1.9.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is superseded", ended(v1alpha1.RolloutSuperseded)))
-	must(t, f.UntilRollout(ctx, secondRollout, "its canaries are done", ended(v1alpha1.RolloutWaiting)))
+	must(t, f.UntilRollout(ctx, firstRollout, "it is superseded", rolledOut(v1alpha1.RolloutSuperseded)))
+	must(t, f.UntilRollout(ctx, secondRollout, "its canaries are done", rolledOut(v1alpha1.RolloutWaiting)))
 	ask(t, f, "rollout", "approve", secondRollout, "others")
-	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds", ended(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	for _, s := range canaries {
 		wantHistory(t, s, "1.7.0", "1.8.0", "1.9.0")
 	}
@@ -240,13 +240,13 @@ func TestAnUpgradeThatWaitsForItsWindowIsDeferredAndAWayBackDoesNotWait(t *testi
 	}))
 	wantHistory(t, others[2], "1.7.0")
 	promote(t, f, "2.0.0")
-	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds, too", ended(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds, too", rolledOut(v1alpha1.RolloutSucceeded)))
 	// Their window is over: an upgrade would have to wait now.
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "busy")
 	}
 	ask(t, f, "rollout", "undo", secondRollout)
-	must(t, f.UntilRollout(ctx, secondRollout, "it is undone", ended(v1alpha1.RolloutRolledBack)))
+	must(t, f.UntilRollout(ctx, secondRollout, "it is undone", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		wantHistory(t, s, "1.7.0", "1.9.0", "2.0.0", "1.9.0")
 	}
