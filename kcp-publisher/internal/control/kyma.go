@@ -137,7 +137,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	var outcome publish.Outcome
 	request, err := k.request(kyma, report.accepted)
 	if err == nil {
-		request.Gates, request.OfferGates = view.decisions(runtime, request, kyma.Status.Runtime), view.offers(runtime, request, kyma.Status.Runtime)
+		request.Gates = view.decisions(runtime, request, kyma.Status.Runtime)
 		outcome, err = k.Publisher.Publish(ctx, next, request, view.catalog)
 	}
 	facts := ingest.Facts{
