@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -135,8 +136,10 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	})
 	t.Run("modules that reach further are refused whole", func(t *testing.T) { refuseOverreaching(t, f, r) })
 	t.Run("tenants are kept from the agent by the API server", func(t *testing.T) { refuseTenant(t, r) })
-	t.Run("an upgrade prunes, and a removal leaves nothing", func(t *testing.T) {
+	t.Run("an upgrade goes by its rollout and prunes, and a removal leaves nothing", func(t *testing.T) {
+		must(t, f.Police(ctx, "scaler", stages(nil)))
 		promote(t, f, "1.8.0")
+		must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		until(t, 20*time.Second, "the PriorityClass is pruned", func() (bool, string) {
 			err := r.API.Get(ctx, client.ObjectKey{Name: "scaler-priority"}, &schedulingv1.PriorityClass{})
@@ -172,10 +175,11 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("neither can the publisher", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes, and those that caches list with where the API
-// server cannot stream lists.
+// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes or a module was rolled out many times, and those
+// that caches list with where the API server cannot stream lists.
 func isLaterOrElsewhere(right string) bool {
-	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".operator.kyma-project.io")
+	return strings.HasPrefix(right, "patch events") || right == "delete rollouts.fleet.kyma-project.io" ||
+		strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".kyma-project.io")
 }
 
 func refuseAgent(t *testing.T, r *fleet.Runtime) {

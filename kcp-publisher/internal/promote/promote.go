@@ -10,8 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
 // Promotion is a version that one channel has and another gets.
@@ -109,7 +109,7 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	switch p.From = version.Value; {
 	case p.From == p.To:
 		return fmt.Errorf("%w: it has version %s", ErrNothing, p.To)
-	case catalog.Older(p.To, p.From):
+	case bundle.Older(p.To, p.From):
 		return fmt.Errorf("it has version %s, and %s is older: no runtime would follow, revert the commit that promoted it and release a newer version", p.From, p.To)
 	}
 	return e.put(version, version.Line-1, p.To)
