@@ -196,7 +196,7 @@ func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 // startFollowing starts a fleet whose control plane follows the repository.
 func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 	t.Helper()
-	f := startFleet(t, fleet.Options{PublisherFlags: append(flags, "--git-poll-interval", "500ms"), PublisherRights: []string{"publisher.yaml", "signatures.yaml", "git.yaml"}})
+	f := startFleet(t, fleet.Options{PublisherFlags: append(flags, "--git-poll-interval", "500ms"), PublisherRights: []string{"publisher.yaml", "git.yaml"}})
 	for _, v := range []sample.Version{sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")} {
 		must(t, v.Push(t.Context(), f.Modules))
 	}
