@@ -20,9 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/charts"
@@ -54,6 +56,13 @@ type Options struct {
 	SingleCluster bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
+	// AgentFlags are those of every runtime.
+	AgentFlags []string
+	// PublisherRights are files of charts/kcp-publisher/rbac: the publisher works as its ServiceAccount with what they give and no other
+	// rights. None means all rights.
+	PublisherRights []string
+	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
+	AgentRights []string
 }
 
 // Fleet is one control plane with its registry and runtimes.
@@ -75,6 +84,7 @@ type Fleet struct {
 	publisher *Process
 	tokens    *Process // nil without a token service
 	runtimes  []*Runtime
+	simulated []*Simulated
 }
 
 // Intervals are short, so that a scenario does not wait for what a real fleet does every minute.
@@ -122,16 +132,21 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", modules); err != nil {
 		return err
 	}
-	if f.kcp, err = cluster.Start(ctx, cluster.Options{Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster}); err != nil {
+	if f.kcp, err = cluster.Start(ctx, cluster.Options{
+		Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster, Audit: audited(publisherAccount, f.options.PublisherRights),
+	}); err != nil {
 		return err
 	}
-	if f.Control, err = connect(f.kcp); err != nil {
+	if f.Control, err = connect(f.kcp.Config); err != nil {
 		return err
 	}
 	if err := copyFile(f.kcp.Kubeconfig(), filepath.Join(f.Dir, "kcp.kubeconfig")); err != nil {
 		return err
 	}
 	if err := f.prepareControlPlane(ctx); err != nil {
+		return err
+	}
+	if err := confine(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
 		return err
 	}
 	return f.StartPublisher()
@@ -181,12 +196,12 @@ func (f *Fleet) RegistryFlags(user string) []string {
 	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
 }
 
-func connect(c *cluster.Cluster) (client.Client, error) {
+func connect(config *rest.Config) (client.Client, error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	return client.New(c.Config, client.Options{Scheme: scheme})
+	return client.New(config, client.Options{Scheme: scheme})
 }
 
 func (f *Fleet) prepareControlPlane(ctx context.Context) error {
@@ -222,9 +237,12 @@ func (f *Fleet) Location() string { return f.Registry.Host() + "/fleet" }
 // Keys is the folder with root of trust and keys.
 func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
 
+// PublisherKubeconfig is the path of a kubeconfig with the publisher's rights in the control plane.
+func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
+
 // StartPublisher runs `kcp-publisher run`.
 func (f *Fleet) StartPublisher() error {
-	args := []string{"run", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--location", f.Location(), "--keys", f.Keys(),
+	args := []string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Registry.Host() + "/modules", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect), "--report-poll-interval", reportPoll, "--agent-poll-interval", agentPoll, "--agent-report-interval", agentReport}
 	if f.options.Validity != 0 {
@@ -305,6 +323,9 @@ func (f *Fleet) Binaries() Binaries { return f.binaries }
 // Close stops everything and removes what it made.
 func (f *Fleet) Close() error {
 	var problems []error
+	for _, s := range f.simulated {
+		s.close()
+	}
 	for _, r := range f.runtimes {
 		problems = append(problems, r.close())
 	}

@@ -38,9 +38,9 @@ type Runtime struct {
 	agent    *Process
 }
 
-// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
+// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane, unless it is there, and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	return f.add(ctx, &Runtime{ID: id, fleet: f}, NewKyma(id, channel, modules...))
+	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
 
 // AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way back, is carried.
@@ -54,14 +54,16 @@ func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runti
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
-		if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
+		if r.cluster, err = cluster.Start(ctx, cluster.Options{
+			Workloads: true, Progress: f.options.Progress, Audit: audited(agentAccount, f.options.AgentRights),
+		}); err != nil {
 			return nil, err
 		}
 		own = r.cluster
 	}
 	f.runtimes = append(f.runtimes, r)
 	var err error
-	if r.API, err = connect(own); err != nil {
+	if r.API, err = connect(own.Config); err != nil {
 		return nil, err
 	}
 	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
@@ -70,7 +72,10 @@ func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runti
 	if err := r.enrol(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, kyma); err != nil {
+	if err := confine(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
+		return nil, err
+	}
+	if err := f.Control.Create(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", r.ID, err)
 	}
 	return r, r.StartAgent()
@@ -90,6 +95,11 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 
 // Kubeconfig is the path of a kubeconfig of the runtime.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
+
+// AgentKubeconfig is the path of a kubeconfig with the agent's rights in the runtime.
+func (r *Runtime) AgentKubeconfig() string {
+	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
+}
 
 // enrol makes the agent's namespace with what `kcp-publisher enrol` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
@@ -128,11 +138,10 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
+	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--poll-interval", agentPoll, "--report-interval", agentReport, "--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	var err error
-	args := append([]string{"run", "--kubeconfig", r.Kubeconfig(),
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
-		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}, r.AgentFlags...)
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), args...)
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.AgentFlags...)...)
 	return err
 }
 
@@ -250,7 +259,7 @@ func (r *Runtime) close() error {
 	if r.agent != nil {
 		r.agent.Stop()
 	}
-	err := os.RemoveAll(r.Kubeconfig())
+	err := errors.Join(os.RemoveAll(r.Kubeconfig()), os.RemoveAll(r.AgentKubeconfig()))
 	if r.cluster != nil {
 		err = errors.Join(err, r.cluster.Stop())
 	}

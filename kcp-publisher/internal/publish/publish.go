@@ -5,7 +5,6 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -66,8 +65,9 @@ func New(options Options) (*Publisher, error) {
 type Outcome struct {
 	Published Published
 	Pushed    bool
-	// Problems and Asked are the resolution's, whether or not a push was needed.
+	// Problems, Held and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
+	Held     []bundle.Problem
 	Asked    []string
 	// SecretsError is why the bundle says about Secrets what the one before said.
 	SecretsError error
@@ -92,7 +92,7 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
-	outcome := Outcome{Problems: resolved.result.State.Problems, Asked: resolved.result.Asked}
+	outcome := Outcome{Problems: resolved.result.State.Problems, Held: resolved.result.Held, Asked: resolved.result.Asked}
 	if runtime.Sealed, err = seal(runtime, last, resolved.result.Asked); err != nil {
 		outcome.SecretsError = err
 	}
@@ -178,18 +178,8 @@ func (p *Publisher) Last(ctx context.Context, runtime string) (*Published, error
 	if known != nil {
 		return known, nil
 	}
-	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
-	if err != nil {
-		return nil, err
-	}
-	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, err := p.adopt(ctx, repository, fetched, runtime)
+	keys := p.keys.Load()
+	found, err := Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
 	if err != nil || found == nil {
 		return nil, err
 	}

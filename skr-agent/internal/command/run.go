@@ -42,6 +42,7 @@ type runFlags struct {
 	leaderElect                          bool
 	poll, report, skew                   time.Duration
 	concurrency                          int
+	accounts                             []string
 	mirrors                              []string
 	importFolder                         string
 	registry                             registryFlags
@@ -74,6 +75,8 @@ func newRun(g *global) *cobra.Command {
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.DurationVar(&f.skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
+		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; wins over the bundle's settings, may be given again")
 	flags.StringVar(&f.importFolder, "import-folder", "", "folder that is looked into for files of `kcp-publisher export`; they are imported into the location")
 	f.registry.add(flags)
@@ -82,6 +85,10 @@ func newRun(g *global) *cobra.Command {
 
 func (f *runFlags) run(g *global) error {
 	ctrl.SetLogger(g.logger())
+	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
+	if err != nil {
+		return usageError{fmt.Errorf("--module-service-account: %w", err)}
+	}
 	ctx := ctrl.SetupSignalHandler()
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
@@ -131,6 +138,7 @@ func (f *runFlags) run(g *global) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
+		Accounts: accounts,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
