@@ -27,6 +27,8 @@ type Runtime struct {
 	ID string
 	// API is the runtime's, as its admin.
 	API client.Client
+	// AgentFlags are added to the agent's command line at its next start.
+	AgentFlags []string
 
 	fleet   *Fleet
 	cluster *cluster.Cluster // nil when it is the control plane's
@@ -107,9 +109,10 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
 	var err error
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), "run", "--kubeconfig", r.Kubeconfig(),
+	args := append([]string{"run", "--kubeconfig", r.Kubeconfig(),
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
-		"--leader-elect="+strconv.FormatBool(r.fleet.options.LeaderElect))
+		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}, r.AgentFlags...)
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), args...)
 	return err
 }
 

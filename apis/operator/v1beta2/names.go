@@ -29,6 +29,10 @@ const (
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
+	// AnnotationAutonomy is ours: "Catalog" on a Kyma whose runtime may choose from the offers of its last bundle by itself.
+	AnnotationAutonomy = "kyma-pull.dev/autonomy"
+	// AnnotationAgentImage is ours: the image, by digest, that the agent of a Kyma's runtime shall run; empty for the one it has.
+	AnnotationAgentImage = "kyma-pull.dev/agent-image"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages    = "kyma-pull.dev/images"
 	AnnotationUnmanaged = Group + "/is-unmanaged"
@@ -83,6 +87,8 @@ const (
 	ConditionImages = "Images"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
 	ConditionReporting = "Reporting"
+	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
+	ConditionAgent = "Agent"
 	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.
 	ConditionAccepted = "Accepted"
 )

@@ -399,6 +399,22 @@ func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
 	return catalog
 }
 
+// Offers gives the modules that a Kyma with these labels may choose, by name, with the channels that each has.
+func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
+	offers := map[string][]string{}
+	for _, name := range s.moduleNames() {
+		o := s.metas[name]
+		if o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "" {
+			continue
+		}
+		for _, c := range o.meta.Spec.Channels {
+			offers[name] = append(offers[name], c.Channel)
+		}
+		slices.Sort(offers[name])
+	}
+	return offers
+}
+
 // Older tells whether version a is older than b by semantic versioning; what is no such version is older than nothing.
 func Older(a, b string) bool {
 	va, errA := semver.NewVersion(a)

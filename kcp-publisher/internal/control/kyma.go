@@ -166,6 +166,15 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 		return request, err
 	}
 	request.Watchers, _ = k.Watchers.Snapshot()
+	if autonomy, own := kyma.Annotations[v1beta2.AnnotationAutonomy]; own {
+		request.Settings.Autonomy = autonomy
+	}
+	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
+		request.Settings.Agent = image
+	}
+	if err := request.Settings.Check(); err != nil {
+		return request, fmt.Errorf("annotations: %w", err)
+	}
 	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
 	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True

@@ -83,8 +83,8 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if last != nil {
 		request.Last = keepable(p.Root(), last.State)
 	}
-	if p.Root().Locked() && len(request.Settings.Mirrors) > 0 {
-		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors that a publisher sets", runtime.ID)
+	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors and an agent's image that a publisher sets", runtime.ID)
 	}
 	resolved, err := p.resolve(ctx, request, last, snapshot)
 	if err != nil {

@@ -23,6 +23,8 @@ type Facts struct {
 	// Bundle is the one in force, nil before the first; Expired says that its time is over.
 	Bundle  *bundle.Bundle
 	Expired bool
+	// Decided are the modules that the runtime chose by itself; Bundle is as the runtime follows it.
+	Decided []string
 	// Refused are the bundles refused since.
 	Refused []bundle.RefusedBundle
 	// Unstaged are the modules whose content is not at hand, with the reason.
@@ -31,6 +33,8 @@ type Facts struct {
 	Waiting   map[string]string
 	Kyma      *v1beta2.Kyma
 	Manifests []v1beta2.Manifest
+	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
+	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
 	Watched []bundle.ReportedWatch
 }
@@ -100,7 +104,7 @@ func bounded(text string) string {
 
 // New gives the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
-	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Watched: facts.Watched}
+	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, AgentProblem: bounded(facts.AgentProblem), Watched: facts.Watched}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
 	}
@@ -126,6 +130,10 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	}
 	acceptance(facts, set)
 	set(v1beta2.ConditionModuleCatalog, "Ready", "the catalog is that of the bundle in force", facts.Bundle != nil)
+	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
+		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: "GivenUp"}[facts.AgentProblem != ""], "Upgraded"),
+			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
+	}
 	after.State = v1beta2.StateReady
 	why := "all modules are ready"
 	for _, m := range after.Modules {
