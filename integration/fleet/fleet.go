@@ -52,6 +52,8 @@ type Options struct {
 	SingleCluster bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
+	// Account gives the programs accounts of their own; nil lets both work as admins.
+	Account Account
 }
 
 // Fleet is one control plane with its registry and runtimes.
@@ -120,6 +122,9 @@ func (f *Fleet) start(ctx context.Context) error {
 		return err
 	}
 	if err := f.prepareControlPlane(ctx); err != nil {
+		return err
+	}
+	if err := f.employ(ctx, "kcp-publisher", f.kcp, f.PublisherKubeconfig()); err != nil {
 		return err
 	}
 	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, "keys", "init", "--keys", f.Keys()).CombinedOutput(); err != nil {
@@ -204,7 +209,7 @@ func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
 
 // StartPublisher runs `kcp-publisher run`.
 func (f *Fleet) StartPublisher() error {
-	args := []string{"run", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--location", f.Location(), "--keys", f.Keys(),
+	args := []string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Registry.Host() + "/modules", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect), "--report-poll-interval", reportPoll, "--agent-poll-interval", agentPoll, "--agent-report-interval", agentReport}
 	if f.options.Validity != 0 {

@@ -57,6 +57,9 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	if err := r.enrol(ctx); err != nil {
 		return nil, err
 	}
+	if err := f.employ(ctx, "skr-agent", own, r.AgentKubeconfig()); err != nil {
+		return nil, err
+	}
 	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", id, err)
 	}
@@ -109,7 +112,7 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
 	var err error
-	args := append([]string{"run", "--kubeconfig", r.Kubeconfig(),
+	args := append([]string{"run", "--kubeconfig", r.AgentKubeconfig(),
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
 		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}, r.AgentFlags...)
 	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), args...)
@@ -230,7 +233,7 @@ func (r *Runtime) close() error {
 	if r.agent != nil {
 		r.agent.Stop()
 	}
-	err := os.RemoveAll(r.Kubeconfig())
+	err := errors.Join(os.RemoveAll(r.Kubeconfig()), os.RemoveAll(r.AgentKubeconfig()))
 	if r.cluster != nil {
 		err = errors.Join(err, r.cluster.Stop())
 	}
