@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -113,6 +114,25 @@ func refused(t *testing.T, attempts map[string]error) {
 	}
 }
 
+// admitted asks the API server for the one Deployment's pod under the strictest of the Pod Security Standards.
+func admitted(t *testing.T, cluster client.Client, namespace string) {
+	t.Helper()
+	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	must(t, cluster.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch(types.MergePatchType, strict)))
+	var deployments appsv1.DeploymentList
+	must(t, cluster.List(t.Context(), &deployments, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": "Helm"}))
+	if len(deployments.Items) != 1 {
+		t.Fatalf("%d Deployments in %s come from a chart", len(deployments.Items), namespace)
+	}
+	template := deployments.Items[0].Spec.Template
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "strict", Labels: template.Labels}, Spec: template.Spec}
+	must(t, cluster.Create(t.Context(), pod.DeepCopy(), client.DryRunAll))
+	pod.Spec.Containers[0].SecurityContext = nil
+	if err := cluster.Create(t.Context(), pod, client.DryRunAll); !apierrors.IsForbidden(err) {
+		t.Errorf("a pod without a security context is admitted to %s, so that the one before proved nothing: %v", namespace, err)
+	}
+}
+
 // missedNothing looks in a program's log for something that the API server did not let it do.
 func missedNothing(t *testing.T, p *fleet.Process) {
 	t.Helper()
@@ -142,6 +162,10 @@ func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
 	untilForgotten(t, r, 60*time.Second)
 	missedNothing(t, f.Publisher())
 	missedNothing(t, r.Agent())
+
+	for namespace, cluster := range map[string]client.Client{sample.Namespace: f.Control, v1beta2.RuntimeNamespace: r.API} {
+		admitted(t, cluster, namespace)
+	}
 
 	const ours = "operator.kyma-project.io/v1beta2"
 	publisher := as(t, f.PublisherKubeconfig())
