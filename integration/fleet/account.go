@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
@@ -14,22 +14,14 @@ import (
 // Account makes the kubeconfig that a program, kcp-publisher or skr-agent, works with in a cluster; admin is the cluster's.
 type Account func(ctx context.Context, program string, admin *rest.Config) (kubeconfig []byte, err error)
 
-// PublisherKubeconfig is the path of the kubeconfig that the publisher works with.
-func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
-
-// AgentKubeconfig is the path of the kubeconfig that the agent works with.
-func (r *Runtime) AgentKubeconfig() string {
-	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
-}
-
-// employ writes a program's kubeconfig: the admin's unless the fleet's options say otherwise.
-func (f *Fleet) employ(ctx context.Context, program string, c *cluster.Cluster, path string) error {
+// employ writes a program's kubeconfig, as the fleet's options have it.
+func (f *Fleet) employ(ctx context.Context, c *cluster.Cluster, admin client.Client, path string, as account, files []string) error {
 	if f.options.Account == nil {
-		return c.WriteKubeconfig(path)
+		return confine(ctx, c, admin, path, as, files)
 	}
-	kubeconfig, err := f.options.Account(ctx, program, c.Config)
+	kubeconfig, err := f.options.Account(ctx, as.name, c.Config)
 	if err != nil {
-		return fmt.Errorf("make an account of %s: %w", program, err)
+		return fmt.Errorf("make an account of %s: %w", as.name, err)
 	}
 	return os.WriteFile(path, kubeconfig, 0o600)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -45,6 +46,8 @@ type Options struct {
 	Durable bool
 	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
 	Secured bool
+	// Tokens makes the registry speak TLS and ask for tokens of `kcp-publisher token-service`: each program reaches what is its own.
+	Tokens bool
 	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
 	// its lease to run out, which most scenarios need not wait for.
 	LeaderElect bool
@@ -52,7 +55,14 @@ type Options struct {
 	SingleCluster bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
-	// Account gives the programs accounts of their own; nil lets both work as admins.
+	// AgentFlags are those of every runtime.
+	AgentFlags []string
+	// PublisherRights are files of charts/kcp-publisher/rbac: the publisher works as its ServiceAccount with what they give and no other
+	// rights. None means all rights.
+	PublisherRights []string
+	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
+	AgentRights []string
+	// Account makes the programs' accounts, instead of files of rights; nil for none.
 	Account Account
 }
 
@@ -73,6 +83,7 @@ type Fleet struct {
 	binaries  Binaries
 	kcp       *cluster.Cluster
 	publisher *Process
+	tokens    *Process // nil without a token service
 	runtimes  []*Runtime
 }
 
@@ -103,19 +114,30 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.binaries, err = Build(); err != nil {
 		return err
 	}
+	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
+		return fmt.Errorf("make keys: %w", err)
+	}
 	if err := f.startRegistry(ctx); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
 	}
 	if f.Place, err = bundle.NewPlace(f.Location(), f.Registries); err != nil {
 		return err
 	}
-	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", f.Registries); err != nil {
+	modules := f.Registries
+	if f.options.Tokens {
+		if modules, err = f.registriesOf(userModules); err != nil {
+			return err
+		}
+	}
+	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", modules); err != nil {
 		return err
 	}
-	if f.kcp, err = cluster.Start(ctx, cluster.Options{Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster}); err != nil {
+	if f.kcp, err = cluster.Start(ctx, cluster.Options{
+		Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster, Audit: audited(publisherAccount, f.options.PublisherRights),
+	}); err != nil {
 		return err
 	}
-	if f.Control, err = connect(f.kcp); err != nil {
+	if f.Control, err = connect(f.kcp.Config); err != nil {
 		return err
 	}
 	if err := copyFile(f.kcp.Kubeconfig(), filepath.Join(f.Dir, "kcp.kubeconfig")); err != nil {
@@ -124,16 +146,24 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.prepareControlPlane(ctx); err != nil {
 		return err
 	}
-	if err := f.employ(ctx, "kcp-publisher", f.kcp, f.PublisherKubeconfig()); err != nil {
+	if err := f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
 		return err
-	}
-	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, "keys", "init", "--keys", f.Keys()).CombinedOutput(); err != nil {
-		return fmt.Errorf("make keys: %w\n%s", err, output)
 	}
 	return f.StartPublisher()
 }
 
+// run runs the publisher's command line until it ends.
+func (f *Fleet) run(ctx context.Context, args ...string) error {
+	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, output)
+	}
+	return nil
+}
+
 func (f *Fleet) startRegistry(ctx context.Context) error {
+	if f.options.Tokens {
+		return f.startRegistryWithTokens(ctx)
+	}
 	options := registry.Options{}
 	access := bundle.Access{NoRetry: true}
 	if f.options.Secured {
@@ -160,18 +190,18 @@ func (f *Fleet) startRegistry(ctx context.Context) error {
 
 // registryFlags are what a user of a secured registry adds to a command line.
 func (f *Fleet) registryFlags(user string) []string {
-	if !f.options.Secured {
+	if !f.options.Secured && !f.options.Tokens {
 		return nil
 	}
 	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
 }
 
-func connect(c *cluster.Cluster) (client.Client, error) {
+func connect(config *rest.Config) (client.Client, error) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	return client.New(c.Config, client.Options{Scheme: scheme})
+	return client.New(config, client.Options{Scheme: scheme})
 }
 
 func (f *Fleet) prepareControlPlane(ctx context.Context) error {
@@ -206,6 +236,9 @@ func (f *Fleet) Location() string { return f.Registry.Host() + "/fleet" }
 
 // Keys is the folder with root of trust and keys.
 func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
+
+// PublisherKubeconfig is the path of a kubeconfig with the publisher's rights in the control plane.
+func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 
 // StartPublisher runs `kcp-publisher run`.
 func (f *Fleet) StartPublisher() error {
@@ -298,6 +331,9 @@ func (f *Fleet) Close() error {
 	}
 	if f.kcp != nil {
 		problems = append(problems, f.kcp.Stop())
+	}
+	if f.tokens != nil {
+		f.tokens.Stop()
 	}
 	if f.Registry != nil {
 		problems = append(problems, f.Registry.Close())

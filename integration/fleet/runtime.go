@@ -37,18 +37,20 @@ type Runtime struct {
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	r := &Runtime{ID: id, fleet: f}
+	r := &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
-		if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
+		if r.cluster, err = cluster.Start(ctx, cluster.Options{
+			Workloads: true, Progress: f.options.Progress, Audit: audited(agentAccount, f.options.AgentRights),
+		}); err != nil {
 			return nil, err
 		}
 		own = r.cluster
 	}
 	f.runtimes = append(f.runtimes, r)
 	var err error
-	if r.API, err = connect(own); err != nil {
+	if r.API, err = connect(own.Config); err != nil {
 		return nil, err
 	}
 	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
@@ -57,7 +59,7 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	if err := r.enrol(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.employ(ctx, "skr-agent", own, r.AgentKubeconfig()); err != nil {
+	if err := f.employ(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
 	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
@@ -81,6 +83,11 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 // Kubeconfig is the path of a kubeconfig of the runtime.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
 
+// AgentKubeconfig is the path of a kubeconfig with the agent's rights in the runtime.
+func (r *Runtime) AgentKubeconfig() string {
+	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
+}
+
 // enrol makes the agent's namespace with what `kcp-publisher enrol` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
 	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
@@ -93,7 +100,12 @@ func (r *Runtime) enrol(ctx context.Context) error {
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
-	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.registryFlags("agent")...)...)
+	if r.fleet.options.Tokens {
+		args = append(args, "--registry-password", "--registry-ca", filepath.Join(r.fleet.Dir, "ca.pem"))
+	} else {
+		args = append(args, r.fleet.registryFlags("agent")...)
+	}
+	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
 	if err != nil {
@@ -111,11 +123,10 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
+	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--poll-interval", agentPoll, "--report-interval", agentReport, "--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	var err error
-	args := append([]string{"run", "--kubeconfig", r.AgentKubeconfig(),
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
-		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}, r.AgentFlags...)
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), args...)
+	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.AgentFlags...)...)
 	return err
 }
 

@@ -50,7 +50,9 @@ type Kymas struct {
 	Watchers    Watchers
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
-	Now        func() time.Time
+	// Secrets reads those that are for runtimes.
+	Secrets client.Reader
+	Now     func() time.Time
 
 	gate gate
 
@@ -116,14 +118,19 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.registryDown(ctx, before, kyma, err)
 	}
+	next := k.runtime(kyma, runtime, report)
+	unsealed, err := k.secrets(ctx, before, kyma, &next, report)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	var outcome publish.Outcome
 	request, err := k.request(kyma, report.accepted)
 	if err == nil {
-		outcome, err = k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), request, snapshot)
+		outcome, err = k.Publisher.Publish(ctx, next, request, snapshot)
 	}
 	facts := ingest.Facts{
 		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
-		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
+		Silence: k.Silence, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
 	}
 	if err != nil {
 		if unreachable(err) {
@@ -137,6 +144,9 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		if done, err := k.letGo(ctx, kyma, &outcome.Published, report.accepted); done || err != nil {
 			return ctrl.Result{}, err
 		}
+	}
+	if next.Secrets != nil {
+		kyma.Status.Runtime.Secrets = ingest.KnownSecrets(kyma.Status.Runtime.Secrets, next.Secrets.All, facts)
 	}
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, outcome)

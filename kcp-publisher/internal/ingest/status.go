@@ -31,6 +31,8 @@ type Facts struct {
 	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
 	// follows, not before: the next try may well succeed.
 	ReportUnread error
+	// SecretsError is why not all Secrets for the runtime could be sealed.
+	SecretsError error
 	// Silence is how long a runtime may be silent.
 	Silence  time.Duration
 	Deleting bool
@@ -75,6 +77,11 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 			r.Key.TokenExpires = metav1.Unix(report.Enrolment.TokenExpires, 0)
 		}
 	}
+	if r.Key != nil {
+		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
+			r.Key.Recipient = ""
+		}
+	}
 }
 
 // Status gives the status that follows from the facts.
@@ -99,6 +106,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	silent := reporting(after.Runtime, facts, now, set)
 	acceptance(after.Runtime, facts, set)
 	agent(after, facts, set)
+	secrets(after.Conditions, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
@@ -338,7 +346,8 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "":
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil,
+		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}
 	return state

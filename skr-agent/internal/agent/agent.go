@@ -30,6 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
@@ -45,6 +46,7 @@ type Options struct {
 	Store             *content.Store
 	Puller            *pull.Puller
 	Syncer            *sync.Syncer
+	Secrets           *unseal.Keeper
 	// Reader may cache; it sees Kyma, Manifests and the catalog.
 	Client client.Client
 	Events events.EventRecorder
@@ -82,6 +84,8 @@ type Agent struct {
 	// began is when the first round was, agentProblem why the agent is not what the bundle wants.
 	began        time.Time
 	agentProblem string
+	// secrets is what became of the Secrets that the bundle in force brought.
+	secrets *bundle.ReportedSecrets
 	// badCertificate is why the last certificate was not taken.
 	badCertificate string
 }
@@ -107,6 +111,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	var syncErr error
 	if b := followed.Bundle; b != nil {
 		a.stage(ctx, log, b.State)
+		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
 	}
 	if polled && syncErr == nil {
@@ -253,7 +258,10 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 }
 
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
-	facts := report.Facts{Bundle: followed.Bundle, Decided: followed.Decided, AgentProblem: a.agentProblem, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+	facts := report.Facts{
+		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(),
+		Unstaged: a.unstaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
+	}
 	var err error
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
@@ -328,6 +336,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
+	next.Recipient = a.Secrets.Recipient()
 	if err := a.identify(log, &next); err != nil {
 		log.Error(err, "cannot introduce the runtime's key")
 		return

@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
 
@@ -38,6 +39,7 @@ type runFlags struct {
 	leaderElect                          bool
 	poll, report                         time.Duration
 	concurrency                          int
+	accounts                             []string
 	registry                             registryFlags
 }
 
@@ -67,12 +69,18 @@ func newRun(g *global) *cobra.Command {
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
+		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
 	f.registry.add(flags)
 	return cmd
 }
 
 func (f *runFlags) run(g *global) error {
 	ctrl.SetLogger(g.logger())
+	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
+	if err != nil {
+		return usageError{fmt.Errorf("--module-service-account: %w", err)}
+	}
 	ctx := ctrl.SetupSignalHandler()
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
@@ -122,6 +130,7 @@ func (f *runFlags) run(g *global) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
+		Accounts: accounts,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
@@ -169,6 +178,10 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, err
 	}
+	identity, err := ownIdentity(ctx, uncached)
+	if err != nil {
+		return agent.Options{}, err
+	}
 	public, err := signer.PublicKey()
 	if err != nil {
 		return agent.Options{}, err
@@ -193,9 +206,10 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
+	secrets := &unseal.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
 		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{}, Signer: signer, Token: known.token,
+		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

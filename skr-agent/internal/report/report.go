@@ -30,7 +30,9 @@ type Facts struct {
 	// Unstaged are the modules whose content is not at hand, with the reason.
 	Unstaged map[string]error
 	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
-	Waiting   map[string]string
+	Waiting map[string]string
+	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
+	Secrets   *bundle.ReportedSecrets
 	Kyma      *v1beta2.Kyma
 	Manifests []v1beta2.Manifest
 	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
@@ -104,7 +106,10 @@ func bounded(text string) string {
 
 // New gives the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
-	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, AgentProblem: bounded(facts.AgentProblem), Watched: facts.Watched}
+	r := bundle.Report{
+		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
+		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem),
+	}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
 	}
@@ -146,6 +151,12 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		}
 		if worse(state, after.State) {
 			after.State, why = state, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
+		}
+	}
+	if s := facts.Secrets; s != nil {
+		set(v1beta2.ConditionSecrets, map[bool]string{true: "Written", false: "NotWritten"}[s.Trouble == ""], cmp.Or(s.Trouble, "the Secrets are as sealed in the bundle in force"), s.Trouble == "")
+		if s.Trouble != "" && worse(v1beta2.StateWarning, after.State) {
+			after.State, why = v1beta2.StateWarning, "not all Secrets of the bundle in force are written: "+s.Trouble
 		}
 	}
 	switch {
