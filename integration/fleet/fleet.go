@@ -188,8 +188,8 @@ func (f *Fleet) startRegistry(ctx context.Context) error {
 	return err
 }
 
-// registryFlags are what a user of a secured registry adds to a command line.
-func (f *Fleet) registryFlags(user string) []string {
+// RegistryFlags are what a user of a secured registry adds to a command line.
+func (f *Fleet) RegistryFlags(user string) []string {
 	if !f.options.Secured && !f.options.Tokens {
 		return nil
 	}
@@ -251,7 +251,7 @@ func (f *Fleet) StartPublisher() error {
 	if f.options.Silence != 0 {
 		args = append(args, "--allowed-silence", f.options.Silence.String())
 	}
-	args = append(args, f.registryFlags("publisher")...)
+	args = append(args, f.RegistryFlags("publisher")...)
 	var err error
 	f.publisher, err = start(f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), append(args, f.options.PublisherFlags...)...)
 	return err

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,14 +31,26 @@ type Runtime struct {
 	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
-	fleet   *Fleet
-	cluster *cluster.Cluster // nil when it is the control plane's
-	agent   *Process
+	// location is where the agent looks, empty for the fleet's own.
+	location string
+	fleet    *Fleet
+	cluster  *cluster.Cluster // nil when it is the control plane's
+	agent    *Process
 }
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	r := &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}
+	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
+}
+
+// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way back, is carried.
+func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, agentFlags []string, modules ...string) (*Runtime, error) {
+	kyma := NewKyma(id, channel, modules...)
+	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}
+	return f.add(ctx, &Runtime{ID: id, fleet: f, location: location, AgentFlags: agentFlags}, kyma)
+}
+
+func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
@@ -62,8 +75,8 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	if err := f.employ(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
-		return nil, fmt.Errorf("create Kyma %s: %w", id, err)
+	if err := f.Control.Create(ctx, kyma); err != nil {
+		return nil, fmt.Errorf("create Kyma %s: %w", r.ID, err)
 	}
 	return r, r.StartAgent()
 }
@@ -99,11 +112,13 @@ func (r *Runtime) enrol(ctx context.Context) error {
 // Enrol applies what `kcp-publisher enrol` prints; again, it lets the agent introduce another key.
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
-	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
-	if r.fleet.options.Tokens {
+	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
+	switch {
+	case r.location != "":
+	case r.fleet.options.Tokens:
 		args = append(args, "--registry-password", "--registry-ca", filepath.Join(r.fleet.Dir, "ca.pem"))
-	} else {
-		args = append(args, r.fleet.registryFlags("agent")...)
+	default:
+		args = append(args, r.fleet.RegistryFlags("agent")...)
 	}
 	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems

@@ -110,8 +110,12 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return k.meanwhile(ctx, before, kyma, wait)
 	}
 	runtime := RuntimeID(kyma)
-	if err := k.unique(ctx, kyma, runtime); err != nil {
-		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: k.Silence}, k.Now())
+	silence, carried, err := k.allowed(kyma)
+	if err == nil {
+		err = k.unique(ctx, kyma, runtime)
+	}
+	if err != nil {
+		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: silence, Carried: carried}, k.Now())
 		return k.record(ctx, before, kyma, publish.Outcome{})
 	}
 	report, err := k.listen(ctx, kyma, runtime)
@@ -130,7 +134,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	facts := ingest.Facts{
 		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
-		Silence: k.Silence, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
+		Silence: silence, Carried: carried, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
 	}
 	if err != nil {
 		if unreachable(err) {
@@ -150,6 +154,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, outcome)
+}
+
+// allowed is how long the runtime may be silent, and whether its reports are carried by hand.
+func (k *Kymas) allowed(kyma *v1beta2.Kyma) (time.Duration, bool, error) {
+	return ingest.Allowed(kyma.Annotations[v1beta2.AnnotationCarried], k.Silence)
 }
 
 // unique refuses a Kyma that names the runtime of an older one: they would overwrite each other's bundle for ever.
@@ -207,6 +216,9 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {
 	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero()}
+	if silence, carried, err := k.allowed(kyma); carried && err == nil {
+		r.Validity = silence // what may be on its way for that long must still be good when it arrives
+	}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r
@@ -437,7 +449,8 @@ func (k *Kymas) registryDown(ctx context.Context, before, kyma *v1beta2.Kyma, er
 // silence is never health. Nothing is written before the allowed silence is over.
 func (k *Kymas) meanwhile(ctx context.Context, before, kyma *v1beta2.Kyma, wait time.Duration) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: wait}
-	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, k.Silence, k.Now())
+	silence, _, _ := k.allowed(kyma) // what is wrong with it is said when the registry is back
+	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, k.Now())
 	if !silent {
 		return result, nil
 	}

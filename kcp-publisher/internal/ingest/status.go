@@ -34,7 +34,9 @@ type Facts struct {
 	// SecretsError is why not all Secrets for the runtime could be sealed.
 	SecretsError error
 	// Silence is how long a runtime may be silent.
-	Silence  time.Duration
+	Silence time.Duration
+	// Carried says that its reports are carried by hand.
+	Carried  bool
 	Deleting bool
 }
 
@@ -45,6 +47,7 @@ const (
 	reasonReported   = "Reported"
 	reasonNeverHeard = "NeverReported"
 	reasonSilent     = "Silent"
+	reasonCarried    = "Carried"
 	reasonRefused    = "ReportRefused"
 	reasonAccepted   = "Accepted"
 	reasonPending    = "Pending"
@@ -182,8 +185,17 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 		set(v1beta2.ConditionReporting, reasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
 	}
+	if facts.Carried {
+		set(v1beta2.ConditionReporting, reasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", r.Observed.Time.UTC().Format(time.RFC3339)), true)
+		return false
+	}
 	set(v1beta2.ConditionReporting, reasonReported, "the runtime reports", true)
 	return false
+}
+
+// knows says that the runtime was heard to live by the newest bundle.
+func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
+	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
 
 func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, string, bool)) {
@@ -193,7 +205,9 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 		set(v1beta2.ConditionAccepted, reasonBundle, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, reasonPending, "no bundle is published yet", false)
-	case r.Observed == nil || r.Observed.Digest != facts.Published.Digest.String():
+	case facts.Carried && !knows(r, facts):
+		set(v1beta2.ConditionAccepted, reasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
+	case !knows(r, facts):
 		set(v1beta2.ConditionAccepted, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
 		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), "the runtime lives by a bundle whose time is over", false)

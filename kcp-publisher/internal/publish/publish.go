@@ -97,10 +97,11 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 		outcome.SecretsError = err
 	}
 	keys := p.keys.Load()
-	if runtime.Certificate, err = keys.certificate(last, runtime, p.CertificateValidity, p.Now()); err != nil {
+	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is.
+	if runtime.Certificate, err = keys.certificate(last, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
 		return Outcome{}, err
 	}
-	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, p.Validity, p.Now())
+	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	if !needed {
 		outcome.Published = *last
 		return outcome, nil
