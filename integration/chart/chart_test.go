@@ -285,9 +285,9 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 	}{
 		"the publisher": {"kcp-publisher", map[string]any{}, []string{"publisher"}},
 		"the publisher with everything": {
-			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}}, []string{"publisher", "signatures", "webhooks"},
+			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}}, []string{"publisher", "webhooks"},
 		},
-		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "upgrade"}},
+		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
 		"the agent with an account for modules": {
 			"skr-agent", map[string]any{"selfUpgrade": false, "rbac": map[string]any{"clusterAdmin": false}, "modules": map[string]any{"serviceAccount": "modules"}}, []string{"agent", "module-account"},
 		},

@@ -171,8 +171,9 @@ func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
 	publisher := as(t, f.PublisherKubeconfig())
 	must(t, publisher.List(ctx, things(ours, "Kyma"), client.InNamespace(sample.Namespace)))
 	refused(t, map[string]error{
-		"reading Secrets":             publisher.List(ctx, things("v1", "Secret"), client.InNamespace(sample.Namespace)),
-		"reading a Secret":            publisher.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-webhook"}, thing("v1", "Secret", "", "")),
+		"making a Secret":             publisher.Create(ctx, thing("v1", "Secret", sample.Namespace, "mine")),
+		"Secrets elsewhere":           publisher.List(ctx, things("v1", "Secret"), client.InNamespace("default")),
+		"reading a webhook's key":     publisher.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-webhook"}, thing("v1", "Secret", "", "")),
 		"writing a module's version":  publisher.Create(ctx, thing(ours, "ModuleTemplate", sample.Namespace, "mine-1.0.0")),
 		"making a Kyma":               publisher.Create(ctx, thing(ours, "Kyma", sample.Namespace, "mine")),
 		"deleting a Kyma":             publisher.Delete(ctx, thing(ours, "Kyma", sample.Namespace, "one")),
