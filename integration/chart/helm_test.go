@@ -119,7 +119,8 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 
 	// A runtime that is the control plane's own cluster.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")
-	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values", "integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.serviceMonitor.enabled=false")
+	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values", "integration/chart/testdata/skr-agent-full.values.yaml",
+		"--set", "metrics.serviceMonitor.enabled=false", "--set", "modules.serviceAccounts=null")
 
 	for name, namespace := range namespaces {
 		deployment := &appsv1.Deployment{}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/chart"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -151,8 +152,10 @@ func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, Account: byChart(map[string]map[string]any{"kcp-publisher": minimal()})})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	must(t, f.Police(ctx, "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, f.UntilRollout(ctx, firstRollout, "it has an end", func(s v1alpha1.RolloutStatus) bool { return s.FinishedAt != nil }))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
 	}))

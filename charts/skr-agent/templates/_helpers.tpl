@@ -30,6 +30,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/skr-agent/registry/.dockerconfigjson" }}{{ end }}
 {{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/skr-agent/registry-ca/ca.crt" }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
+{{- range .Values.registry.mirrors }}{{ $args = append $args (printf "--mirror=%s" .) }}{{ end }}
 {{- with .Values.modules.serviceAccount }}{{ $args = append $args (printf "--module-service-account=%s" .) }}{{ end }}
 {{- range $module, $account := .Values.modules.serviceAccounts }}{{ $args = append $args (printf "--module-service-account=%s=%s" $module $account) }}{{ end }}
 {{- concat $args .Values.extraArgs | toYaml }}

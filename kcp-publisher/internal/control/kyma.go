@@ -48,6 +48,7 @@ type Kymas struct {
 	Maintenance Maintenance
 	Signatures  SignatureKeys
 	Watchers    Watchers
+	Rollouts    Rollouts
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
 	// Secrets reads those that are for runtimes.
@@ -95,8 +96,8 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	snapshot := k.Catalog.Snapshot()
-	if _, known := k.Watchers.Snapshot(); snapshot == nil || !known {
+	view := k.Rollouts.View()
+	if _, known := k.Watchers.Snapshot(); view == nil || !known {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
@@ -130,10 +131,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	var outcome publish.Outcome
 	request, err := k.request(kyma, report.accepted)
 	if err == nil {
-		outcome, err = k.Publisher.Publish(ctx, next, request, snapshot)
+		request.Gates, request.OfferGates = view.decisions(runtime, request, kyma.Status.Runtime), view.offers(runtime, request, kyma.Status.Runtime)
+		outcome, err = k.Publisher.Publish(ctx, next, request, view.catalog)
 	}
 	facts := ingest.Facts{
-		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
+		Generation: kyma.Generation, Problems: slices.Concat(outcome.Problems, outcome.Held), Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
 		Silence: silence, Carried: carried, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
 	}
 	if err != nil {
@@ -144,7 +146,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		facts.PublishError = err
 	} else {
 		k.gate.open(ctx)
-		facts.Published = &outcome.Published
+		facts.Published, facts.Given = &outcome.Published, view.given(runtime, outcome.Published, before.Status.Runtime)
 		if done, err := k.letGo(ctx, kyma, &outcome.Published, report.accepted); done || err != nil {
 			return ctrl.Result{}, err
 		}
@@ -177,9 +179,8 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 }
 
 func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
-	request := resolve.Request{
-		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
-	}
+	request := asked(kyma, k.ClusterUID)
+	request.Settings = k.Settings
 	var err error
 	if request.Maintenance, err = k.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
 		return request, err
@@ -194,14 +195,8 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 	if err := request.Settings.Check(); err != nil {
 		return request, fmt.Errorf("annotations: %w", err)
 	}
-	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
-	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
+	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	r := kyma.Status.Runtime
-	request.ControlPlane = r != nil && r.Observed != nil && r.Observed.ClusterUID != "" && r.Observed.ClusterUID == k.ClusterUID
-	if r != nil && r.Requested != nil && !alone {
-		request.Asked = r.Requested.Spec
-	}
 	if report == nil {
 		return request, nil
 	}
@@ -212,6 +207,17 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 		}
 	}
 	return request, nil
+}
+
+// asked is the part of a request that says which modules a Kyma is to have.
+func asked(kyma *v1beta2.Kyma, clusterUID string) resolve.Request {
+	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero()}
+	r := kyma.Status.Runtime
+	request.ControlPlane = r != nil && r.Observed != nil && r.Observed.ClusterUID != "" && r.Observed.ClusterUID == clusterUID
+	if r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+		request.Asked = r.Requested.Spec
+	}
+	return request
 }
 
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {

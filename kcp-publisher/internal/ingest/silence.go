@@ -42,7 +42,7 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	after := *before.DeepCopy()
 	set := setter(&after.Conditions, generation, now)
 	reporting(after.Runtime, Facts{Silence: allowed}, now, set)
-	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != reasonPublish {
+	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != ReasonPublish {
 		set(v1beta2.ConditionReady, reasonNotReady, readyMessage(after), false)
 	}
 	after.State = worse(before.State, v1beta2.StateWarning)

@@ -24,7 +24,10 @@ type Facts struct {
 	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
 	Published    *publish.Published
 	PublishError error
-	Problems     []bundle.Problem
+	// Problems are why modules are not as they were asked for, Held among them those that a rollout holds.
+	Problems []bundle.Problem
+	// Given are the modules of the newest bundle whose version a rollout decided.
+	Given map[string]v1beta2.GivenVersion
 	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
 	Report        *bundle.AcceptedReport
 	ReportRefused *bundle.Refusal
@@ -54,7 +57,7 @@ const (
 	reasonBundle     = "BundleRefused"
 	reasonGivenUp    = "GivenUp"
 	reasonUpgraded   = "Upgraded"
-	reasonPublish    = "PublishFailed"
+	ReasonPublish    = "PublishFailed"
 )
 
 // Remember writes what the runtime said into the part of the status that outlives a restart.
@@ -97,6 +100,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		after.Runtime.Published = &v1beta2.PublishedBundle{
 			Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
 			Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: resolve.Versions(p.State),
+			KymaGeneration: p.Predicate.KymaGeneration, Given: evidence(facts),
 		}
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
 	}
@@ -124,7 +128,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: reasonReady, false: reasonNotReady}[catalogThere],
 		map[bool]string{true: "the runtime has the newest catalog", false: "the runtime has not reported the newest bundle yet"}[catalogThere], catalogThere)
 	if facts.PublishError != nil {
-		set(v1beta2.ConditionReady, reasonPublish, facts.PublishError.Error(), false)
+		set(v1beta2.ConditionReady, ReasonPublish, facts.PublishError.Error(), false)
 	} else {
 		set(v1beta2.ConditionReady, map[bool]string{true: reasonReady, false: reasonNotReady}[after.State == v1beta2.StateReady],
 			readyMessage(after), after.State == v1beta2.StateReady)

@@ -66,8 +66,9 @@ func New(options Options) (*Publisher, error) {
 type Outcome struct {
 	Published Published
 	Pushed    bool
-	// Problems and Asked are the resolution's, whether or not a push was needed.
+	// Problems, Held and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
+	Held     []bundle.Problem
 	Asked    []string
 	// SecretsError is why the bundle says about Secrets what the one before said.
 	SecretsError error
@@ -92,7 +93,7 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
-	outcome := Outcome{Problems: resolved.result.State.Problems, Asked: resolved.result.Asked}
+	outcome := Outcome{Problems: resolved.result.State.Problems, Held: resolved.result.Held, Asked: resolved.result.Asked}
 	if runtime.Sealed, err = seal(runtime, last, resolved.result.Asked); err != nil {
 		outcome.SecretsError = err
 	}

@@ -57,9 +57,9 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
 			module.State = v1beta2.StateDeleting
 		}
-		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil && ready.ObservedGeneration != m.Generation && module.State == v1beta2.StateReady {
-			// What the status says is about an older spec.
-			module.State = v1beta2.StateProcessing
+		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil && ready.ObservedGeneration != m.Generation && m.DeletionTimestamp.IsZero() {
+			// What the status says, good or bad, is about an older spec.
+			module.State, module.Message = v1beta2.StateProcessing, ""
 		}
 		if r := m.Spec.Resource; r != nil {
 			module.Resource = &v1beta2.TrackingObject{
