@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -119,8 +121,8 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 
 	// A runtime that is the control plane's own cluster.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")
-	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values", "integration/chart/testdata/skr-agent-full.values.yaml",
-		"--set", "metrics.serviceMonitor.enabled=false", "--set", "modules.serviceAccounts=null")
+	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}})) // where modules have accounts
+	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values", "integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.serviceMonitor.enabled=false")
 
 	for name, namespace := range namespaces {
 		deployment := &appsv1.Deployment{}

@@ -39,7 +39,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* ServiceAccounts that modules are installed with, NAMESPACE/NAME. */}}
 {{- define "skr-agent.moduleAccounts" -}}
 {{- $accounts := list }}
-{{- range concat (list .Values.modules.serviceAccount) (values .Values.modules.serviceAccounts) }}
+{{- range concat (list .Values.modules.serviceAccount) (values (default dict .Values.modules.serviceAccounts)) }}
 {{- if . }}{{ $accounts = append $accounts (contains "/" . | ternary . (printf "kyma-system/%s" .)) }}{{ end }}
 {{- end }}
 {{- $accounts | uniq | sortAlpha | toJson }}
