@@ -63,6 +63,8 @@ type Options struct {
 	PublisherRights []string
 	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
 	AgentRights []string
+	// Account makes the programs' accounts, instead of files of rights; nil for none.
+	Account Account
 }
 
 // Fleet is one control plane with its registry and runtimes.
@@ -146,7 +148,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.prepareControlPlane(ctx); err != nil {
 		return err
 	}
-	if err := confine(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
+	if err := f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
 		return err
 	}
 	return f.StartPublisher()
@@ -205,12 +207,12 @@ func connect(config *rest.Config) (client.Client, error) {
 }
 
 func (f *Fleet) prepareControlPlane(ctx context.Context) error {
-	files, err := charts.PublisherCRDs.ReadDir("kcp-publisher/crds")
+	files, err := charts.PublisherCRDs.ReadDir("kcp-publisher/files/crds")
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/crds/" + file.Name())
+		data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/" + file.Name())
 		if err != nil {
 			return err
 		}
