@@ -8,7 +8,7 @@ ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test vulncheck test-oracle build lint generate verify-generated bench fuzz assets
+.PHONY: help demo test vulncheck test-race test-oracle test-cosign build lint generate verify-generated bench fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,9 +19,18 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 test: build assets ## all tests, over real API servers and a real registry
 	KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
 
+# The random histories run one step after the other and would take ten times as long.
+test-race: ## the race detector over publishing while keys change; needs a C compiler
+	@if command -v $$(go env CC) >/dev/null; then \
+	  CGO_ENABLED=1 go test -race -skip RandomHistories ./kcp-publisher/internal/control ./kcp-publisher/internal/publish; \
+	else echo "test-race: no C compiler here, so nothing was checked"; fi
+
 # Its go.mod follows the project's by itself: a new version there must not fail here.
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes
-	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod ./...
+	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod .
+
+test-cosign: ## crane, jq and cosign, built from their modules (minutes, once), run the commands of docs/provenance.md
+	cd integration/oracle && go test -mod=mod -timeout $(TIMEOUT) ./cosign
 
 build: ## both programs into bin/
 	@mkdir -p bin

@@ -91,6 +91,14 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		if got := bundleSource(t, f, "one"); got != promoted || !strings.Contains(output, promoted) {
 			t.Errorf("the bundle is of commit %s, want %s; the command said\n%s", got, promoted, output)
 		}
+		provenance, code := fleet.Run(ctx, f.Binaries().Agent, "provenance", "configmap/scaler-settings", "-n", v1beta2.RuntimeNamespace, "--kubeconfig", r.Kubeconfig())
+		if code != 0 || !strings.Contains(provenance, "source     commit "+promoted+" of ") {
+			t.Errorf("an object of the runtime does not lead back to commit %s: exit code %d\n%s", promoted, code, provenance)
+		}
+		why, err := f.Why(ctx, "one", "scaler", "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"))
+		if err != nil || !strings.Contains(why, "source     commit "+promoted+" of ") {
+			t.Errorf("why does not name commit %s: %v\n%s", promoted, err, why)
+		}
 		for _, want := range []string{"kyma_pull_publisher_git_ready 1", `kyma_pull_publisher_git_commit{commit="` + promoted + `"} 1`} {
 			if text := scraped(t, metrics); !strings.Contains(text, want) || strings.Count(text, "git_commit{") != 1 {
 				t.Errorf("%s is missing in\n%s", want, text)
