@@ -3,7 +3,7 @@ TOOL := go tool -modfile=hack/tools/go.mod
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
-TIMEOUT ?= 25m
+TIMEOUT ?= 45m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
 ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
