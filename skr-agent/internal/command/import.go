@@ -29,9 +29,11 @@ func newImport() *cobra.Command {
 	var skew time.Duration
 	var registry registryFlags
 	cmd := &cobra.Command{
-		Use: "import FILE... --to LOCATION --trust FILE", Short: "takes in files that `kcp-publisher export` wrote",
+		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "takes in files that `kcp-publisher export` wrote",
 		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
 			"may be repeated: what is there is not written again. Volumes (FILE.001, FILE.002, ...) are given together.\n\n" +
+			"Without --trust it follows the root of trust of the first import, which it trusts and tells: compare it. Whoever lives by what is\n" +
+			"imported follows the root that was pinned there, whatever was imported.\n\n" +
 			"Exit code 0 says that everything is there, 3 that a file was refused and nothing of it written.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -40,8 +42,8 @@ func newImport() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if to == "" || trustFile == "" {
-				return usageError{errors.New("--to and --trust are required")}
+			if to == "" {
+				return usageError{errors.New("--to is required")}
 			}
 			if skew <= 0 {
 				return usageError{fmt.Errorf("--clock-skew %s: want more than 0", skew)}
@@ -71,7 +73,7 @@ func newImport() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVar(&trustFile, "trust", "", "pinned root of trust")
+	flags.StringVar(&trustFile, "trust", "", "pinned root of trust; default: that of the first import")
 	flags.DurationVar(&skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
 	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
 	registry.add(flags)
@@ -87,15 +89,18 @@ func newImporter(registry *registryFlags, to, trustFile string) (receive.Importe
 	if err != nil {
 		return receive.Importer{}, usageError{fmt.Errorf("--to: %w", err)}
 	}
+	importer := receive.Importer{To: place, Now: time.Now}
+	if trustFile == "" {
+		return importer, nil
+	}
 	data, err := os.ReadFile(trustFile)
 	if err != nil {
 		return receive.Importer{}, usageError{fmt.Errorf("--trust: %w", err)}
 	}
-	root, err := bundle.ParseRoot(data)
-	if err != nil {
+	if importer.Root, err = bundle.ParseRoot(data); err != nil {
 		return receive.Importer{}, fmt.Errorf("--trust %s: %w", trustFile, err)
 	}
-	return receive.Importer{To: place, Root: root, Now: time.Now}, nil
+	return importer, nil
 }
 
 func importOne(ctx context.Context, cmd *cobra.Command, importer receive.Importer, paths []string) (receive.Outcome, error) {
@@ -129,6 +134,9 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 		return err
 	case "table":
 		for _, o := range outcomes {
+			if o.TrustedAtFirst != "" {
+				fmt.Fprintf(out, "trusts     root of trust %s of the file itself, for nobody named one: compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
+			}
 			fmt.Fprintf(out, "%s: %d written, %d there already\n", strings.Join(o.Files, " "), o.Written, o.Known)
 			for _, b := range o.Bundles {
 				fmt.Fprintf(out, "bundle     %s %d (before: %d) %s\n", b.Runtime, b.Sequence, b.Before, b.Digest)

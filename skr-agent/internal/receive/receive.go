@@ -24,7 +24,8 @@ import (
 
 // Importer takes in files.
 type Importer struct {
-	To   *bundle.Place
+	To *bundle.Place
+	// Root is the pinned one. Without it (version 0) the root of the first import is followed.
 	Root bundle.Root
 	Now  func() time.Time
 	// ClockSkew is how far ahead of Now a bundle may have been issued; 0 stands for bundle.MaxClockSkew.
@@ -39,6 +40,8 @@ type Outcome struct {
 	Images  []string   `json:"images"`
 	// Mirrors are what runtimes need to find the images, as --mirror takes it.
 	Mirrors []string `json:"mirrors"`
+	// TrustedAtFirst is the digest of a root of trust that nobody named and no import brought before: a person has to compare it.
+	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
 	// Written and Known count blobs and manifests that were written, and that were there.
 	Written int `json:"written"`
 	Known   int `json:"known"`
@@ -64,11 +67,21 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 		return Outcome{}, err
 	}
 	defer file.Close()
+	first := false
+	if i.Root.Version == 0 {
+		if i.Root, first, err = i.pin(ctx, file); err != nil {
+			return Outcome{}, err
+		}
+	}
 	judged, err := i.judge(ctx, file)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return i.write(ctx, file, judged)
+	outcome, err := i.write(ctx, file, judged)
+	if first {
+		outcome.TrustedAtFirst = digest.FromBytes(i.Root.Raw)
+	}
+	return outcome, err
 }
 
 // judged is a file that may be taken in.
