@@ -38,8 +38,8 @@ vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a co
 
 generate: ## deepcopy functions and CRDs
 	$(TOOL) controller-gen object paths=./apis/...
-	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/crds
-	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/crds/*_$$kind.yaml skr-agent/crds/; done
+	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/files/crds
+	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
 
 verify-generated: generate ## fail when generated files are not current
 	@changed=$$(git status --porcelain -- $(GENERATED)); [ -z "$$changed" ] || { \

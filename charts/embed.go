@@ -8,7 +8,7 @@ import "embed"
 //go:embed skr-agent/crds/*.yaml
 var AgentCRDs embed.FS
 
-// PublisherCRDs are the CustomResourceDefinitions of the control plane, one YAML file each, in kcp-publisher/crds.
+// PublisherCRDs are the CustomResourceDefinitions of the control plane, one YAML file each, in kcp-publisher/files/crds.
 //
-//go:embed kcp-publisher/crds/*.yaml
+//go:embed kcp-publisher/files/crds/*.yaml
 var PublisherCRDs embed.FS

@@ -170,12 +170,12 @@ func connect(c *cluster.Cluster) (client.Client, error) {
 }
 
 func (f *Fleet) prepareControlPlane(ctx context.Context) error {
-	files, err := charts.PublisherCRDs.ReadDir("kcp-publisher/crds")
+	files, err := charts.PublisherCRDs.ReadDir("kcp-publisher/files/crds")
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/crds/" + file.Name())
+		data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/" + file.Name())
 		if err != nil {
 			return err
 		}

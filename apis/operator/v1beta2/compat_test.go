@@ -17,7 +17,7 @@ import (
 
 const (
 	realworld = "../../../../shared/realworld"
-	crds      = "../../../charts/kcp-publisher/crds"
+	crds      = "../../../charts/kcp-publisher/files/crds"
 )
 
 func needRealworld(t *testing.T) {
@@ -151,7 +151,7 @@ func differences(path string, theirs, ours any) []string {
 func TestBothChartsHaveTheSameCRDs(t *testing.T) {
 	for _, plural := range plurals {
 		file := v1beta2.Group + "_" + plural + ".yaml"
-		runtimes, err := os.ReadFile(filepath.Join(crds, "../../skr-agent/crds", file))
+		runtimes, err := os.ReadFile(filepath.Join(crds, "../../../skr-agent/crds", file))
 		if plural == "watchers" { // nothing in a runtime reads Watchers
 			if !os.IsNotExist(err) {
 				t.Errorf("%s: runtimes need no Watchers", file)

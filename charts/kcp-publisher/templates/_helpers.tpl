@@ -1,0 +1,78 @@
+{{- define "kcp-publisher.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "kcp-publisher.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "kcp-publisher.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "kcp-publisher.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "kcp-publisher.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kcp-publisher.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "kcp-publisher.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "kcp-publisher.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "kcp-publisher.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "kcp-publisher.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: name an existing ServiceAccount, or let the chart create one with serviceAccount.create" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "kcp-publisher.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end }}
+{{- end }}
+
+{{/* Flags of `kcp-publisher run`: what a value is empty for is left to the program. */}}
+{{- define "kcp-publisher.args" -}}
+{{- $args := list "run" (printf "--namespace=%s" .Release.Namespace) "--keys=/etc/kcp-publisher/keys" }}
+{{- $args = append $args (printf "--location=%s" (required "location: name the registry prefix HOST/PATH that bundles are published to" .Values.location)) }}
+{{- range .Values.components }}{{ $args = append $args (printf "--components=%s" .) }}{{ end }}
+{{- range .Values.helmRepositories }}{{ $args = append $args (printf "--helm-repositories=%s" .) }}{{ end }}
+{{- range .Values.agents.mirrors }}{{ $args = append $args (printf "--mirror=%s" .) }}{{ end }}
+{{- range .Values.agents.imagePaths }}{{ $args = append $args (printf "--image-path=%s" .) }}{{ end }}
+{{- range $flag, $value := dict
+  "agent-poll-interval" .Values.agents.pollInterval "agent-report-interval" .Values.agents.reportInterval
+  "validity" .Values.validity "certificate-validity" .Values.certificateValidity "allowed-silence" .Values.allowedSilence
+  "deletion-timeout" .Values.deletionTimeout "report-poll-interval" .Values.reportPollInterval
+  "component-poll-interval" .Values.componentPollInterval "min-maintenance-window-size" .Values.minMaintenanceWindowSize
+  "concurrency" .Values.concurrency "log-level" .Values.log.level "log-format" .Values.log.format }}
+{{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
+{{- end }}
+{{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/kcp-publisher/registry/.dockerconfigjson" }}{{ end }}
+{{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/kcp-publisher/registry-ca/ca.crt" }}{{ end }}
+{{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
+{{- if .Values.signaturePolicy }}{{ $args = append $args "--signature-policy=/etc/kcp-publisher/config/signature-policy.yaml" }}{{ end }}
+{{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}
+{{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
+{{- if .Values.webhook.enabled }}{{ $args = append $args (printf "--webhook-service=%s/%s-webhook:443" .Release.Namespace (include "kcp-publisher.fullname" .)) }}{{ end }}
+{{- concat $args .Values.extraArgs | toYaml }}
+{{- end }}
+
+{{/* Ports that location and components name, and those of the values. */}}
+{{- define "kcp-publisher.egressPorts" -}}
+{{- $ports := list }}
+{{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
+{{- range concat (list .Values.location) .Values.components }}
+{{- $host := splitList "/" . | first }}
+{{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
+{{- end }}
+{{- $ports | uniq | toJson }}
+{{- end }}

@@ -1,0 +1,51 @@
+{{- define "skr-agent.selectorLabels" -}}
+app.kubernetes.io/name: skr-agent
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "skr-agent.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "skr-agent.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "skr-agent.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end }}
+{{- end }}
+
+{{/* Flags of `skr-agent run`: what a value is empty for is left to the program. */}}
+{{- define "skr-agent.args" -}}
+{{- $args := list "run" }}
+{{- range $flag, $value := dict
+  "poll-interval" .Values.pollInterval "report-interval" .Values.reportInterval "concurrency" .Values.concurrency
+  "log-level" .Values.log.level "log-format" .Values.log.format }}
+{{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
+{{- end }}
+{{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/skr-agent/registry/.dockerconfigjson" }}{{ end }}
+{{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/skr-agent/registry-ca/ca.crt" }}{{ end }}
+{{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
+{{- concat $args .Values.extraArgs | toYaml }}
+{{- end }}
+
+{{/* Binds a ClusterRole to the agent: root, name, role. */}}
+{{- define "skr-agent.clusterRoleBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "skr-agent.labels" .root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ .role }}
+subjects:
+- kind: ServiceAccount
+  name: skr-agent
+  namespace: kyma-system
+{{- end }}

@@ -1,0 +1,82 @@
+// Package chart renders the project's Helm charts as Helm does, for tests that review what they make and for scenarios that live by it.
+package chart
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Release is a chart with what is said at its installation.
+type Release struct {
+	// Dir is the chart's folder.
+	Dir             string
+	Name, Namespace string
+	Values          map[string]any
+}
+
+// Rendered is what a release consists of.
+type Rendered struct {
+	// Templates are the texts of all templates that gave one, by file name.
+	Templates map[string]string
+	// Notes are what the user is told.
+	Notes string
+}
+
+// Render gives what `helm install` would send to the API server of an empty cluster. It fails on values that the chart's schema refuses.
+func (r Release) Render() (Rendered, error) {
+	loaded, err := loader.LoadDir(r.Dir)
+	if err != nil {
+		return Rendered{}, fmt.Errorf("load chart %s: %w", r.Dir, err)
+	}
+	options := chartutil.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, Revision: 1, IsInstall: true}
+	values, err := chartutil.ToRenderValues(loaded, r.Values, options, nil)
+	if err != nil {
+		return Rendered{}, err
+	}
+	texts, err := engine.Render(loaded, values)
+	if err != nil {
+		return Rendered{}, err
+	}
+	rendered := Rendered{Templates: map[string]string{}}
+	for file, text := range texts {
+		switch name := path.Base(file); {
+		case name == "NOTES.txt":
+			rendered.Notes = text
+		case !strings.HasPrefix(name, "_") && strings.TrimSpace(text) != "":
+			rendered.Templates[name] = text
+		}
+	}
+	return rendered, nil
+}
+
+// Objects gives all objects, in the order of their templates' names.
+func (r Rendered) Objects() ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {
+		for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(r.Templates[name]), 4096); ; {
+			object := &unstructured.Unstructured{}
+			err := decoder.Decode(&object.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("template %s: %w", name, err)
+			}
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects, nil
+}

@@ -1,0 +1,284 @@
+package chart
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// namespaces are where the charts are installed.
+var namespaces = map[string]string{"kcp-publisher": "kcp-system", "skr-agent": "kyma-system"}
+
+func release(t *testing.T, name string, values map[string]any) Release {
+	t.Helper()
+	return Release{Dir: filepath.Join("..", "..", "charts", name), Name: name, Namespace: namespaces[name], Values: values}
+}
+
+// cases gives the releases of testdata, NAME-CASE.values.yaml.
+func cases(t *testing.T) map[string]Release {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "*.values.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	found := map[string]Release{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		values := map[string]any{}
+		require.NoError(t, yaml.UnmarshalStrict(data, &values))
+		name := strings.TrimSuffix(filepath.Base(file), ".values.yaml")
+		chart := name[:strings.LastIndex(name, "-")]
+		found[name] = release(t, chart, values)
+	}
+	return found
+}
+
+func render(t *testing.T, r Release) Rendered {
+	t.Helper()
+	rendered, err := r.Render()
+	require.NoError(t, err)
+	return rendered
+}
+
+func objectsOf(t *testing.T, r Release) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := render(t, r).Objects()
+	require.NoError(t, err)
+	return objects
+}
+
+// pick gives the one object of a kind.
+func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into any) {
+	t.Helper()
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
+	require.GreaterOrEqual(t, at, 0, "no %s is rendered", kind)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, into, true))
+}
+
+func TestRenderedChartsAreWhatWasReviewed(t *testing.T) {
+	for name, r := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			rendered := render(t, r)
+			var text bytes.Buffer
+			for _, template := range slices.Sorted(maps.Keys(rendered.Templates)) {
+				if template == "crds.yaml" {
+					continue // compared with its source by another test
+				}
+				fmt.Fprintf(&text, "# %s\n%s\n", template, strings.TrimSpace(rendered.Templates[template]))
+			}
+			fmt.Fprintf(&text, "# NOTES.txt\n%s\n", strings.TrimSpace(rendered.Notes))
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, text.Bytes(), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), text.String(), "run go test ./integration/chart -update and review the difference")
+		})
+	}
+}
+
+func TestHelmHasNothingToSayAgainstTheCharts(t *testing.T) {
+	for name, r := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, message := range lint.All(r.Dir, r.Values, r.Namespace, true).Messages {
+				if message.Severity > support.InfoSev {
+					t.Error(message)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryFlagOfTheChartsIsOneOfTheProgram(t *testing.T) {
+	binaries, err := fleet.Build()
+	require.NoError(t, err)
+	programs := map[string]string{"kcp-publisher": binaries.Publisher, "skr-agent": binaries.Agent}
+	for name, r := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			var deployment appsv1.Deployment
+			pick(t, objectsOf(t, r), "Deployment", &deployment)
+			container := deployment.Spec.Template.Spec.Containers[0]
+			program := programs[filepath.Base(r.Dir)]
+			// Flags are read before help is given, so that one that is unknown, or has a value it cannot have, is an error.
+			output, code := fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--help")...)
+			require.Zero(t, code, output)
+			output, code = fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--no-such-flag", "--help")...)
+			require.Equal(t, 2, code, output)
+		})
+	}
+}
+
+func TestEveryFileThatFlagsNameIsMounted(t *testing.T) {
+	for name, r := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			objects := objectsOf(t, r)
+			var deployment appsv1.Deployment
+			pick(t, objects, "Deployment", &deployment)
+			pod := deployment.Spec.Template.Spec
+			volumes := map[string]corev1.Volume{}
+			for _, v := range pod.Volumes {
+				volumes[v.Name] = v
+			}
+			mounted := map[string]bool{}
+			for _, m := range pod.Containers[0].VolumeMounts {
+				require.Contains(t, volumes, m.Name)
+				mounted[m.MountPath] = true
+				delete(volumes, m.Name)
+			}
+			require.Empty(t, volumes, "volumes that nothing mounts")
+			for _, arg := range pod.Containers[0].Args {
+				_, file, ok := strings.Cut(arg, "=/")
+				if !ok {
+					continue
+				}
+				file = "/" + file
+				require.True(t, mounted[file] || mounted[filepath.Dir(file)], "%s: nothing is mounted there", arg)
+				if filepath.Base(filepath.Dir(file)) == "config" {
+					var config corev1.ConfigMap
+					pick(t, objects, "ConfigMap", &config)
+					require.Contains(t, config.Data, filepath.Base(file))
+				}
+			}
+		})
+	}
+}
+
+func TestBadValuesAreRefusedWithTheFieldAndTheReason(t *testing.T) {
+	good := map[string]map[string]any{
+		"kcp-publisher": {"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}},
+		"skr-agent":     {},
+	}
+	for name, c := range map[string]struct {
+		chart, values string
+		want          []string
+	}{
+		"a value with a typo":            {"kcp-publisher", "replica: 2", []string{"'replica'", "not allowed"}},
+		"a typo further down":            {"kcp-publisher", "keys: {secret: a}", []string{"/keys", "'secret'", "not allowed"}},
+		"no location":                    {"kcp-publisher", "location: ''", []string{"location: name the registry prefix HOST/PATH"}},
+		"a location with a scheme":       {"kcp-publisher", "location: https://registry.example/fleet", []string{"/location", "does not match pattern"}},
+		"a location without a path":      {"kcp-publisher", "location: registry.example", []string{"/location", "does not match pattern"}},
+		"no keys":                        {"kcp-publisher", "keys: {secretName: ''}", []string{"keys.secretName: name an existing Secret"}},
+		"no name for a foreign account":  {"kcp-publisher", "serviceAccount: {create: false}", []string{"serviceAccount.name: name an existing ServiceAccount"}},
+		"components that are no list":    {"kcp-publisher", "components: registry.example/modules", []string{"/components", "got string, want array"}},
+		"a duration in days":             {"kcp-publisher", "validity: 2d", []string{"/validity", "does not match pattern"}},
+		"a duration that is a number":    {"skr-agent", "pollInterval: 60", []string{"/pollInterval", "got number, want string"}},
+		"no workers":                     {"skr-agent", "concurrency: 0", []string{"/concurrency", "minimum: got 0, want 1"}},
+		"an extra argument that is none": {"skr-agent", "extraArgs: [run]", []string{"/extraArgs/0", "does not match pattern"}},
+		"an unknown log level":           {"skr-agent", "log: {level: warn}", []string{"/log/level", "must be one of"}},
+		"a short digest":                 {"skr-agent", "image: {digest: 'sha256:1234'}", []string{"/image/digest", "does not match pattern"}},
+		"a port that is none":            {"skr-agent", "networkPolicy: {egressPorts: [70000]}", []string{"/networkPolicy/egressPorts/0", "maximum: got 70,000, want 65,535"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := maps.Clone(good[c.chart])
+			require.NoError(t, yaml.Unmarshal([]byte(c.values), &values))
+			_, err := release(t, c.chart, values).Render()
+			require.Error(t, err)
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestContainersMayDoNothingThatTheyNeedNot(t *testing.T) {
+	for name, r := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			var deployment appsv1.Deployment
+			pick(t, objectsOf(t, r), "Deployment", &deployment)
+			pod := deployment.Spec.Template.Spec
+			require.True(t, *pod.SecurityContext.RunAsNonRoot)
+			require.NotZero(t, *pod.SecurityContext.RunAsUser)
+			require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
+			for _, c := range pod.Containers {
+				require.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
+				require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
+				require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop)
+				require.Empty(t, c.SecurityContext.Capabilities.Add)
+				require.NotEmpty(t, c.Resources.Requests)
+				require.Contains(t, c.Resources.Limits, corev1.ResourceMemory)
+			}
+		})
+	}
+}
+
+func TestChartsCreateNoSecrets(t *testing.T) {
+	for name, r := range cases(t) {
+		for _, o := range objectsOf(t, r) {
+			require.NotEqual(t, "Secret", o.GetKind(), name)
+		}
+	}
+}
+
+func TestThePublishersChartUpgradesItsDefinitions(t *testing.T) {
+	const values = "kcp-publisher-default"
+	for keep, want := range map[bool]string{true: "keep", false: ""} {
+		r := cases(t)[values]
+		r.Values["crds"] = map[string]any{"keep": keep}
+		rendered := map[string]map[string]any{}
+		for _, o := range objectsOf(t, r) {
+			if o.GetKind() == "CustomResourceDefinition" {
+				require.Equal(t, want, o.GetAnnotations()["helm.sh/resource-policy"])
+				unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "helm.sh/resource-policy")
+				rendered[o.GetName()] = o.Object
+			}
+		}
+		require.Equal(t, definitions(t, charts.PublisherCRDs), rendered)
+	}
+	loaded, err := loader.LoadDir(cases(t)[values].Dir)
+	require.NoError(t, err)
+	require.Empty(t, loaded.CRDObjects(), "what lies in crds/ Helm installs and never upgrades")
+}
+
+// The agent keeps its definitions itself; Helm brings the same, so that the first Kyma may be written before the agent runs.
+func TestTheAgentsChartBringsTheDefinitionsThatTheAgentKeeps(t *testing.T) {
+	loaded, err := loader.LoadDir(cases(t)["skr-agent-default"].Dir)
+	require.NoError(t, err)
+	brought := map[string]map[string]any{}
+	for _, crd := range loaded.CRDObjects() {
+		object := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal(crd.File.Data, &object.Object))
+		brought[object.GetName()] = object.Object
+	}
+	require.Equal(t, definitions(t, charts.AgentCRDs), brought)
+}
+
+func definitions(t *testing.T, system fs.FS) map[string]map[string]any {
+	t.Helper()
+	found := map[string]map[string]any{}
+	require.NoError(t, fs.WalkDir(system, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(system, path)
+		require.NoError(t, err)
+		object := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal(data, &object.Object))
+		found[object.GetName()] = object.Object
+		return nil
+	}))
+	require.NotEmpty(t, found)
+	return found
+}
