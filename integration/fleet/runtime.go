@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -29,8 +27,8 @@ type Runtime struct {
 	API client.Client
 
 	fleet   *Fleet
-	cluster *cluster.Cluster // nil when it is the control plane's
-	agent   *Process
+	cluster Cluster // nil when it is the control plane's
+	agent   Program
 }
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
@@ -39,7 +37,7 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
-		if r.cluster, err = cluster.Start(ctx, cluster.Options{Workloads: true, Progress: f.options.Progress}); err != nil {
+		if r.cluster, err = f.ground.Cluster(ctx, f, id, false); err != nil {
 			return nil, err
 		}
 		own = r.cluster
@@ -88,7 +86,7 @@ func (r *Runtime) enrol(ctx context.Context) error {
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
-	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.registryFlags("agent")...)...)
+	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.endpoint.Enrol...)...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
 	if err != nil {
@@ -107,14 +105,31 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
 	var err error
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), "run", "--kubeconfig", r.Kubeconfig(),
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--poll-interval", agentPoll, "--report-interval", agentReport,
-		"--leader-elect="+strconv.FormatBool(r.fleet.options.LeaderElect))
+	r.agent, err = r.fleet.ground.Agent(r, []string{"--poll-interval", agentPoll, "--report-interval", agentReport})
 	return err
 }
 
+// Restart stops the runtime's cluster and starts it again.
+func (r *Runtime) Restart() error {
+	if r.cluster == nil {
+		return errors.New("the runtime is the control plane's cluster, which PauseControlPlane stops")
+	}
+	if err := r.cluster.Pause(); err != nil {
+		return err
+	}
+	return r.cluster.Resume()
+}
+
 // Agent is the running agent.
-func (r *Runtime) Agent() *Process { return r.agent }
+func (r *Runtime) Agent() Program { return r.agent }
+
+// CrashAgent ends the agent as a power cut would and lets it come back.
+func (r *Runtime) CrashAgent() error {
+	if err := r.agent.Kill(); err != nil {
+		return fmt.Errorf("kill the agent of %s: %w", r.ID, err)
+	}
+	return r.StartAgent()
+}
 
 // Kyma gives the runtime's own Kyma.
 func (r *Runtime) Kyma(ctx context.Context) (*v1beta2.Kyma, error) {
@@ -224,10 +239,11 @@ func (r *Runtime) installed(ctx context.Context) string {
 }
 
 func (r *Runtime) close() error {
+	var err error
 	if r.agent != nil {
-		r.agent.Stop()
+		err = r.agent.Stop()
 	}
-	err := os.RemoveAll(r.Kubeconfig())
+	err = errors.Join(err, os.RemoveAll(r.Kubeconfig()))
 	if r.cluster != nil {
 		err = errors.Join(err, r.cluster.Stop())
 	}

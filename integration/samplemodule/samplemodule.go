@@ -1,0 +1,68 @@
+// Package samplemodule is a module with an operator of its own, made as module teams make theirs: a CRD, a default CR, a Deployment
+// with its rights, a finalizer that can block, and an image that runs wherever there is a kubelet. Without one (kwok) its
+// Deployment becomes ready and nothing acts on its CRs.
+package samplemodule
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Module is the module's name.
+const Module = "beacon"
+
+// Names that the module gives.
+const (
+	Operator  = "beacon-operator" // Deployment in kyma-system
+	Settings  = "beacon-settings" // ConfigMap in kyma-system
+	DefaultCR = "default"         // Beacon in kyma-system, which the operator answers with ConfigMap beacon-default
+	// LabelUses on a ConfigMap names a Beacon in its namespace; while one exists, the operator keeps its finalizer on the Beacon.
+	LabelUses = "beacon.kyma-pull.dev/uses"
+	Finalizer = "beacon.kyma-pull.dev/operator"
+)
+
+// Image is the operator's, in a version. No registry serves it: it is loaded into the clusters.
+func Image(version string) string { return "kyma-pull.dev/beacon-operator:" + version }
+
+// Good is the version to begin with.
+func Good() sample.Version { return version("1.0.0", "", "") }
+
+// Better has one setting more, and no PriorityClass any more.
+func Better() sample.Version { return version("1.1.0", "", "") }
+
+// Broken has an operator that wants to write where its own security context forbids it, and so never becomes ready.
+func Broken() sample.Version {
+	return version("2.0.0", `, "--journal=/journal"`, ", annotations: {kyma-pull.dev/simulate: broken}")
+}
+
+func version(number, argument, annotations string) sample.Version {
+	content := fmt.Sprintf(manifest, number, Image(number), argument, annotations)
+	if number == "1.0.0" {
+		content += priority
+	}
+	v := sample.Version{Module: Module, Version: number, Manifest: content, Manager: Operator, DefaultCR: defaultCR}
+	v.Resources = []sample.Resource{
+		{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar(Module+".yaml", content)},
+		{Name: Operator, Type: "ociImage", Image: Image(number)},
+	}
+	return v
+}
+
+const priority = `---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: beacon}
+value: 1000
+`
+
+const defaultCR = `
+apiVersion: beacon.kyma-pull.dev/v1
+kind: Beacon
+metadata: {name: default, namespace: kyma-system}
+spec: {text: ahoy}
+`
+
+//go:embed manifest.yaml
+var manifest string
