@@ -45,6 +45,8 @@ type Options struct {
 	LeaderElect bool
 	// SingleCluster lets the one runtime there is be the control plane's own cluster.
 	SingleCluster bool
+	// Patience is how long a module may take to reach a state, 0 for a minute.
+	Patience time.Duration
 	// Ground is what the fleet stands on, nil for this machine.
 	Ground Ground
 	// PublisherFlags are added to the publisher's command line.
@@ -90,6 +92,9 @@ const (
 // Start brings up control plane and registry, makes keys, and starts the publisher.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
 	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
+	if f.options.Patience == 0 {
+		f.options.Patience = time.Minute
+	}
 	if f.ground == nil {
 		f.ground = &local{}
 	}

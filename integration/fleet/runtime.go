@@ -176,7 +176,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 
 // UntilState waits until the control plane shows a module of the runtime in a version and state.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
-	return Until(ctx, 60*time.Second, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
+	return Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -192,7 +192,7 @@ func (r *Runtime) UntilState(ctx context.Context, module, version string, state 
 
 // UntilGone waits until neither side knows the module any more.
 func (r *Runtime) UntilGone(ctx context.Context, module string) error {
-	return Until(ctx, 60*time.Second, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
+	return Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
 		err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, &v1beta2.Manifest{})
 		if client.IgnoreNotFound(err) != nil || err == nil {
 			return false, fmt.Sprintf("Manifest: %v%s", err, r.installed(ctx))

@@ -132,10 +132,13 @@ func (g *Ground) Kubectl(ctx context.Context, cluster string, args ...string) (s
 	return c.kubectl(ctx, args...)
 }
 
-// InNode runs a program in a cluster's node.
-func (g *Ground) InNode(ctx context.Context, cluster string, args ...string) (string, error) {
-	return g.clusters[cluster].inNode(ctx, args...)
+// Started is when a cluster's node was started last.
+func (g *Ground) Started(ctx context.Context, cluster string) (string, error) {
+	return docker(ctx, "inspect", "--format", "{{.State.StartedAt}}", g.clusters[cluster].node())
 }
+
+// RemoveFiles removes the folder with kubeconfigs and configuration, once nothing needs it any more.
+func (g *Ground) RemoveFiles() error { return os.RemoveAll(g.options.Dir) }
 
 // Gather writes what explains a failure into a folder: the objects, events and logs of every cluster and the logs of the registry.
 func (g *Ground) Gather(ctx context.Context, dir string) error {

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/kyma-pull/kyma-pull/integration/sample"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
@@ -50,8 +49,8 @@ func buildImages(ctx context.Context, checkout string) error {
 		{agentImage + ":" + tag, "skr-agent", tag},
 		{registryImage + ":" + tag, "integration/registry/serve", tag},
 	}
-	for _, v := range moduleVersions() {
-		images = append(images, image{samplemodule.Image(v.Version), "integration/samplemodule/operator", v.Version})
+	for _, version := range moduleVersions {
+		images = append(images, image{samplemodule.Image(version), "integration/samplemodule/operator", version})
 	}
 	for _, i := range images {
 		if err := i.build(ctx, checkout); err != nil {
@@ -61,15 +60,13 @@ func buildImages(ctx context.Context, checkout string) error {
 	return nil
 }
 
-func moduleVersions() []sample.Version {
-	return []sample.Version{samplemodule.Good(), samplemodule.Better(), samplemodule.Broken()}
-}
+var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter, samplemodule.VersionBroken}
 
 // runtimeImages are what pods of a runtime are started from.
 func runtimeImages() []string {
 	images := []string{agentImage + ":" + tag}
-	for _, v := range moduleVersions() {
-		images = append(images, samplemodule.Image(v.Version))
+	for _, version := range moduleVersions {
+		images = append(images, samplemodule.Image(version))
 	}
 	return images
 }

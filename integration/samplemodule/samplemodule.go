@@ -26,28 +26,40 @@ const (
 // Image is the operator's, in a version. No registry serves it: it is loaded into the clusters.
 func Image(version string) string { return "kyma-pull.dev/beacon-operator:" + version }
 
-// Good is the version to begin with.
-func Good() sample.Version { return version("1.0.0", "", "") }
+// Versions that an image is made for. Patches of a version run its image.
+const (
+	VersionGood   = "1.0.0"
+	VersionBetter = "1.1.0"
+	VersionBroken = "2.0.0"
+)
 
-// Better has one setting more, and no PriorityClass any more.
-func Better() sample.Version { return version("1.1.0", "", "") }
+// Good is the version to begin with. Its PriorityClass is in no later one.
+func Good() sample.Version {
+	return version(VersionGood, Image(VersionGood), "", "", priority)
+}
+
+// Better answers in the same way with a newer operator.
+func Better() sample.Version { return Patch(VersionBetter) }
+
+// Patch is a version that runs the image of Better.
+func Patch(number string) sample.Version {
+	return version(number, Image(VersionBetter), "", "", "")
+}
 
 // Broken has an operator that wants to write where its own security context forbids it, and so never becomes ready.
 func Broken() sample.Version {
-	return version("2.0.0", `, "--journal=/journal"`, ", annotations: {kyma-pull.dev/simulate: broken}")
+	return version(VersionBroken, Image(VersionBroken), `, "--journal=/journal"`, ", annotations: {kyma-pull.dev/simulate: broken}", "")
 }
 
-func version(number, argument, annotations string) sample.Version {
-	content := fmt.Sprintf(manifest, number, Image(number), argument, annotations)
-	if number == "1.0.0" {
-		content += priority
+func version(number, image, argument, annotations, more string) sample.Version {
+	content := fmt.Sprintf(manifest, number, image, argument, annotations) + more
+	return sample.Version{
+		Module: Module, Version: number, Manifest: content, Manager: Operator, DefaultCR: defaultCR,
+		Resources: []sample.Resource{
+			{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar(Module+".yaml", content)},
+			{Name: Operator, Type: "ociImage", Image: image},
+		},
 	}
-	v := sample.Version{Module: Module, Version: number, Manifest: content, Manager: Operator, DefaultCR: defaultCR}
-	v.Resources = []sample.Resource{
-		{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar(Module+".yaml", content)},
-		{Name: Operator, Type: "ociImage", Image: Image(number)},
-	}
-	return v
 }
 
 const priority = `---

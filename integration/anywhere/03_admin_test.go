@@ -1,0 +1,24 @@
+package anywhere
+
+import (
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestRuntimeAdminAddsAModule(t *testing.T) {
+	scene(t)
+	until(t, "tokyo has its Kyma", func() (bool, string) {
+		kyma, err := stage.tokyo.Kyma(t.Context())
+		return err == nil && len(kyma.Spec.Modules) == 0, "none yet, or with modules"
+	})
+	if _, err := settings(t.Context(), stage.tokyo); !apierrors.IsNotFound(err) {
+		t.Fatalf("the module is there before anybody added it: %v", err)
+	}
+	add(t, stage.tokyo)
+	if stage.promoted == samplemodule.VersionBetter {
+		untilRunning(t, stage.tokyo, samplemodule.Image(samplemodule.VersionBetter))
+	}
+}
