@@ -9,18 +9,16 @@ import (
 
 func TestRuntimeThatIsRestartedComesBackWithItsModules(t *testing.T) {
 	scene(t)
+	onKind(t, "a node")
 	well(t, stage.berlin)
 	boot := func() string {
-		if stage.kind == nil {
-			return ""
-		}
 		started, err := stage.kind.Started(t.Context(), stage.berlin.ID)
 		must(t, err)
 		return started
 	}
 	before := boot()
 	must(t, stage.berlin.Restart())
-	if stage.kind != nil && boot() == before {
+	if boot() == before {
 		t.Fatal("the node was not restarted")
 	}
 	drift(t, stage.berlin)

@@ -12,6 +12,7 @@ import (
 
 func TestRuntimesLiveOnWithoutTheControlPlane(t *testing.T) {
 	scene(t)
+	onKind(t, "a control plane that can be switched off")
 	ctx := t.Context()
 	well(t, stage.berlin)
 	must(t, stage.fleet.PauseControlPlane())
@@ -26,10 +27,6 @@ func TestRuntimesLiveOnWithoutTheControlPlane(t *testing.T) {
 		err := stage.fleet.Control.List(ctx, &v1beta2.KymaList{})
 		return err == nil, fmt.Sprint(err)
 	})
-	if stage.kind == nil { // there, a Deployment starts it again
-		must(t, stage.fleet.Publisher().Kill())
-		must(t, stage.fleet.StartPublisher())
-	}
 	version := promote(t)
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 }

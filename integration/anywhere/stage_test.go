@@ -77,7 +77,7 @@ func play(m *testing.M) int {
 }
 
 func build(ctx context.Context) error {
-	options := fleet.Options{Progress: os.Stderr, LeaderElect: true}
+	options := fleet.Options{Progress: os.Stderr}
 	switch *ground {
 	case "local":
 	case "kind":
