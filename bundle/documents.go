@@ -23,6 +23,9 @@ type DesiredState struct {
 	Kyma KymaSeed `json:"kyma"`
 	// Manifests are the modules to install, sorted by name.
 	Manifests []Manifest `json:"manifests"`
+	// Offers are what a runtime with autonomy may choose from before the control plane answers: every module that it may have, once for
+	// each channel, resolved like Manifests, sorted by module and channel. Nothing of them is installed that its Kyma does not ask for.
+	Offers []Manifest `json:"offers,omitempty"`
 	// Leaving are modules that shall go and may still be there because something blocks them: while it does they are kept at
 	// this version, sorted by name. They are never installed anew.
 	Leaving []Manifest `json:"leaving,omitempty"`
@@ -153,6 +156,29 @@ func DecodeCatalog(data []byte) (Catalog, error) {
 	return catalog, checkHeader(catalog.APIVersion, catalog.Kind, kindCatalog)
 }
 
+func (s DesiredState) checkOffers() error {
+	if len(s.Offers) > MaxOffers {
+		return fmt.Errorf("offers: %d, at most %d", len(s.Offers), MaxOffers)
+	}
+	if len(s.Offers) > 0 && s.Settings.Autonomy != AutonomyCatalog {
+		return fmt.Errorf("offers: are for settings.autonomy %s", AutonomyCatalog)
+	}
+	seen := map[[2]string]bool{}
+	for i, m := range s.Offers {
+		key := [2]string{m.Module, m.Channel}
+		if m.Name == "" || m.Module == "" || m.Channel == "" || seen[key] {
+			return fmt.Errorf("offers[%d]: name, module and channel are required, and module %s at channel %s once", i, m.Module, m.Channel)
+		}
+		seen[key] = true
+		for _, c := range slices.Concat(m.Content, m.Release) {
+			if err := c.check(); err != nil {
+				return fmt.Errorf("offers[%d]: content %q: %w", i, c.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 func (c Content) check() error {
 	if err := c.Digest.Validate(); err != nil {
 		return fmt.Errorf("digest: %w", err)
@@ -187,6 +213,9 @@ func (s DesiredState) check() error {
 		if err := s.Maintenance.Check(); err != nil {
 			return fmt.Errorf("desired state: maintenance.%w", err)
 		}
+	}
+	if err := s.checkOffers(); err != nil {
+		return fmt.Errorf("desired state: %w", err)
 	}
 	total := int64(0)
 	names, modules := map[string]bool{}, map[string]bool{}

@@ -19,6 +19,8 @@ const (
 	MaxBundleBytes = 256 << 20
 	// MaxManifests bounds the modules of one runtime. Kyma has about 20.
 	MaxManifests = 500
+	// MaxOffers bounds what a runtime with autonomy may choose from: its catalog's modules at four channels each.
+	MaxOffers = 2_000
 	// MaxJSONDepth bounds the nesting of every JSON document; Kubernetes' deepest schemas stay below 40.
 	MaxJSONDepth = 64
 

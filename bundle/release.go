@@ -216,7 +216,7 @@ func pins(image string) func(ocm.Resource) bool {
 }
 
 // CheckReleases tells whether everything that a desired state installs was released; see CheckRelease. What else a publisher may
-// say is bounded too, where it could bring in something else: mirrors, and the default objects of modules.
+// say is bounded too, where it could bring in something else: mirrors, the agent's image, and the default objects of modules.
 func (r Root) CheckReleases(state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
 	if !r.Locked() && len(r.Floors) == 0 {
 		return nil
@@ -224,7 +224,10 @@ func (r Root) CheckReleases(state DesiredState, documents map[digest.Digest][]by
 	if r.Locked() && len(state.Settings.Mirrors) > 0 {
 		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
 	}
-	for _, m := range state.All() {
+	if r.Locked() && state.Settings.Agent != "" {
+		return errors.New("settings.agent: the root of trust has release keys, and no module's maker released the agent")
+	}
+	for _, m := range slices.Concat(state.All(), state.Offers) {
 		found := make(map[digest.Digest][]byte, len(m.Release))
 		for _, document := range m.Release {
 			if data, there := documents[document.Digest]; there {

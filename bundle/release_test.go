@@ -224,6 +224,9 @@ func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
 		"a mirror": {func(_ *Manifest, s *DesiredState) {
 			s.Settings.Mirrors = map[string]string{"good.example": "evil.example"}
 		}, "settings.mirrors"},
+		"an image for the agent": {func(_ *Manifest, s *DesiredState) {
+			s.Settings.Agent = "evil.example/agent@sha256:" + strings.Repeat("a", 64)
+		}, "settings.agent"},
 		"images by annotation":        {func(m *Manifest, _ *DesiredState) { m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"} }, "is the agent's to set"},
 		"another source than content": {func(m *Manifest, _ *DesiredState) { m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`) }, "is not among the module's contents"},
 		"values from elsewhere":       {func(m *Manifest, _ *DesiredState) { m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"} }, "is not among the module's contents"},

@@ -25,6 +25,8 @@ type Report struct {
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	ClusterUID string `json:"clusterUID,omitempty"`
+	// Recipient is whom the runtime's Secrets are to be encrypted to, in age's text form.
+	Recipient string `json:"recipient,omitempty"`
 	// Observed is the accepted bundle that the rest describes, nil when there is none yet.
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the runtime's own, nil while it does not exist.
@@ -40,6 +42,12 @@ type Report struct {
 	Certificate string `json:"certificate,omitempty"`
 	// CertificateRequest asks for a certificate, PEM (PKCS #10): there is none yet, or a third of its life is over.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
+	// Decided are the modules that the runtime chose, changed or removed by itself since the bundle it lives by, sorted.
+	Decided []string `json:"decided,omitempty"`
+	// AgentProblem says why the agent does not run the image that the bundle's settings name, empty when it does.
+	AgentProblem string `json:"agentProblem,omitempty"`
+	// Secrets says what became of the Secrets that the bundle in force brought, nil when it brought none.
+	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
 }
@@ -78,6 +86,14 @@ type ReportedModule struct {
 	// Manifest and Resource are the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
+}
+
+// ReportedSecrets is what became of sealed Secrets.
+type ReportedSecrets struct {
+	// Revision is that of the Sealed in question.
+	Revision string `json:"revision"`
+	// Trouble says what is not as the bundle says and why, by names, at most MaxMessageBytes; empty when all is.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/distribution/reference"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"oras.land/oras-go/v2/registry"
 )
@@ -19,7 +20,14 @@ type Settings struct {
 	Mirrors map[string]string `json:"mirrors,omitempty"`
 	// ImagePaths are fields of custom resources that hold images, beside those of pods.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
+	// Autonomy lets the runtime follow its own Kyma before the control plane answers: AutonomyCatalog, or empty for not at all.
+	Autonomy string `json:"autonomy,omitempty"`
+	// Agent is the image that the agent itself shall run, by digest; empty leaves it to whoever installed the agent.
+	Agent string `json:"agent,omitempty"`
 }
+
+// AutonomyCatalog lets a runtime choose among the offers of its last bundle.
+const AutonomyCatalog = "Catalog"
 
 // ImagePath names a field that holds the reference of an image.
 type ImagePath struct {
@@ -39,6 +47,15 @@ const (
 func (s Settings) Check() error {
 	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
 		return fmt.Errorf("settings: %d mirrors and %d image paths, at most %d and %d", len(s.Mirrors), len(s.ImagePaths), maxMirrors, maxImagePaths)
+	}
+	if s.Autonomy != "" && s.Autonomy != AutonomyCatalog {
+		return fmt.Errorf("settings: autonomy %q: want %s or nothing", s.Autonomy, AutonomyCatalog)
+	}
+	if s.Agent != "" {
+		image, err := reference.Parse(s.Agent)
+		if _, pinned := image.(reference.Canonical); err != nil || !pinned {
+			return fmt.Errorf("settings: agent image %q: want HOST/PATH@sha256:…", s.Agent)
+		}
 	}
 	for from, to := range s.Mirrors {
 		for _, name := range []string{from, to} {

@@ -19,6 +19,9 @@ func TestSettingsThatNoAgentCouldFollowAreRefused(t *testing.T) {
 		"a field with a hole":      {Settings{ImagePaths: []ImagePath{{Kind: "A", Field: "a..b"}}}, `image path of A: field "a..b"`},
 		"a field by its number":    {Settings{ImagePaths: []ImagePath{{Kind: "A", Field: "a[0]"}}}, `field "a[0]"`},
 		"a field that has no end":  {Settings{ImagePaths: []ImagePath{{Kind: "A", Field: strings.Repeat("a.", 16) + "b"}}}, "has 17 steps, at most 16"},
+		"an agent by digest":       {Settings{Agent: "registry.example:5000/agent:1.2@sha256:" + strings.Repeat("a", 64)}, ""},
+		"an agent by tag":          {Settings{Agent: "registry.example/agent:1.2"}, `agent image "registry.example/agent:1.2": want HOST/PATH@sha256:`},
+		"an agent of nothing":      {Settings{Agent: "@sha256:" + strings.Repeat("a", 64)}, "settings: agent image"},
 		"more mirrors than anyone": {Settings{ImagePaths: make([]ImagePath, 101)}, "at most 100 and 100"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,6 +47,8 @@ type Predicate struct {
 	Deleting bool `json:"deleting,omitempty"`
 	// Certificate is the one issued to the agent's key, PEM.
 	Certificate string `json:"certificate,omitempty"`
+	// Sealed are the runtime's Secrets, nil when nothing is said about them.
+	Sealed *Sealed `json:"sealed,omitempty"`
 	// RootVersion is the newest root of trust at the time of issue.
 	RootVersion int64 `json:"rootVersion"`
 }

@@ -33,6 +33,8 @@ type Options struct {
 	CRDs []fs.FS
 	// Durable makes etcd sync its writes to disk, as benchmarks want it and tests do not need it.
 	Durable bool
+	// Audit are users whose requests are noted, for Requests.
+	Audit []string
 }
 
 // Cluster is a running control plane.
@@ -70,7 +72,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 			return nil, errors.Join(err, c.reaper.dismiss(), os.RemoveAll(dir))
 		}
 	}
-	if c.env, c.log, err = environment(found, dir, options.Durable); err != nil {
+	if c.env, c.log, err = environment(found, dir, options); err != nil {
 		return nil, errors.Join(err, c.reaper.dismiss(), os.RemoveAll(dir))
 	}
 	if c.Config, err = c.env.Start(); err != nil {
@@ -99,7 +101,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-func environment(found assets.Assets, dir string, durable bool) (*envtest.Environment, *os.File, error) {
+func environment(found assets.Assets, dir string, options Options) (*envtest.Environment, *os.File, error) {
 	env := &envtest.Environment{
 		// Whatever the environment variable of envtest says: scenarios never touch somebody's own cluster.
 		UseExistingCluster:       new(false),
@@ -123,7 +125,12 @@ func environment(found assets.Assets, dir string, durable bool) (*envtest.Enviro
 	// No controller manager makes ServiceAccounts and their tokens here, so that nothing may wait for them.
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000")
-	if !durable {
+	if len(options.Audit) > 0 {
+		if err := audit(api, dir, options.Audit); err != nil {
+			return nil, nil, errors.Join(err, log.Close())
+		}
+	}
+	if !options.Durable {
 		etcd.Configure().Set("unsafe-no-fsync", "true")
 	}
 	env.ControlPlane.Etcd = etcd
@@ -147,6 +154,19 @@ func (c *Cluster) WriteKubeconfig(path string) error {
 	content, err := os.ReadFile(c.kubeconfig)
 	if err != nil {
 		return err
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
+// WriteUserKubeconfig writes a kubeconfig of somebody as User gives it.
+func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		return fmt.Errorf("add user %s: %w", name, err)
+	}
+	content, err := user.KubeConfig()
+	if err != nil {
+		return fmt.Errorf("make a kubeconfig of user %s: %w", name, err)
 	}
 	return os.WriteFile(path, content, 0o600)
 }

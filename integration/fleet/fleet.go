@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,6 +41,8 @@ type Options struct {
 	Durable bool
 	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
 	Secured bool
+	// Tokens makes the registry speak TLS and ask for tokens of `kcp-publisher token-service`: each program reaches what is its own.
+	Tokens bool
 	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
 	// its lease to run out, which most scenarios need not wait for.
 	LeaderElect bool
@@ -51,6 +54,13 @@ type Options struct {
 	Ground Ground
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
+	// AgentFlags are those of every runtime.
+	AgentFlags []string
+	// PublisherRights are files of charts/kcp-publisher/rbac: the publisher works as its ServiceAccount with what they give and no other
+	// rights. None means all rights.
+	PublisherRights []string
+	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
+	AgentRights []string
 }
 
 // Fleet is one control plane with its registry and runtimes.
@@ -73,6 +83,7 @@ type Fleet struct {
 	endpoint  Endpoint
 	kcp       Cluster
 	publisher Program
+	tokens    *Process // nil without a token service
 	runtimes  []*Runtime
 }
 
@@ -115,8 +126,8 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.binaries, err = Build(); err != nil {
 		return err
 	}
-	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, "keys", "init", "--keys", f.Keys()).CombinedOutput(); err != nil {
-		return fmt.Errorf("make keys: %w\n%s", err, output)
+	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
+		return fmt.Errorf("make keys: %w", err)
 	}
 	if f.endpoint, err = f.ground.Registry(ctx, f); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
@@ -125,13 +136,13 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.Place, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+fleetPath, f.Registries); err != nil {
 		return err
 	}
-	if f.Modules, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+modulesPath, f.Registries); err != nil {
+	if f.Modules, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+modulesPath, f.endpoint.Modules); err != nil {
 		return err
 	}
 	if f.kcp, err = f.ground.Cluster(ctx, f, "kcp", true); err != nil {
 		return err
 	}
-	if f.Control, err = connect(f.kcp); err != nil {
+	if f.Control, err = Connect(f.kcp.Kubeconfig(), ""); err != nil {
 		return err
 	}
 	if err := copyFile(f.kcp.Kubeconfig(), filepath.Join(f.Dir, "kcp.kubeconfig")); err != nil {
@@ -140,15 +151,31 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.Control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
 		return err
 	}
+	if err := confine(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
+		return err
+	}
 	return f.StartPublisher()
 }
 
-func connect(c Cluster) (client.Client, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+// run runs the publisher's command line until it ends.
+func (f *Fleet) run(ctx context.Context, args ...string) error {
+	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, output)
+	}
+	return nil
+}
+
+// configOf is what a kubeconfig gives, without a second queue before the API server.
+func configOf(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
+	return config, nil
+}
+
+func connect(config *rest.Config) (client.Client, error) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -164,6 +191,9 @@ func (f *Fleet) Components() string { return f.endpoint.Host + "/" + modulesPath
 
 // Keys is the folder with root of trust and keys.
 func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
+
+// PublisherKubeconfig is the path of a kubeconfig with the publisher's rights in the control plane.
+func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 
 // StartPublisher runs `kcp-publisher run`.
 func (f *Fleet) StartPublisher() error {
@@ -253,6 +283,9 @@ func (f *Fleet) Close() error {
 	}
 	if f.kcp != nil {
 		problems = append(problems, f.kcp.Stop())
+	}
+	if f.tokens != nil {
+		problems = append(problems, f.tokens.Stop())
 	}
 	problems = append(problems, f.ground.Close())
 	if f.ownDir {

@@ -31,6 +31,8 @@ type Endpoint struct {
 	// OwnerHost is a way for this process to the same repositories, with the rights of Owner.
 	OwnerHost string
 	Owner     *bundle.Registries
+	// Modules is the same with the rights of who releases modules.
+	Modules *bundle.Registries
 	// Enrol are the flags of `kcp-publisher enrol` that bring an agent's access along.
 	Enrol []string
 }

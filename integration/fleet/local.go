@@ -19,6 +19,11 @@ import (
 type local struct{ registry *registry.Registry }
 
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
+	if f.options.Tokens {
+		endpoint, err := f.startRegistryWithTokens(ctx)
+		l.registry = f.Registry
+		return endpoint, err
+	}
 	options := registry.Options{}
 	access := bundle.Access{NoRetry: true}
 	if f.options.Secured {
@@ -41,28 +46,29 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	owner, err := bundle.NewRegistries(access)
-	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Enrol: registryFlags(f, "agent")}, err
+	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enrol: registryFlags(f, "agent")}, err
 }
 
 // registryFlags are what a user of a secured registry adds to a command line.
 func registryFlags(f *Fleet, user string) []string {
-	if !f.options.Secured {
+	if !f.options.Secured && !f.options.Tokens {
 		return nil
 	}
 	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
 }
 
 func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (Cluster, error) {
-	options := cluster.Options{Progress: f.options.Progress, Workloads: true}
+	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Audit: audited(agentAccount, f.options.AgentRights)}
 	if control { // what the publisher's chart would bring
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
+		options.Audit = audited(publisherAccount, f.options.PublisherRights)
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	}
 	return cluster.Start(ctx, options)
 }
 
 func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
-	args := []string{"run", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--location", f.Location(), "--keys", f.Keys(),
+	args := []string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	args = append(append(args, registryFlags(f, "publisher")...), flags...)
@@ -70,7 +76,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 }
 
 func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
-	args := []string{"run", "--kubeconfig", r.Kubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	return start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
 }

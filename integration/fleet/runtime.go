@@ -25,6 +25,8 @@ type Runtime struct {
 	ID string
 	// API is the runtime's, as its admin.
 	API client.Client
+	// AgentFlags are added to the agent's command line at its next start.
+	AgentFlags []string
 
 	fleet   *Fleet
 	cluster Cluster // nil when it is the control plane's
@@ -33,7 +35,7 @@ type Runtime struct {
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	r := &Runtime{ID: id, fleet: f}
+	r := &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
@@ -44,13 +46,16 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	}
 	f.runtimes = append(f.runtimes, r)
 	var err error
-	if r.API, err = connect(own); err != nil {
+	if r.API, err = Connect(own.Kubeconfig(), ""); err != nil {
 		return nil, err
 	}
 	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
 		return nil, err
 	}
 	if err := r.enrol(ctx); err != nil {
+		return nil, err
+	}
+	if err := confine(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
 	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
@@ -73,6 +78,11 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 
 // Kubeconfig is the path of a kubeconfig of the runtime.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
+
+// AgentKubeconfig is the path of a kubeconfig with the agent's rights in the runtime.
+func (r *Runtime) AgentKubeconfig() string {
+	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
+}
 
 // enrol makes the agent's namespace with what `kcp-publisher enrol` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
@@ -104,8 +114,9 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
+	flags := append([]string{"--poll-interval", agentPoll, "--report-interval", agentReport}, r.AgentFlags...)
 	var err error
-	r.agent, err = r.fleet.ground.Agent(r, []string{"--poll-interval", agentPoll, "--report-interval", agentReport})
+	r.agent, err = r.fleet.ground.Agent(r, flags)
 	return err
 }
 
@@ -243,7 +254,7 @@ func (r *Runtime) close() error {
 	if r.agent != nil {
 		err = r.agent.Stop()
 	}
-	err = errors.Join(err, os.RemoveAll(r.Kubeconfig()))
+	err = errors.Join(err, os.RemoveAll(r.Kubeconfig()), os.RemoveAll(r.AgentKubeconfig()))
 	if r.cluster != nil {
 		err = errors.Join(err, r.cluster.Stop())
 	}

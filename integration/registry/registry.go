@@ -12,6 +12,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd" // basic authentication
+	_ "github.com/distribution/distribution/v3/registry/auth/token"    // token authentication
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // storage
 	"github.com/sirupsen/logrus"
@@ -35,7 +38,16 @@ type Options struct {
 	TLS bool
 	// Users are names with passwords; nil lets everybody in.
 	Users map[string]string
+	// KeySet is a file with the keys of a token service, which then decides who may do what (ServeTokens).
+	KeySet string
 }
+
+// Names that a token service for this registry has to use.
+const (
+	TokenIssuer  = "kyma-pull"
+	TokenService = "registry"
+	tokenPath    = "/auth/token"
+)
 
 // Registry is a registry at a fixed address, running or stopped.
 type Registry struct {
@@ -49,6 +61,7 @@ type Registry struct {
 	mu        sync.Mutex // guards what follows
 	server    *http.Server
 	intercept func(http.ResponseWriter, *http.Request) bool
+	tokens    http.Handler
 	traffic   Traffic
 }
 
@@ -92,6 +105,12 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		}
 		config.Auth = configuration.Auth{"htpasswd": configuration.Parameters{"realm": "kyma-pull", "path": path}}
 	}
+	if options.KeySet != "" {
+		config.Auth = configuration.Auth{"token": configuration.Parameters{
+			"realm": tokenPath, "autoredirect": true, "autoredirectpath": tokenPath, "issuer": TokenIssuer, "service": TokenService,
+			"jwks": options.KeySet, "signingalgorithms": []any{"ES256"},
+		}}
+	}
 	if options.TLS {
 		if err := r.makeCertificate(); err != nil {
 			return err
@@ -117,9 +136,13 @@ func (r *Registry) serve(listener net.Listener) {
 func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	r.traffic.count(request)
-	intercept := r.intercept
+	intercept, tokens := r.intercept, r.tokens
 	r.mu.Unlock()
 	if intercept != nil && intercept(w, request) {
+		return
+	}
+	if tokens != nil && request.URL.Path == tokenPath {
+		tokens.ServeHTTP(w, request)
 		return
 	}
 	r.handler.ServeHTTP(w, request)
@@ -127,6 +150,9 @@ func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
 
 // Host is the registry's host and port.
 func (r *Registry) Host() string { return r.address }
+
+// Dir is the folder that holds the data.
+func (r *Registry) Dir() string { return r.dir }
 
 // CA is the PEM certificate that the registry's descends from, nil without TLS.
 func (r *Registry) CA() []byte { return r.ca }
@@ -149,6 +175,16 @@ func (r *Registry) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.intercept = f
+}
+
+// ServeTokens leads requests for tokens to the service at an address, as an ingress does: clients find it at the registry's own host.
+func (r *Registry) ServeTokens(address string) {
+	proxy := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(&url.URL{Scheme: "http", Host: address})
+	}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens = proxy
 }
 
 // Stop takes the registry off the network at once; the data stays.

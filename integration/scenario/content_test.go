@@ -225,7 +225,10 @@ func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
 	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n"+
 		"- {components: \"*/module/overlay\", required: true, signatures: [release]}\n"+
 		"- {components: \"*\", required: false}\n"), 0o600))
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--signature-policy", policy, "--component-poll-interval", "1s"}})
+	f := newFleet(t, fleet.Options{
+		PublisherFlags:  []string{"--signature-policy", policy, "--component-poll-interval", "1s"},
+		PublisherRights: []string{"publisher.yaml", "signatures.yaml"},
+	})
 	signed := func(version string, by ...sample.Signer) sample.Version {
 		v := sample.Overlay(version)
 		v.Signed = by
@@ -262,4 +265,7 @@ func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
 	if data := configMap(t, r, "overlay-settings"); data["version"] != "1.3.0" {
 		t.Errorf("installed is %v", data)
 	}
+	rights, err := f.PublisherRights()
+	must(t, err)
+	lacksNothing(t, "publisher", rights)
 }

@@ -23,7 +23,7 @@ import (
 
 func TestModuleIsInstalledUpgradedPrunedAndRemovedByTheRuntimeAdmin(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := newFleet(t, fleet.Options{AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
 	one := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	two := runtimeWith(t, f, "two", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 

@@ -27,7 +27,10 @@ func freeAddress(t *testing.T) string {
 
 func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address}})
+	f := newFleet(t, fleet.Options{
+		PublisherFlags:  []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address},
+		PublisherRights: []string{"publisher.yaml", "webhooks.yaml"},
+	})
 	old := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "operator.kyma-project.io/v1beta1", "kind": "Kyma",
 		"metadata": map[string]any{"namespace": sample.Namespace, "name": "old"},
@@ -52,6 +55,9 @@ func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
 	if err := f.Control.Create(ctx, broken); err == nil || !strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
 		t.Errorf("a template that nobody could resolve: %v", err)
 	}
+	rights, err := f.PublisherRights()
+	must(t, err)
+	lacksNothing(t, "publisher", rights)
 	// Whoever works with v1beta2 needs no publisher.
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")

@@ -170,6 +170,9 @@ type RuntimeStatus struct {
 	// ReportSequence is that of the newest report that was accepted.
 	// +optional
 	ReportSequence int64 `json:"reportSequence,omitempty"`
+	// Secrets are the names, NAMESPACE/NAME in the runtime, of those that were given to it and are not known to be gone.
+	// +optional
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // PublishedBundle is a bundle in the registry.
@@ -214,6 +217,9 @@ type RuntimeKey struct {
 	// TokenExpires is when the token expired that introduced the key; only a later token can introduce another.
 	// +optional
 	TokenExpires metav1.Time `json:"tokenExpires,omitempty"`
+	// Recipient is whom Secrets for the runtime are encrypted to, in age's text form, as its last report says.
+	// +optional
+	Recipient string `json:"recipient,omitempty"`
 }
 
 // GetConditions gives the conditions, for libraries that keep them.

@@ -19,6 +19,11 @@ const (
 	LabelSignature = Group + "/signature"
 	// LabelForceDeletion is ours: a deleted Kyma with it does not wait for its runtime.
 	LabelForceDeletion = "kyma-pull.dev/force-deletion"
+	// LabelSecretFor is ours: a Secret with it is for the runtime that its value names. Kyma's own label of runtimes would not do, which is
+	// on Secrets that no runtime is to see.
+	LabelSecretFor = "kyma-pull.dev/secret-for"
+	// LabelSealed is ours: in a runtime, it is "true" on the Secrets that came sealed in a bundle.
+	LabelSealed = "kyma-pull.dev/sealed"
 
 	AnnotationFQDN          = Group + "/fqdn"
 	AnnotationOwnedBy       = Group + "/owned-by"
@@ -29,9 +34,20 @@ const (
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
+	// AnnotationAutonomy is ours: "Catalog" on a Kyma whose runtime may choose from the offers of its last bundle by itself.
+	AnnotationAutonomy = "kyma-pull.dev/autonomy"
+	// AnnotationAgentImage is ours: the image, by digest, that the agent of a Kyma's runtime shall run; empty for the one it has.
+	AnnotationAgentImage = "kyma-pull.dev/agent-image"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
-	AnnotationImages    = "kyma-pull.dev/images"
-	AnnotationUnmanaged = Group + "/is-unmanaged"
+	AnnotationImages = "kyma-pull.dev/images"
+	// AnnotationSecretName and AnnotationSecretNamespace are ours: what a Secret for a runtime is called there, by default as in the
+	// control plane, and in the namespace kyma-system.
+	AnnotationSecretName      = "kyma-pull.dev/secret-name"
+	AnnotationSecretNamespace = "kyma-pull.dev/secret-namespace"
+	AnnotationUnmanaged       = Group + "/is-unmanaged"
+	// AnnotationPublicFields is ours: fields of a ModuleTemplate or ModuleReleaseMeta, between commas, that look like a secret and are
+	// none, such as "spec.data.spec.example".
+	AnnotationPublicFields = "kyma-pull.dev/public-fields"
 	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
@@ -83,8 +99,12 @@ const (
 	ConditionImages = "Images"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
 	ConditionReporting = "Reporting"
+	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
+	ConditionAgent = "Agent"
 	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.
 	ConditionAccepted = "Accepted"
+	// ConditionSecrets says on a Kyma on either side whether the runtime's Secrets are there as sealed; it is absent when there are none.
+	ConditionSecrets = "Secrets"
 )
 
 // State is the summary of an object for people.

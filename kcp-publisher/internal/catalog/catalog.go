@@ -37,9 +37,10 @@ type Snapshot struct {
 
 // offer is a ModuleReleaseMeta with its entry for runtimes.
 type offer struct {
-	meta     v1beta2.ModuleReleaseMeta
-	selector labels.Selector
-	entry    bundle.CatalogEntry
+	meta       v1beta2.ModuleReleaseMeta
+	selector   labels.Selector
+	entry      bundle.CatalogEntry
+	disclosing error // why no runtime may see it
 }
 
 // template is a ModuleTemplate with what is derived from it once.
@@ -52,6 +53,7 @@ type template struct {
 	component  string // from the inline descriptor, empty without one
 	version    string
 	entry      bundle.CatalogEntry
+	disclosing error // why no runtime may see it
 }
 
 // Choice is the answer to "this module in this channel".
@@ -131,7 +133,10 @@ func newOffer(meta v1beta2.ModuleReleaseMeta) (*offer, error) {
 		}
 	}
 	var err error
-	o.entry, err = entry(&meta.ObjectMeta, meta.Spec)
+	if o.entry, err = entry(&meta.ObjectMeta, meta.Spec); err != nil {
+		return nil, err
+	}
+	o.disclosing, err = disclosing("ModuleReleaseMeta "+key(&meta), o.entry)
 	return o, err
 }
 
@@ -149,7 +154,10 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 		}
 	}
 	var err error
-	t.entry, err = entry(&object.ObjectMeta, object.Spec)
+	if t.entry, err = entry(&object.ObjectMeta, object.Spec); err != nil {
+		return nil, err
+	}
+	t.disclosing, err = disclosing("ModuleTemplate "+key(&object), t.entry)
 	return t, err
 }
 
@@ -223,6 +231,9 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 // mayAsk tells whether a Kyma may name the module in its spec.
 func (o *offer) mayAsk(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName
+	if o.disclosing != nil {
+		return reason("module %s: %v", module, o.disclosing)
+	}
 	if hidden := o.hiddenFrom(kyma); hidden != "" {
 		return reason("module %s: is not offered to this runtime: %s", module, hidden)
 	}
@@ -295,6 +306,8 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 // choice completes a choice of this template, or says what is wrong with the template itself.
 func (t *template) choice(c Choice) (Choice, error) {
 	switch d := t.descriptor; {
+	case t.disclosing != nil:
+		return Choice{}, reason("module %s: %v", c.Module, t.disclosing)
 	case t.broken != nil:
 		return Choice{}, reason("module %s: %v", c.Module, t.broken)
 	case d != nil && d.Name != c.Component:
@@ -385,18 +398,34 @@ func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
 	catalog := bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	for _, name := range s.moduleNames() {
-		if o := s.metas[name]; o.meta.Spec.Mandatory == nil && o.hiddenFrom(kyma) == "" {
+		if o := s.metas[name]; o.meta.Spec.Mandatory == nil && o.disclosing == nil && o.hiddenFrom(kyma) == "" {
 			catalog.ModuleReleaseMetas = append(catalog.ModuleReleaseMetas, o.entry)
 		}
 	}
 	for _, t := range s.templates {
 		o := s.metas[t.module]
-		hidden := t.Spec.Mandatory || t.Labels[v1beta2.LabelSync] == v1beta2.False || hiddenByLabels(t.Labels, kyma) != "" || o != nil && (o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "")
+		hidden := t.disclosing != nil || t.Spec.Mandatory || t.Labels[v1beta2.LabelSync] == v1beta2.False || hiddenByLabels(t.Labels, kyma) != "" || o != nil && (o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "")
 		if !hidden {
 			catalog.ModuleTemplates = append(catalog.ModuleTemplates, t.entry)
 		}
 	}
 	return catalog
+}
+
+// Offers gives the modules that a Kyma with these labels may choose, by name, with the channels that each has.
+func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
+	offers := map[string][]string{}
+	for _, name := range s.moduleNames() {
+		o := s.metas[name]
+		if o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "" {
+			continue
+		}
+		for _, c := range o.meta.Spec.Channels {
+			offers[name] = append(offers[name], c.Channel)
+		}
+		slices.Sort(offers[name])
+	}
+	return offers
 }
 
 // Older tells whether version a is older than b by semantic versioning; what is no such version is older than nothing.

@@ -31,7 +31,7 @@ func newRegistry() *cobra.Command {
 		}
 		return cmd.Help()
 	}}
-	cmd.AddCommand(newRegistryInit(), newRegistryCredentials())
+	cmd.AddCommand(newRegistryInit(), newRegistryCredentials(), newRegistryCheck())
 	return cmd
 }
 

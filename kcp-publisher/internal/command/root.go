@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signature"
 )
 
@@ -40,13 +41,14 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 	err := root.Execute()
 	var usage usageError
 	var unsigned signature.Refusal
+	var leak *isolation.Leak
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
 		fmt.Fprintf(errOut, "kcp-publisher: %v\nrun `kcp-publisher --help`\n", err)
 		return exitUsage
-	case bundle.RefusalOf(err) != nil, errors.As(err, &unsigned), errors.Is(err, ocm.ErrDiffers):
+	case bundle.RefusalOf(err) != nil, errors.As(err, &unsigned), errors.Is(err, ocm.ErrDiffers), errors.As(err, &leak):
 		fmt.Fprintf(errOut, "kcp-publisher: %v\n", err)
 		return exitRefused
 	}

@@ -16,17 +16,20 @@ import (
 type settingsFlags struct {
 	poll, report        time.Duration
 	mirrors, imagePaths []string
+	autonomy, image     string
 }
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.poll, "agent-poll-interval", 0, "how often agents ask for a bundle; 0 leaves it to them")
 	flags.DurationVar(&f.report, "agent-report-interval", 0, "how often agents report although nothing changed; 0 leaves it to them")
+	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog lets runtimes install what their Kymas ask for from the offers of their last bundle, before the control plane answers")
+	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST that agents shall run; they go back by themselves when it does not work")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: where runtimes read content and images of the registry HOST or HOST/PATH from; may be repeated")
 	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: a field of custom resources that holds images, such as Keda.operator.kyma-project.io=spec.images.*; may be repeated")
 }
 
 func (f *settingsFlags) settings() (bundle.Settings, error) {
-	settings := bundle.Settings{PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report}}
+	settings := bundle.Settings{PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report}, Autonomy: f.autonomy, Agent: f.image}
 	for _, text := range f.mirrors {
 		from, to, ok := strings.Cut(text, "=")
 		if !ok || from == "" || to == "" || strings.Contains(text, "://") {

@@ -114,7 +114,7 @@ func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 	} else if ready.Reason == "PublishFailed" {
 		a.Cause = ready.Message
 	}
-	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting} {
+	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting, v1beta2.ConditionSecrets} {
 		if c := meta.FindStatusCondition(kyma.Status.Conditions, kind); a.Cause == "" && c != nil && c.Status != metav1.ConditionTrue {
 			a.Cause = c.Message
 		}

@@ -50,6 +50,9 @@ func TestWhyNamesTheFirstThingInTheWay(t *testing.T) {
 		"Silence comes before the modules, of which nothing is known": {
 			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"), condition("Accepted", "Accepted", ""), condition("Reporting", "Silent", "silent")),
 			"", "silent"},
+		"A Secret that is not there comes before the modules that need it": {
+			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "x"), condition("Reporting", "Reported", ""), condition("Secrets", "NotWritten", "no namespace")),
+			"", "no namespace"},
 		"A module in trouble is the cause": {
 			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")),
 			"", "module mail is Error: no such image"},

@@ -50,7 +50,9 @@ type Kymas struct {
 	Watchers    Watchers
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
-	Now        func() time.Time
+	// Secrets reads those that are for runtimes.
+	Secrets client.Reader
+	Now     func() time.Time
 
 	gate gate
 
@@ -116,14 +118,19 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.registryDown(ctx, before, kyma, err)
 	}
+	next := k.runtime(kyma, runtime, report)
+	unsealed, err := k.secrets(ctx, before, kyma, &next, report)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	var outcome publish.Outcome
 	request, err := k.request(kyma, report.accepted)
 	if err == nil {
-		outcome, err = k.Publisher.Publish(ctx, k.runtime(kyma, runtime, report), request, snapshot)
+		outcome, err = k.Publisher.Publish(ctx, next, request, snapshot)
 	}
 	facts := ingest.Facts{
 		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
-		Silence: k.Silence, Deleting: !kyma.DeletionTimestamp.IsZero(),
+		Silence: k.Silence, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
 	}
 	if err != nil {
 		if unreachable(err) {
@@ -137,6 +144,9 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		if done, err := k.letGo(ctx, kyma, &outcome.Published, report.accepted); done || err != nil {
 			return ctrl.Result{}, err
 		}
+	}
+	if next.Secrets != nil {
+		kyma.Status.Runtime.Secrets = ingest.KnownSecrets(kyma.Status.Runtime.Secrets, next.Secrets.All, facts)
 	}
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, outcome)
@@ -166,6 +176,15 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 		return request, err
 	}
 	request.Watchers, _ = k.Watchers.Snapshot()
+	if autonomy, own := kyma.Annotations[v1beta2.AnnotationAutonomy]; own {
+		request.Settings.Autonomy = autonomy
+	}
+	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
+		request.Settings.Agent = image
+	}
+	if err := request.Settings.Check(); err != nil {
+		return request, fmt.Errorf("annotations: %w", err)
+	}
 	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
 	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True

@@ -31,6 +31,8 @@ type Facts struct {
 	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
 	// follows, not before: the next try may well succeed.
 	ReportUnread error
+	// SecretsError is why not all Secrets for the runtime could be sealed.
+	SecretsError error
 	// Silence is how long a runtime may be silent.
 	Silence  time.Duration
 	Deleting bool
@@ -47,6 +49,8 @@ const (
 	reasonAccepted   = "Accepted"
 	reasonPending    = "Pending"
 	reasonBundle     = "BundleRefused"
+	reasonGivenUp    = "GivenUp"
+	reasonUpgraded   = "Upgraded"
 	reasonPublish    = "PublishFailed"
 )
 
@@ -73,6 +77,11 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 			r.Key.TokenExpires = metav1.Unix(report.Enrolment.TokenExpires, 0)
 		}
 	}
+	if r.Key != nil {
+		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
+			r.Key.Recipient = ""
+		}
+	}
 }
 
 // Status gives the status that follows from the facts.
@@ -96,6 +105,8 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	set := setter(&after.Conditions, facts.Generation, now)
 	silent := reporting(after.Runtime, facts, now, set)
 	acceptance(after.Runtime, facts, set)
+	agent(after, facts, set)
+	secrets(after.Conditions, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
@@ -145,7 +156,7 @@ func bounded(message string) string {
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {
-	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules} {
+	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent} {
 		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
 			return c.Message
 		}
@@ -188,6 +199,16 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), "the runtime lives by a bundle whose time is over", false)
 	default:
 		set(v1beta2.ConditionAccepted, reasonAccepted, "the runtime lives by the newest bundle", true)
+	}
+}
+
+// agent tells of an agent that gave up the image it was to run, and when that is over.
+func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case facts.Report != nil && facts.Report.AgentProblem != "":
+		set(v1beta2.ConditionAgent, reasonGivenUp, facts.Report.AgentProblem, false)
+	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil:
+		set(v1beta2.ConditionAgent, reasonUpgraded, "the agent runs what its bundle names", true)
 	}
 }
 
@@ -325,7 +346,8 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired:
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil,
+		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}
 	return state

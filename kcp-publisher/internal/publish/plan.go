@@ -43,6 +43,10 @@ type Runtime struct {
 	// Installed are the modules that the runtime last said it has, and Observed the bundle it said so about.
 	Installed []string
 	Observed  digest.Digest
+	// Secrets are those for the runtime, nil when nothing is to be said about them.
+	Secrets *Secrets
+	// Sealed is what the next bundle says about them.
+	Sealed *bundle.Sealed
 }
 
 // lastBundleValidity is the life of a bundle that says goodbye: a runtime may be carried, switched off, or away for a season.
@@ -57,7 +61,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting, Certificate: r.Certificate,
+		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
 	if r.Deleting {
 		// Nobody renews it: the Kyma may be gone long before its runtime looks again.
@@ -79,7 +83,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 		documents.Catalog.Descriptor.Digest != last.CatalogDigest ||
 		slices.ContainsFunc(next.Removals, func(m string) bool { return !slices.Contains(p.Removals, m) }) ||
 		slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) }) ||
-		p.Deleting != next.Deleting ||
+		p.Deleting != next.Deleting || revision(p.Sealed) != revision(next.Sealed) ||
 		p.Audience != next.Audience || p.KymaGeneration != next.KymaGeneration ||
 		p.Certificate != next.Certificate ||
 		p.Epoch != next.Epoch || p.RootVersion != next.RootVersion ||

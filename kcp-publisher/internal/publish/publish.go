@@ -69,6 +69,8 @@ type Outcome struct {
 	// Problems and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
 	Asked    []string
+	// SecretsError is why the bundle says about Secrets what the one before said.
+	SecretsError error
 }
 
 // Publish resolves the request, with what was published last in its Last, and pushes a bundle if one is needed.
@@ -83,14 +85,17 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if last != nil {
 		request.Last = keepable(p.Root(), last.State)
 	}
-	if p.Root().Locked() && len(request.Settings.Mirrors) > 0 {
-		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors that a publisher sets", runtime.ID)
+	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors and an agent's image that a publisher sets", runtime.ID)
 	}
 	resolved, err := p.resolve(ctx, request, last, snapshot)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	outcome := Outcome{Problems: resolved.result.State.Problems, Asked: resolved.result.Asked}
+	if runtime.Sealed, err = seal(runtime, last, resolved.result.Asked); err != nil {
+		outcome.SecretsError = err
+	}
 	keys := p.keys.Load()
 	if runtime.Certificate, err = keys.certificate(last, runtime, p.CertificateValidity, p.Now()); err != nil {
 		return Outcome{}, err

@@ -100,7 +100,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 // Needs gives the component versions whose contents Resolve will want to know.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
-	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot)) {
+	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot), offers(request, snapshot)) {
 		if w.err == nil {
 			needs = append(needs, Need{Ref: refOf(w.choice), Descriptor: w.choice.Descriptor, NamesItself: w.choice.NamesItself})
 		}
@@ -142,6 +142,12 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			result.State.Problems = append(result.State.Problems, *problem)
 		}
 	}
+	for _, w := range offers(request, snapshot) {
+		content, known := contents[refOf(w.choice)]
+		if manifest, err := newManifest(w, content); known && err == nil {
+			result.State.Offers = append(result.State.Offers, *manifest)
+		}
+	}
 	for _, w := range leaving(request, snapshot) {
 		if slices.Contains(result.Asked, w.module.Name) || w.err != nil {
 			continue
@@ -152,6 +158,27 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		}
 	}
 	return result
+}
+
+// offers are all choices that a runtime with autonomy has.
+func offers(request Request, snapshot *catalog.Snapshot) []wish {
+	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.Deleting {
+		return nil
+	}
+	kyma := labels.Set(request.Labels)
+	choices := snapshot.Offers(kyma)
+	var all []wish
+	for _, module := range slices.Sorted(maps.Keys(choices)) {
+		for _, channel := range choices[module] {
+			w := wish{module: v1beta2.Module{Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+			w.choice, w.err = snapshot.Lookup(module, channel, kyma)
+			if w.err == nil && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane && !request.ControlPlane {
+				continue
+			}
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // leaving are the modules on their way out, as the catalog has them now: their operators may need a newer version to let go.

@@ -24,11 +24,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/autonomy"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
@@ -43,6 +46,7 @@ type Options struct {
 	Store             *content.Store
 	Puller            *pull.Puller
 	Syncer            *sync.Syncer
+	Secrets           *unseal.Keeper
 	// Reader may cache; it sees Kyma, Manifests and the catalog.
 	Client client.Client
 	Events events.EventRecorder
@@ -53,6 +57,8 @@ type Options struct {
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
+	// Deployment is the agent's own, nil when no bundle may change it.
+	Deployment *upgrade.Deployment
 }
 
 // Agent keeps one runtime. Its fields are used by one worker.
@@ -64,8 +70,10 @@ type Agent struct {
 	// waiting are the modules whose upgrade was said to wait for a maintenance window, with the reason.
 	waiting map[string]string
 	outage  bool
-	// staged says that content was looked for since the start; kept is what the last prune left.
-	staged     bool
+	// staged names the contents that were looked for last; kept is what the last prune left.
+	staged string
+	// decided are the modules that the runtime chose by itself.
+	decided    []string
 	kept       map[digest.Digest]bool
 	sent       string
 	sentAt     time.Time
@@ -73,6 +81,11 @@ type Agent struct {
 	reportDown bool
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
+	// began is when the first round was, agentProblem why the agent is not what the bundle wants.
+	began        time.Time
+	agentProblem string
+	// secrets is what became of the Secrets that the bundle in force brought.
+	secrets *bundle.ReportedSecrets
 	// badCertificate is why the last certificate was not taken.
 	badCertificate string
 }
@@ -83,7 +96,9 @@ func New(options Options) *Agent { return &Agent{Options: options, unstaged: map
 // Reconcile does one round. It never fails because a registry or one object is in trouble: that is told, and tried again.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
-	if now := a.Now(); !now.Before(a.nextPoll) {
+	now := a.Now()
+	polled := !now.Before(a.nextPoll)
+	if polled {
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jittered(a.pollInterval()))
 	}
@@ -91,12 +106,18 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	gate := a.gate(kyma)
+	gate, followed := a.gate(kyma), autonomy.Follow(a.Puller.Current(), kyma)
+	a.noteDecided(log, followed)
 	var syncErr error
-	if b := a.Puller.Current(); b != nil {
+	if b := followed.Bundle; b != nil {
+		a.stage(ctx, log, b.State)
+		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
 	}
-	facts, err := a.facts(ctx, gate)
+	if polled && syncErr == nil {
+		a.upgrade(ctx, log)
+	}
+	facts, err := a.facts(ctx, gate, followed)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -167,15 +188,43 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
 		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
-	if changed || len(a.unstaged) > 0 || !a.staged {
-		staged := a.Puller.Stage(ctx)
-		for module, why := range staged {
-			if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
-				log.Error(why, "content of a module is not at hand", "module", module)
-			}
-		}
-		a.unstaged, a.staged = staged, true
+	if len(a.unstaged) > 0 {
+		a.staged = "" // what could not be had may be there now
 	}
+}
+
+// stage fetches the content of what is followed, once, and again with every poll while some cannot be had.
+func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) {
+	needed := contentsOf(state)
+	if a.staged == needed {
+		return
+	}
+	unstaged := a.Puller.Stage(ctx, state)
+	for module, why := range unstaged {
+		if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
+			log.Error(why, "content of a module is not at hand", "module", module)
+		}
+	}
+	a.unstaged, a.staged = unstaged, needed
+}
+
+// contentsOf names all contents of a state.
+func contentsOf(state bundle.DesiredState) string {
+	names := "staged"
+	for _, m := range state.All() {
+		for _, c := range m.Content {
+			names += " " + c.Digest.String()
+		}
+	}
+	return names
+}
+
+// noteDecided says once what the runtime does by itself.
+func (a *Agent) noteDecided(log logr.Logger, followed autonomy.Followed) {
+	if !slices.Equal(a.decided, followed.Decided) && len(followed.Decided) > 0 {
+		log.Info("follows the runtime's Kyma before the control plane answers", "modules", followed.Decided)
+	}
+	a.decided = followed.Decided
 }
 
 func (a *Agent) tellRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
@@ -208,8 +257,11 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
-func (a *Agent) facts(ctx context.Context, gate maintenance.Gate) (report.Facts, error) {
-	facts := report.Facts{Bundle: a.Puller.Current(), Expired: a.Puller.Expired(), Refused: a.Puller.Refused(), Unstaged: a.unstaged}
+func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
+	facts := report.Facts{
+		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(),
+		Unstaged: a.unstaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
+	}
 	var err error
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
@@ -244,7 +296,7 @@ func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	if facts.Bundle == nil {
 		return nil
 	}
-	keep := a.Puller.Needed()
+	keep := a.Puller.Needed(facts.Bundle.State)
 	for i := range facts.Manifests {
 		for _, needed := range contentOf(&facts.Manifests[i]) {
 			keep[needed] = true
@@ -284,6 +336,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
+	next.Recipient = a.Secrets.Recipient()
 	if err := a.identify(log, &next); err != nil {
 		log.Error(err, "cannot introduce the runtime's key")
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,9 @@ const (
 	bootstrapSecret = "skr-agent-bootstrap"
 	keySecret       = "skr-agent-key"
 	fieldKey        = "agent.key"
+	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and gets them anew.
+	ageSecret     = "skr-agent-age"
+	fieldIdentity = "identity.txt"
 )
 
 // bootstrap is what an agent must be told before it can trust anybody.
@@ -74,28 +78,59 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 // ownKey gives the runtime's key, made on the first start.
 func ownKey(ctx context.Context, uncached client.Client) (bundle.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
-	var secret corev1.Secret
-	err := uncached.Get(ctx, name, &secret)
-	if apierrors.IsNotFound(err) {
-		key, err := bundle.GenerateKey()
-		if err != nil {
-			return nil, err
-		}
-		secret = corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
-			Immutable:  new(true), Data: map[string][]byte{fieldKey: key},
-		}
-		if err := uncached.Create(ctx, &secret); err != nil {
-			return nil, fmt.Errorf("create Secret %s: %w", name, err)
-		}
-	} else if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	key, err := kept(ctx, uncached, name, fieldKey, bundle.GenerateKey)
+	if err != nil {
+		return nil, err
 	}
-	signer, err := bundle.LoadSigner(secret.Data[fieldKey])
+	signer, err := bundle.LoadSigner(key)
 	if err != nil {
 		return nil, fmt.Errorf("Secret %s: %s: %w", name, fieldKey, err)
 	}
 	return signer, nil
+}
+
+// ownIdentity gives what decrypts the runtime's Secrets, made on the first start.
+func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
+	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
+	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
+		identity, err := age.GenerateX25519Identity()
+		if err != nil {
+			return nil, err
+		}
+		return []byte(identity.String()), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	identity, err := age.ParseX25519Identity(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("Secret %s: %s: is no identity of age: delete the Secret and restart the agent", name, fieldIdentity)
+	}
+	return identity, nil
+}
+
+// kept gives a field of an immutable Secret, made on the first start.
+func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error)) ([]byte, error) {
+	var secret corev1.Secret
+	err := uncached.Get(ctx, name, &secret)
+	if err == nil {
+		return secret.Data[field], nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	data, err := generate()
+	if err != nil {
+		return nil, err
+	}
+	secret = corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+		Immutable:  new(true), Data: map[string][]byte{field: data},
+	}
+	if err := uncached.Create(ctx, &secret); err != nil {
+		return nil, fmt.Errorf("create Secret %s: %w", name, err)
+	}
+	return data, nil
 }
 
 // clusterUID is the UID of the kube-system namespace, which no two clusters share.

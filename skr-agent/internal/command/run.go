@@ -27,15 +27,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
 
 // runFlags are what `run` takes.
 type runFlags struct {
 	kubeconfig, trust, runtime, location string
 	metricsAddress, probeAddress         string
+	deployment, pod                      string
 	leaderElect                          bool
 	poll, report                         time.Duration
 	concurrency                          int
+	accounts                             []string
 	registry                             registryFlags
 }
 
@@ -59,16 +63,24 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
 	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
+	flags.StringVar(&f.deployment, "deployment", "", "the agent's own Deployment in kyma-system, whose image bundles may then change; empty keeps it from them")
+	flags.StringVar(&f.pod, "pod", "", "the Pod that this is, wanted with --deployment")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
+		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
 	f.registry.add(flags)
 	return cmd
 }
 
 func (f *runFlags) run(g *global) error {
 	ctrl.SetLogger(g.logger())
+	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
+	if err != nil {
+		return usageError{fmt.Errorf("--module-service-account: %w", err)}
+	}
 	ctx := ctrl.SetupSignalHandler()
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
@@ -82,6 +94,10 @@ func (f *runFlags) run(g *global) error {
 	uncached, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return fmt.Errorf("connect to the runtime: %w", err)
+	}
+	deployment, err := f.begin(ctx, uncached)
+	if err != nil {
+		return err
 	}
 	if err := sync.Foundation(ctx, uncached); err != nil {
 		return fmt.Errorf("prepare the runtime: %w", err)
@@ -104,6 +120,7 @@ func (f *runFlags) run(g *global) error {
 	if err != nil {
 		return err
 	}
+	options.Deployment = deployment
 	if err := agent.Setup(mgr, agent.New(options)); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
@@ -113,12 +130,35 @@ func (f *runFlags) run(g *global) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
+		Accounts: accounts,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
 	ctrl.Log.Info("starting", "version", g.version, "runtime", options.Runtime, "location", options.Place.String())
 	return mgr.Start(ctx)
+}
+
+// begin counts the start of the agent's image before anything else can end it; nil without --deployment.
+func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
+	if (f.deployment == "") != (f.pod == "") {
+		return nil, usageError{errors.New("--deployment and --pod belong together")}
+	}
+	if f.deployment == "" {
+		return nil, nil
+	}
+	deployment, err := upgrade.Find(ctx, uncached, v1beta2.RuntimeNamespace, f.deployment, f.pod)
+	if err != nil {
+		return nil, err
+	}
+	said, err := deployment.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if said != "" {
+		ctrl.Log.Info(said)
+	}
+	return deployment, nil
 }
 
 func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, uncached client.Client, store *content.Store) (agent.Options, error) {
@@ -135,6 +175,10 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 		return agent.Options{}, usageError{err}
 	}
 	signer, err := ownKey(ctx, uncached)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	identity, err := ownIdentity(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err
 	}
@@ -162,9 +206,10 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
+	secrets := &unseal.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
 		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{}, Signer: signer, Token: known.token,
+		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

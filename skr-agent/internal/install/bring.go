@@ -8,7 +8,6 @@ import (
 	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +31,13 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
 	wasInstalled := installed(m)
 	if todo == stepApply {
+		if problem, err = i.mayBring(ctx, m, p); err != nil {
+			return outcome{}, err
+		}
+		if problem != nil {
+			out.installation = problem
+			return i.failed(m, known, out), nil
+		}
 		// What may come into being is written down first, so that it is found again whatever happens meanwhile.
 		if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
 			return outcome{}, err
@@ -42,7 +48,7 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	applied, wait, err := i.applyPlan(ctx, m, p)
 	if err == nil && wait == "" {
 		var created bool
-		if created, wait, err = i.createDefaultCR(ctx, p); created && wasInstalled {
+		if created, wait, err = i.createDefaultCR(ctx, i.actor(m), p); created && wasInstalled {
 			applied = append(applied, keyOfObject(p.defaultCR))
 		}
 	}
@@ -55,6 +61,9 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			return outcome{}, err
 		}
 		out.installation = &finding{reason: "ApplyFailed", message: err.Error()}
+		if apierrors.IsForbidden(err) {
+			out.installation.reason = reasonForbidden
+		}
 		return i.failed(m, known, out), nil
 	}
 	if wait != "" {
@@ -136,6 +145,9 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		}
 		return plan{}, &finding{reason: reason, message: err.Error()}, nil
 	}
+	if err := protect(p.all(), i.Namespace); err != nil {
+		return plan{}, &finding{reason: "Protected", message: err.Error()}, nil
+	}
 	p.resources, p.images = finding{true, "Rendered", fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
@@ -167,7 +179,8 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 // to wait for the one before it; doing all again then costs a comparison of what is applied already.
 func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) (applied []key, wait string, err error) {
 	// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
-	shared := ssa.NewResourceManager(i.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + moduleOf(m)})
+	a := i.actor(m)
+	shared := ssa.NewResourceManager(a.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + moduleOf(m)})
 	if _, err := shared.ApplyAll(ctx, p.shared, ssa.DefaultApplyOptions()); err != nil {
 		return nil, "", err
 	}
@@ -185,12 +198,12 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 		case !inPlace:
 			return applied, "waiting for watches to start", nil
 		}
-		changes, err := i.apply.ApplyAll(ctx, stage, ssa.DefaultApplyOptions())
+		changes, err := a.apply.ApplyAll(ctx, stage, ssa.DefaultApplyOptions())
 		if err != nil {
 			return applied, "", err
 		}
 		applied = append(applied, notAsWanted(changes)...)
-		if wait, err := i.unestablished(ctx, stage); err != nil || wait != "" {
+		if wait, err := a.unestablished(ctx, stage); err != nil || wait != "" {
 			return applied, wait, err
 		}
 	}
@@ -205,23 +218,6 @@ func notAsWanted(changes *ssa.ChangeSet) []key {
 		}
 	}
 	return found
-}
-
-// unestablished names a definition whose kind the API server does not serve yet.
-func (i *Installer) unestablished(ctx context.Context, stage []*unstructured.Unstructured) (string, error) {
-	for _, o := range stage {
-		if !isCRD(o.GroupVersionKind().GroupKind()) {
-			continue
-		}
-		live, err := i.get(ctx, resourceOf(o))
-		if err != nil {
-			return "", err
-		}
-		if state, message := judgeOne(sight{key: keyOfObject(o), object: live}); state != v1beta2.StateReady {
-			return fmt.Sprintf("waiting for %s: %s", keyOfObject(o), message), nil
-		}
-	}
-	return "", nil
 }
 
 // tellDrift tells once what was corrected.

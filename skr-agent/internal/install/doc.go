@@ -12,6 +12,6 @@
 //   - Objects are applied when the Manifest changed, when the agent started, and when a watch saw a field of ours change. They
 //     are not applied on a timer, but for a slow resync that mends what a watch may have missed.
 //
-// Decisions are pure: next, makePlan, claimedByOther, judge, removalStages. Reading and writing are in bring.go, observe.go and
-// remove.go, watching in watches.go; what people get to read is made in record.go.
+// Decisions are pure: next, makePlan, protect, rightsFor, claimedByOther, judge, removalStages. Reading and writing are in bring.go, observe.go and
+// remove.go, watching in watches.go; whose rights are used is in actor.go; what people get to read is made in record.go.
 package install

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,9 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil // the agent is ending, which is no error
+	}
+	if apierrors.IsForbidden(err) {
+		out, err = i.denied(m, err), nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("manifest %s: %w", req.Name, err)

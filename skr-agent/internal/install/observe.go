@@ -8,22 +8,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
-
-// get gives an object as it is now, or nil when there is none, or no such kind.
-func (i *Installer) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
-	o := reference(r)
-	err := i.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, nil
-	}
-	return o, err
-}
 
 // observe reads every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
 // and the default CR. It tells whether watches will report all of them from now on.
@@ -44,7 +31,7 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 		if namespaced, err := i.scope(gvkOf(r)); err == nil && !namespaced {
 			r.Namespace = ""
 		}
-		if !known.has(keyOf(r)) {
+		if !known.has(keyOf(r)) && protected(keyOf(r), i.Namespace) == "" {
 			wanted, watched = append(wanted, r), false
 		}
 	}
@@ -54,7 +41,7 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 		wanted = append(wanted, r)
 	}
 	for _, w := range wanted {
-		live, err := i.get(ctx, w)
+		live, err := i.actor(m).get(ctx, w)
 		if err != nil {
 			return nil, false, err
 		}
@@ -79,7 +66,8 @@ func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	return checks
 }
 
-// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete.
+// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete. One that no module may
+// write is not: whatever a Manifest says, it is neither read nor deleted.
 func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
 		return v1beta2.Resource{}, false
@@ -87,11 +75,12 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	o := m.Spec.Resource.DeepCopy()
 	namespaced, err := i.scope(o.GroupVersionKind())
 	place(o, namespaced || err != nil, i.Namespace)
-	return resourceOf(o), true
+	r := resourceOf(o)
+	return r, protected(keyOf(r), i.Namespace) == ""
 }
 
 // createDefaultCR makes the default CR when there is none. One that is there belongs to its user, whatever is in it.
-func (i *Installer) createDefaultCR(ctx context.Context, p plan) (created bool, wait string, err error) {
+func (i *Installer) createDefaultCR(ctx context.Context, a *actor, p plan) (created bool, wait string, err error) {
 	if p.defaultCR == nil {
 		return false, "", nil
 	}
@@ -104,11 +93,11 @@ func (i *Installer) createDefaultCR(ctx context.Context, p plan) (created bool, 
 	case !inPlace:
 		return false, "waiting for watches to start", nil
 	}
-	live, err := i.get(ctx, r)
+	live, err := a.get(ctx, r)
 	if err != nil || live != nil {
 		return false, "", err
 	}
-	err = i.cluster.Create(ctx, p.defaultCR.DeepCopy())
+	err = a.cluster.Create(ctx, p.defaultCR.DeepCopy())
 	if apierrors.IsAlreadyExists(err) {
 		return false, "", nil
 	}
@@ -116,15 +105,4 @@ func (i *Installer) createDefaultCR(ctx context.Context, p plan) (created bool, 
 		return false, fmt.Sprintf("waiting for the API server to take the default CR %s: %s", keyOf(r), err), nil
 	}
 	return err == nil, "", err
-}
-
-// owned reads of an object what deleting it has to know: nil when it is gone.
-func (i *Installer) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(gvkOf(r))
-	err := i.cluster.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, nil
-	}
-	return o, err
 }

@@ -46,6 +46,15 @@ func (p *plan) keepOnly(changed keys) {
 	}
 }
 
+// all gives every object that the plan may write.
+func (p *plan) all() []*unstructured.Unstructured {
+	all := slices.Concat(p.shared, slices.Concat(p.stages[:]...))
+	if p.defaultCR != nil {
+		all = append(all, p.defaultCR)
+	}
+	return all
+}
+
 func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 	resources := make([]v1beta2.Resource, len(objects))
 	for i, o := range objects {

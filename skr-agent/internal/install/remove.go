@@ -95,7 +95,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		var inUse []string
 		var err error
 		if isCRD(gvkOf(r).GroupKind()) {
-			if inUse, err = i.instances(ctx, r, func(key) bool { return false }); err != nil {
+			if inUse, err = i.actor(m).instances(ctx, r, func(key) bool { return false }); err != nil {
 				return out, err
 			}
 		}
@@ -146,21 +146,21 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 // vanish deletes objects that bear the Manifest's mark and gives those that are still there. An object with another mark is left
 // alone and counts as gone, unless anybodys is set; so does one that its chart says to keep.
 func (i *Installer) vanish(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, anybodys bool) (remaining []v1beta2.Resource, stuck []string, err error) {
-	by := i.owner(m)
+	by, a := i.owner(m), i.actor(m)
 	for _, r := range resources {
-		o, err := i.owned(ctx, r)
+		o, err := a.owned(ctx, r)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || isShared(keyOf(r), i.Namespace) || render.Keeps(o) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
+		if o == nil || isShared(keyOf(r), i.Namespace) || protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
 			continue
 		}
 		if o.DeletionTimestamp.IsZero() {
-			err := i.cluster.Delete(ctx, o, client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 			if client.IgnoreNotFound(err) != nil {
 				return nil, nil, fmt.Errorf("delete %s: %w", keyOf(r), err)
 			}
-			if o, err = i.owned(ctx, r); err != nil {
+			if o, err = a.owned(ctx, r); err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
 			}
 		}
@@ -189,7 +189,7 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]str
 		if !isCRD(gvkOf(r).GroupKind()) {
 			continue
 		}
-		names, err := i.instances(ctx, r, ours.has)
+		names, err := i.actor(m).instances(ctx, r, ours.has)
 		if err != nil {
 			return nil, err
 		}
@@ -199,8 +199,8 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]str
 }
 
 // instances names objects of a definition, a few of them, leaving out those to ignore.
-func (i *Installer) instances(ctx context.Context, crd v1beta2.Resource, ignore func(key) bool) ([]string, error) {
-	definition, err := i.get(ctx, crd)
+func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func(key) bool) ([]string, error) {
+	definition, err := a.get(ctx, crd)
 	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (i *Installer) instances(ctx context.Context, crd v1beta2.Resource, ignore 
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	var found []string
 	for {
-		err := i.cluster.List(ctx, list, client.Limit(100), client.Continue(list.Continue))
+		err := a.cluster.List(ctx, list, client.Limit(100), client.Continue(list.Continue))
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 			return nil, nil
 		}
@@ -243,20 +243,20 @@ func servedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 
 // letGo takes our marks off the module's objects and leaves them as they are. The label says which module they came from and stays.
 func (i *Installer) letGo(ctx context.Context, m *v1beta2.Manifest) error {
-	objects := m.Status.Synced
+	a, objects := i.actor(m), m.Status.Synced
 	if r, ok := i.defaultCR(m); ok {
 		objects = union(objects, []v1beta2.Resource{r})
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy, v1beta2.AnnotationOwnedBy)
 	for _, r := range objects {
-		o, err := i.owned(ctx, r)
+		o, err := a.owned(ctx, r)
 		if err != nil {
 			return fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if o == nil || o.Annotations[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
 			continue
 		}
-		if err := i.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		if err := a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("let go of %s: %w", keyOf(r), err)
 		}
 	}

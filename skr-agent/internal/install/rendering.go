@@ -60,7 +60,7 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (in render.I
 			return in, problem, err
 		}
 	}
-	in.Kubernetes, err = i.capabilities()
+	in.Kubernetes, err = i.actor(m).capabilities()
 	return in, nil, err
 }
 
@@ -112,12 +112,12 @@ func distinct(uses []images.Use) int {
 }
 
 // capabilities asks the API server what it is and serves, for charts that look at it.
-func (i *Installer) capabilities() (render.Capabilities, error) {
-	version, err := i.discovery.ServerVersion()
+func (a *actor) capabilities() (render.Capabilities, error) {
+	version, err := a.discovery.ServerVersion()
 	if err != nil {
 		return render.Capabilities{}, fmt.Errorf("read the version of Kubernetes: %w", err)
 	}
-	_, lists, err := i.discovery.ServerGroupsAndResources()
+	_, lists, err := a.discovery.ServerGroupsAndResources()
 	if err != nil && len(lists) == 0 {
 		return render.Capabilities{}, fmt.Errorf("read what the API server serves: %w", err)
 	}

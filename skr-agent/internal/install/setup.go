@@ -7,10 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxcd/pkg/ssa"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,6 +28,8 @@ type Options struct {
 	Content *content.Store
 	// Render makes objects of content, within bounds of time and memory.
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
+	// Accounts say with whose rights modules are installed: the agent's own.
+	Accounts Accounts
 	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
 	Namespace string
 	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it applied.
@@ -57,13 +57,12 @@ func (o Options) orDefaults() Options {
 // Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between workers.
 type Installer struct {
 	Options
-	cluster   client.Client // reads past all caches: an inventory that is not the newest forgets objects
-	cached    client.Reader // for the other Manifests only
-	apply     *ssa.ResourceManager
-	watches   *watches
-	events    events.EventRecorder
-	discovery discovery.DiscoveryInterface
-	now       func() time.Time
+	cluster client.Client     // for Manifests; reads past all caches: an inventory that is not the newest forgets objects
+	cached  client.Reader     // for the other Manifests only
+	actors  map[string]*actor // for all that is a module's, by user
+	watches *watches
+	events  events.EventRecorder
+	now     func() time.Time
 
 	mu    sync.Mutex
 	memos map[types.NamespacedName]*memo // a memo belongs to the worker that has its Manifest
@@ -73,33 +72,28 @@ type Installer struct {
 // controller makes clients and informers of its own for the rest, so that the manager may keep its cache as small as it likes.
 func Setup(mgr ctrl.Manager, options Options) error {
 	options = options.orDefaults()
-	cluster, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		FieldOwner: options.FieldManager,
-	})
-	if err != nil {
-		return fmt.Errorf("set up the installer: %w", err)
+	actors := map[string]*actor{}
+	for _, user := range options.Accounts.users() {
+		a, err := newActor(mgr, user, options.FieldManager)
+		if err != nil {
+			return fmt.Errorf("set up the installer: %w", err)
+		}
+		actors[user] = a
 	}
 	lister, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
-	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("set up the installer: %w", err)
-	}
 	i := &Installer{
-		Options:   options,
-		cluster:   cluster,
-		cached:    mgr.GetCache(),
-		apply:     ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: options.FieldManager}),
-		watches:   newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
-		events:    mgr.GetEventRecorder(options.FieldManager),
-		discovery: served,
-		now:       time.Now,
-		memos:     map[types.NamespacedName]*memo{},
+		Options: options,
+		cluster: actors[""].cluster,
+		cached:  mgr.GetCache(),
+		actors:  actors,
+		watches: newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
+		events:  mgr.GetEventRecorder(options.FieldManager),
+		now:     time.Now,
+		memos:   map[types.NamespacedName]*memo{},
 	}
-	i.apply.SetConcurrency(4)
 	// Status is left out: it is this controller that writes it.
 	worthwhile := predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),

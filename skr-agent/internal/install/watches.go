@@ -3,10 +3,12 @@ package install
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +56,7 @@ type kindWatch struct {
 	version string
 	stop    context.CancelFunc
 	synced  cache.InformerSynced
+	refused atomic.Pointer[apierrors.StatusError] // why the API server did not let us watch, until it did
 }
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
@@ -90,7 +93,13 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 			}
 			w.kinds[gvk.GroupKind()] = watch
 		}
-		inPlace = inPlace && watch.synced()
+		if watch.synced() {
+			continue
+		}
+		inPlace = false
+		if refused := watch.refused.Load(); refused != nil {
+			return false, fmt.Errorf("watch %s for drift: %w", gvk.Kind, refused)
+		}
 	}
 	return inPlace, nil
 }
@@ -151,9 +160,10 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).Informer()
 	ctx, stop := context.WithCancel(w.ctx)
+	watch := &kindWatch{version: gvk.Version, stop: stop, synced: informer.HasSynced}
 	err = informer.SetTransform(w.shrink)
 	if err == nil {
-		err = informer.SetWatchErrorHandlerWithContext(quietWhenGone)
+		err = informer.SetWatchErrorHandlerWithContext(watch.failed)
 	}
 	if err == nil {
 		_, err = informer.AddEventHandler(w.handler(gvk.GroupKind()))
@@ -163,16 +173,21 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	go informer.RunWithContext(ctx)
-	return &kindWatch{version: gvk.Version, stop: stop, synced: informer.HasSynced}, nil
+	return watch, nil
 }
 
-// quietWhenGone keeps the log clean while a kind's definition is being deleted or put back.
-func quietWhenGone(ctx context.Context, r *cache.Reflector, err error) {
-	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+// failed keeps the log clean while a kind's definition is being deleted or put back, and while a right is missing: that is told in the
+// status of the modules that wait for the watch.
+func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
+	var refused *apierrors.StatusError
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
 		log.FromContext(ctx).V(1).Info("kind is not served any more", "error", err.Error())
-		return
+	case apierrors.IsForbidden(err) && !w.synced() && errors.As(err, &refused):
+		w.refused.Store(refused)
+	default:
+		cache.DefaultWatchErrorHandler(ctx, r, err)
 	}
-	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
 // shrink keeps of an object what drift is told by; all else would only fill memory.

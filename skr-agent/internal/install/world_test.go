@@ -42,11 +42,14 @@ type world struct {
 	content *content.Store
 	config  *rest.Config
 	scheme  *runtime.Scheme
+	options Options // but for what every world has
 	stop    context.CancelFunc
 	stopped chan struct{}
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWith(t, Options{}) }
+
+func newWorldWith(t *testing.T, options Options) *world {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
@@ -63,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}))
-	w := &world{T: t, client: c, content: content.New(c, c, home), config: cfg, scheme: scheme}
+	w := &world{T: t, client: c, content: content.New(c, c, home), config: cfg, scheme: scheme, options: options}
 	w.start()
 	t.Cleanup(func() { w.halt() })
 	return w
@@ -84,7 +87,8 @@ func (w *world) start() {
 		Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &again},
 	})
 	require.NoError(w, err)
-	require.NoError(w, Setup(mgr, Options{Render: render.Confined{}.Render, Content: w.content, LookInterval: time.Second}))
+	w.options.Render, w.options.Content, w.options.LookInterval = render.Confined{}.Render, w.content, time.Second
+	require.NoError(w, Setup(mgr, w.options))
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop, w.stopped = stop, make(chan struct{})
 	go func() {

@@ -210,7 +210,7 @@ func (p *Puller) releaseDocuments(ctx context.Context, state bundle.DesiredState
 	if !p.Trust.Root.Locked() {
 		return found, nil
 	}
-	for _, m := range state.All() {
+	for _, m := range slices.Concat(state.All(), state.Offers) {
 		for _, c := range m.Release {
 			if found[c.Digest] != nil {
 				continue
@@ -302,14 +302,11 @@ func (p *Puller) save(ctx context.Context) error {
 	return err
 }
 
-// Stage makes the content of every module of the bundle in force be in the store. A module whose content cannot be had is the
-// only one to suffer: the answer holds the reasons, by module.
-func (p *Puller) Stage(ctx context.Context) map[string]error {
+// Stage makes the content of every module of a state, that of the bundle in force or what was chosen from its offers, be in the
+// store. A module whose content cannot be had is the only one to suffer: the answer holds the reasons, by module.
+func (p *Puller) Stage(ctx context.Context, state bundle.DesiredState) map[string]error {
 	problems := map[string]error{}
-	if p.current == nil {
-		return problems
-	}
-	for _, manifest := range p.current.State.All() {
+	for _, manifest := range state.All() {
 		for _, c := range manifest.Content {
 			if err := p.stage(ctx, c); err != nil {
 				problems[manifest.Module] = err
@@ -346,15 +343,20 @@ func (p *Puller) repositoryOf(ctx context.Context, name string, settings bundle.
 	return p.Registries.Repository(settings.Mirrored(name))
 }
 
-// Needed are the digests of everything that the bundle in force needs.
-func (p *Puller) Needed() map[digest.Digest]bool {
+// Needed are the digests of everything that the bundle in force needs, and what was chosen from its offers.
+func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {
 		return needed
 	}
 	needed[p.current.Config.Digest], needed[p.current.Catalog.Digest] = true, true
-	for _, manifest := range p.current.State.All() {
-		for _, c := range slices.Concat(manifest.Content, manifest.Release) {
+	for _, manifest := range slices.Concat(p.current.State.All(), chosen.Manifests) {
+		for _, c := range manifest.Content {
+			needed[c.Digest] = true
+		}
+	}
+	for _, manifest := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
+		for _, c := range manifest.Release {
 			needed[c.Digest] = true
 		}
 	}

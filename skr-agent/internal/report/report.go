@@ -23,14 +23,20 @@ type Facts struct {
 	// Bundle is the one in force, nil before the first; Expired says that its time is over.
 	Bundle  *bundle.Bundle
 	Expired bool
+	// Decided are the modules that the runtime chose by itself; Bundle is as the runtime follows it.
+	Decided []string
 	// Refused are the bundles refused since.
 	Refused []bundle.RefusedBundle
 	// Unstaged are the modules whose content is not at hand, with the reason.
 	Unstaged map[string]error
 	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
-	Waiting   map[string]string
+	Waiting map[string]string
+	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
+	Secrets   *bundle.ReportedSecrets
 	Kyma      *v1beta2.Kyma
 	Manifests []v1beta2.Manifest
+	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
+	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
 	Watched []bundle.ReportedWatch
 }
@@ -100,7 +106,10 @@ func bounded(text string) string {
 
 // New gives the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
-	r := bundle.Report{Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Watched: facts.Watched}
+	r := bundle.Report{
+		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
+		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem),
+	}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
 	}
@@ -126,6 +135,10 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	}
 	acceptance(facts, set)
 	set(v1beta2.ConditionModuleCatalog, "Ready", "the catalog is that of the bundle in force", facts.Bundle != nil)
+	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
+		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: "GivenUp"}[facts.AgentProblem != ""], "Upgraded"),
+			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
+	}
 	after.State = v1beta2.StateReady
 	why := "all modules are ready"
 	for _, m := range after.Modules {
@@ -138,6 +151,12 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		}
 		if worse(state, after.State) {
 			after.State, why = state, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
+		}
+	}
+	if s := facts.Secrets; s != nil {
+		set(v1beta2.ConditionSecrets, map[bool]string{true: "Written", false: "NotWritten"}[s.Trouble == ""], cmp.Or(s.Trouble, "the Secrets are as sealed in the bundle in force"), s.Trouble == "")
+		if s.Trouble != "" && worse(v1beta2.StateWarning, after.State) {
+			after.State, why = v1beta2.StateWarning, "not all Secrets of the bundle in force are written: "+s.Trouble
 		}
 	}
 	switch {

@@ -13,9 +13,9 @@ import (
 )
 
 // farewell takes out what came with the Kyma that was deleted in the control plane: the modules, in their own order and with all
-// that may block them; once they are gone, the catalog; and the runtime's Kyma last, so that its status tells what is in the way
-// until nothing is.
-func (s *Syncer) farewell(ctx context.Context) error {
+// that may block them; once they are gone, the Secrets that were sealed for them and the catalog; and the runtime's Kyma last, so that
+// its status tells what is in the way until nothing is.
+func (s *Syncer) farewell(ctx context.Context, sealed *bundle.Sealed) error {
 	var manifests v1beta2.ManifestList
 	if err := s.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list Manifests: %w", err)
@@ -27,7 +27,7 @@ func (s *Syncer) farewell(ctx context.Context) error {
 	if len(manifests.Items) > 0 {
 		return errors.Join(problems...)
 	}
-	if err := s.catalog(ctx, bundle.Catalog{}); err != nil {
+	if err := errors.Join(s.Secrets.Clear(ctx, sealed), s.catalog(ctx, bundle.Catalog{})); err != nil {
 		return err
 	}
 	kyma := &v1beta2.Kyma{}

@@ -20,11 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
 )
 
 // Syncer writes to one runtime. Reads may come from a cache.
 type Syncer struct {
 	Client client.Client
+	// Secrets are deleted with the last module of a runtime that is let go.
+	Secrets *unseal.Keeper
 }
 
 const namespace = v1beta2.RuntimeNamespace
@@ -34,7 +37,7 @@ const namespace = v1beta2.RuntimeNamespace
 // others from being written.
 func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate) error {
 	if b.Statement.Predicate.Deleting {
-		return s.farewell(ctx)
+		return s.farewell(ctx, b.Statement.Predicate.Sealed)
 	}
 	problems := []error{s.kyma(ctx, b.State.Kyma), s.catalog(ctx, b.Modules)}
 	images := imageRules(b.State.Settings)

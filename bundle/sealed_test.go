@@ -1,0 +1,219 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const plainValue = "correct horse battery staple"
+
+func identity(t *testing.T) *age.X25519Identity {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func password(revision string) RuntimeSecret {
+	return RuntimeSecret{
+		Namespace: "kyma-system", Name: "btp", Labels: map[string]string{"app": "btp"}, Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{"password": []byte(plainValue)}, Module: "btp-operator", Revision: revision,
+	}
+}
+
+func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
+	own, other := identity(t), identity(t)
+	secrets := Secrets{Secrets: []RuntimeSecret{password("1")}, Removals: []string{"kyma-system/old"}}
+	sealed, err := secrets.Seal(testRuntime, own.Recipient().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	travels, err := json.Marshal(sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{plainValue, "password", "btp", "kyma-system", "old"} {
+		if bytes.Contains(travels, []byte(secret)) || bytes.Contains(sealed.Data, []byte(secret)) {
+			t.Errorf("%q can be read on the way", secret)
+		}
+	}
+	opened, err := sealed.Open(testRuntime, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := opened.Secrets[0]; string(s.Data["password"]) != plainValue || s.At() != "kyma-system/btp" || s.Labels["app"] != "btp" || s.Module != "" || opened.Removals[0] != "kyma-system/old" {
+		t.Errorf("opened %+v", opened)
+	}
+
+	posing := *sealed
+	posing.Recipient = other.Recipient().String()
+	cut := *sealed
+	cut.Data = cut.Data[:len(cut.Data)-1]
+	turned := *sealed
+	turned.Data = bytes.Clone(turned.Data)
+	turned.Data[len(turned.Data)-20] ^= 1
+	large := *sealed
+	large.Data = make([]byte, MaxSealedBytes+1)
+	for name, c := range map[string]struct {
+		sealed  *Sealed
+		runtime string
+		by      *age.X25519Identity
+		why     string
+	}{
+		"by another agent": {sealed, testRuntime, other, "another key"},
+		"by another agent that is named as recipient": {&posing, testRuntime, other, "cannot be decrypted"},
+		"in another runtime":                          {sealed, "r-18", own, "another runtime"},
+		"cut short":                                   {&cut, testRuntime, own, "cannot be decrypted"},
+		"with a bit turned":                           {&turned, testRuntime, own, "cannot be decrypted"},
+		"too large":                                   {&large, testRuntime, own, "at most"},
+	} {
+		if opened, err := c.sealed.Open(c.runtime, c.by); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), plainValue) || len(opened.Secrets) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// encrypted gives what somebody with a publisher's key could seal.
+func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := age.Encrypt(&out, to.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(plain)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &Sealed{Recipient: to.Recipient().String(), Data: out.Bytes()}
+}
+
+func TestOpenRefusesWhatNoAgentWrites(t *testing.T) {
+	own := identity(t)
+	one := func(namespace, name, kind string) string {
+		return fmt.Sprintf(`{"runtime":"r-17","secrets":[{"namespace":%q,"name":%q,"type":%q,"data":{"a":"%s"}}]}`, namespace, name, kind, "c2VjcmV0")
+	}
+	many := `{"runtime":"r-17","secrets":[` + strings.TrimSuffix(strings.Repeat(`{"namespace":"a","name":"b","data":{}},`, MaxSecrets+1), ",") + `]}`
+	for name, c := range map[string]struct{ plain, why string }{
+		"the agent's own state":                {one("kyma-system", "skr-agent-state", ""), "agent's own"},
+		"the agent's stored content":           {one("kyma-system", "kyma-pull-content-1", ""), "agent's own"},
+		"the cluster's core":                   {one("kube-system", "a", ""), "cluster's own"},
+		"a token of a ServiceAccount":          {one("a", "b", "kubernetes.io/service-account-token"), "for Kubernetes to make"},
+		"a token to join the cluster":          {one("a", "b", "bootstrap.kubernetes.io/token"), "for Kubernetes to make"},
+		"a namespace that leads elsewhere":     {one("a/../b", "c", ""), "that Kubernetes takes"},
+		"a name that leads elsewhere":          {one("a", "b/c", ""), "that Kubernetes takes"},
+		"two of a name":                        {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "twice"},
+		"one that is to be there and to go":    {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}}],"removals":["a/b"]}`, "to go"},
+		"a removal of the agent's key":         {`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "agent's own"},
+		"a removal without a namespace":        {`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "that Kubernetes takes"},
+		"too many":                             {many, "at most 64"},
+		"a field that this version knows not":  {`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "can read"},
+		"the same field twice":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "can read"},
+		"a field in another case":              {`{"runtime":"r-17","Secrets":[]}`, "can read"},
+		"something else than JSON":             {"c2VjcmV0", "can read"},
+		"JSON of another shape":                {`["c2VjcmV0"]`, "can read"},
+		"data that is not in base64":           {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "can read"},
+		"nothing at all, for nobody in person": {`{}`, "another runtime"},
+	} {
+		if _, err := encrypted(t, own, c.plain).Open(testRuntime, own); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "c2VjcmV0") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSealRefusesWhatWouldNotArrive(t *testing.T) {
+	to := identity(t).Recipient().String()
+	big := password("1")
+	big.Data = map[string][]byte{"a": make([]byte, MaxSealedBytes)}
+	own := password("1")
+	own.Name = "skr-agent-key"
+	for name, c := range map[string]struct {
+		secrets   []RuntimeSecret
+		recipient string
+		why       string
+	}{
+		"a recipient that is none":           {[]RuntimeSecret{password("1")}, "age1nobody", "X25519"},
+		"a recipient of another kind":        {[]RuntimeSecret{password("1")}, "ssh-ed25519 AAAA", "X25519"},
+		"an identity instead of a recipient": {[]RuntimeSecret{password("1")}, identity(t).String(), "X25519"},
+		"no recipient":                       {[]RuntimeSecret{password("1")}, "", "X25519"},
+		"more than an attestation has room":  {[]RuntimeSecret{big}, to, "smaller"},
+		"one that no agent writes":           {[]RuntimeSecret{own}, to, "agent's own"},
+	} {
+		if _, err := (Secrets{Secrets: c.secrets}).Seal(testRuntime, c.recipient); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "AGE-SECRET-KEY") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTheLargestThatIsSealedFitsIntoABundle holds the limits together.
+func TestTheLargestThatIsSealedFitsIntoABundle(t *testing.T) {
+	to := identity(t).Recipient().String()
+	fill := func(n int) Secrets {
+		s := password("1")
+		s.Data = map[string][]byte{"a": make([]byte, n)}
+		return Secrets{Secrets: []RuntimeSecret{s}}
+	}
+	n := MaxSealedBytes * 3 / 4
+	for ; n > 0; n -= 16 {
+		if _, err := fill(n).Seal(testRuntime, to); err == nil {
+			break
+		}
+	}
+	if n < 17_000 {
+		t.Errorf("docs/secrets.md promises 17,000 bytes, %d fit", n)
+	}
+	sealed, err := fill(n).Seal(testRuntime, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement := reportStatement{Type: StatementType, PredicateType: strings.Repeat("x", 8<<10)} // whatever else a statement holds
+	data, err := json.Marshal(struct {
+		reportStatement
+		Sealed *Sealed
+	}{statement, sealed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := attest(json.RawMessage(data), newSigner(t))
+	if err != nil || len(signed) > MaxAttestationBytes {
+		t.Errorf("%d bytes signed, at most %d: %v", len(signed), MaxAttestationBytes, err)
+	}
+}
+
+func TestARevisionNamesContentAndTellsNothing(t *testing.T) {
+	to := identity(t).Recipient().String()
+	base := Secrets{Secrets: []RuntimeSecret{password("1"), {Namespace: "a", Name: "b", Revision: "7"}}, Removals: []string{"a/x", "a/y"}}
+	named := base.Named(to)
+	turned := Secrets{Secrets: []RuntimeSecret{base.Secrets[1], base.Secrets[0]}, Removals: []string{"a/y", "a/x"}}
+	if turned.Named(to) != named {
+		t.Error("order matters")
+	}
+	guess := password("1")
+	guess.Data = map[string][]byte{"password": []byte("a guess")}
+	if (Secrets{Secrets: []RuntimeSecret{guess, base.Secrets[1]}, Removals: base.Removals}).Named(to) != named {
+		t.Error("who guesses the content can see whether the guess is right")
+	}
+	for name, other := range map[string]Secrets{
+		"another content":         {Secrets: []RuntimeSecret{password("2"), base.Secrets[1]}, Removals: base.Removals},
+		"one less":                {Secrets: base.Secrets[:1], Removals: base.Removals},
+		"one removal less":        {Secrets: base.Secrets, Removals: base.Removals[:1]},
+		"one that is removed now": {Secrets: base.Secrets[:1], Removals: []string{"a/x", "a/y", "a/b"}},
+	} {
+		if other.Named(to) == named {
+			t.Errorf("%s has the same name", name)
+		}
+	}
+	if base.Named(identity(t).Recipient().String()) == named {
+		t.Error("another recipient makes no difference")
+	}
+}

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// Request is one request to the API server, as its audit log has it.
+type Request struct {
+	// User is who sent it, and As whom it was sent for, empty for nobody else.
+	User, As string
+	// Verb, Group, Resource (with a slash and the subresource if there is one), Namespace and Name are as RBAC knows them.
+	Verb, Group, Resource, Namespace, Name string
+	// Allowed is false when the request was refused for want of a right.
+	Allowed bool
+}
+
+// audit lets the API server note every request of these users.
+func audit(api *envtest.APIServer, dir string, users []string) error {
+	policy, err := json.Marshal(map[string]any{
+		"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": []string{"RequestReceived"},
+		"rules": []any{map[string]any{"level": "Metadata", "users": users}},
+	})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "audit-policy.json")
+	api.Configure().Set("audit-policy-file", path).Set("audit-log-path", filepath.Join(dir, "audit.log"))
+	return os.WriteFile(path, policy, 0o600)
+}
+
+// Requests gives what the users of Options.Audit asked for so far, each thing once.
+func (c *Cluster) Requests() ([]Request, error) {
+	data, err := os.ReadFile(filepath.Join(c.dir, "audit.log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nobody asked for anything
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []Request
+	seen := map[Request]bool{}
+	for line := range bytes.Lines(data) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
+		var event struct {
+			Verb             string
+			User             struct{ Username string }
+			ImpersonatedUser struct{ Username string }
+			ObjectRef        struct{ APIGroup, Resource, Subresource, Namespace, Name string }
+			ResponseStatus   struct{ Code int }
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, fmt.Errorf("audit log: %w", err)
+		}
+		on := event.ObjectRef
+		r := Request{
+			User: event.User.Username, As: event.ImpersonatedUser.Username,
+			Verb: event.Verb, Group: on.APIGroup, Resource: on.Resource, Namespace: on.Namespace, Name: on.Name, Allowed: event.ResponseStatus.Code != 403,
+		}
+		if on.Subresource != "" {
+			r.Resource += "/" + on.Subresource
+		}
+		if on.Resource != "" && !seen[r] {
+			found, seen[r] = append(found, r), true
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,187 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// account is a program's ServiceAccount, and the chart that has its rights.
+type account struct{ namespace, name, chart string }
+
+var (
+	publisherAccount = account{sample.Namespace, "kcp-publisher", "kcp-publisher"}
+	agentAccount     = account{v1beta2.RuntimeNamespace, "skr-agent", "skr-agent"}
+)
+
+func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
+
+// audited are the users whose requests a cluster notes.
+func audited(as account, files []string) []string {
+	if len(files) == 0 {
+		return nil
+	}
+	return []string{as.user()}
+}
+
+// confine writes a kubeconfig for a program: as its ServiceAccount with the rights that the files give, or as the admin when there are
+// none. Where programs are pods, charts give them their accounts.
+func confine(ctx context.Context, where Cluster, admin client.Client, kubeconfig string, as account, files []string) error {
+	c, here := where.(*cluster.Cluster)
+	if !here {
+		return nil
+	}
+	if len(files) == 0 {
+		return c.WriteKubeconfig(kubeconfig)
+	}
+	for _, file := range files {
+		if err := ApplyChartFile(ctx, admin, as.chart, "rbac", file); err != nil {
+			return err
+		}
+	}
+	return c.WriteUserKubeconfig(kubeconfig, as.user(), "system:serviceaccounts", "system:serviceaccounts:"+as.namespace)
+}
+
+// ApplyChartFile applies all objects of a file of plain YAML in a chart, as `kubectl apply` would.
+func ApplyChartFile(ctx context.Context, admin client.Client, path ...string) error {
+	objects, err := chartObjects(path...)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("fleet")); err != nil {
+			return fmt.Errorf("%s: %s %s: %w", filepath.Join(path...), object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func chartObjects(path ...string) (objects []*unstructured.Unstructured, err error) {
+	root, err := checkout()
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(filepath.Join(append([]string{root, "charts"}, path...)...))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(file, 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// Rights compares what a chart's files give a program with what it asked for: rights that it lacked, and rights that it has and never
+// used. Both are written as VERB RESOURCE.GROUP NAME, the first with the namespace too.
+type Rights struct{ Lacked, Unused []string }
+
+// PublisherRights compares them for the publisher, in the control plane.
+func (f *Fleet) PublisherRights() (Rights, error) {
+	return compare(f.kcp, publisherAccount, f.options.PublisherRights)
+}
+
+// AgentRights compares them for the runtime's agent. What it asked for as somebody else does not count.
+func (r *Runtime) AgentRights() (Rights, error) {
+	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
+}
+
+func compare(where Cluster, as account, files []string) (Rights, error) {
+	c, here := where.(*cluster.Cluster)
+	if !here {
+		return Rights{}, errors.New("only API servers of this machine note who asked for what")
+	}
+	requests, err := c.Requests()
+	if err != nil {
+		return Rights{}, err
+	}
+	var rights Rights
+	used := map[string]bool{}
+	for _, q := range requests {
+		if q.User != as.user() {
+			continue
+		}
+		if q.As != "" {
+			used[right("impersonate", "", "serviceaccounts", q.As[strings.LastIndex(q.As, ":")+1:])] = true
+			continue
+		}
+		if !q.Allowed {
+			rights.Lacked = append(rights.Lacked, right(q.Verb, q.Group, q.Resource, strings.Trim(q.Namespace+"/"+q.Name, "/")))
+		}
+		for _, name := range []string{"", q.Name} {
+			used[right(q.Verb, q.Group, q.Resource, name)] = true
+			used[right(q.Verb, "*", "*", "")] = true
+		}
+	}
+	for _, file := range files {
+		objects, err := chartObjects(as.chart, "rbac", file)
+		if err != nil {
+			return Rights{}, err
+		}
+		for _, object := range objects {
+			for _, text := range granted(object) {
+				if !used[text] {
+					rights.Unused = append(rights.Unused, text)
+				}
+			}
+		}
+	}
+	return rights, nil
+}
+
+func right(verb, group, resource, name string) string {
+	return strings.TrimSpace(verb + " " + strings.TrimSuffix(resource+"."+group, ".") + " " + name)
+}
+
+// granted lists what a Role or ClusterRole gives, each verb of each resource for itself.
+func granted(object *unstructured.Unstructured) (all []string) {
+	var role rbacv1.ClusterRole // a Role has the same rules
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+		return nil
+	}
+	for _, rule := range role.Rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					for _, name := range names {
+						all = append(all, right(verb, group, resource, name))
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Connect is a client with the rights of a kubeconfig, or of a user whom it may impersonate.
+func Connect(kubeconfig, user string) (client.Client, error) {
+	config, err := configOf(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.Impersonate.UserName = user
+	return connect(config)
+}

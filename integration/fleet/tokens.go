@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+// Users of the token service that are no runtimes.
+const (
+	userPublisher = "_publisher"
+	userModules   = "_modules"
+)
+
+// startRegistryWithTokens starts registry and token service as docs/registry.md sets them up.
+func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
+	if err := f.run(ctx, "registry", "init", "--keys", f.Keys()); err != nil {
+		return Endpoint{}, err
+	}
+	var err error
+	if f.Registry, err = registry.Start(ctx, registry.Options{TLS: true, KeySet: filepath.Join(f.Keys(), "registry.jwks.json")}); err != nil {
+		return Endpoint{}, err
+	}
+	f.endpoint.Host = f.Registry.Host() // the location that the token service is told
+	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), f.Registry.CA(), 0o600); err != nil {
+		return Endpoint{}, err
+	}
+	if err := os.WriteFile(f.Generations(), []byte("{}\n"), 0o600); err != nil {
+		return Endpoint{}, err
+	}
+	log := filepath.Join(f.Dir, "token-service.log")
+	f.tokens, err = start(f.binaries.Publisher, log, "token-service", "--keys", f.Keys(), "--location", f.Location(), "--service", registry.TokenService,
+		"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0", "--generations", f.Generations())
+	if err != nil {
+		return Endpoint{}, err
+	}
+	var address string
+	err = Until(ctx, 20*time.Second, "the token service answers", func() (bool, string) {
+		address = listening(f.tokens.Log())
+		return address != "", f.tokens.Log()
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	f.Registry.ServeTokens(address)
+	if err := f.credentials(ctx, userPublisher, filepath.Join(f.Dir, "publisher.json")); err != nil {
+		return Endpoint{}, err
+	}
+	if err := f.credentials(ctx, userModules, filepath.Join(f.Dir, userModules+".json")); err != nil {
+		return Endpoint{}, err
+	}
+	owner, err := f.registriesOf("publisher")
+	if err != nil {
+		return Endpoint{}, err
+	}
+	modules, err := f.registriesOf(userModules)
+	return Endpoint{
+		Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: modules,
+		Enrol: []string{"--registry-password", "--registry-ca", filepath.Join(f.Dir, "ca.pem")},
+	}, err
+}
+
+// listening finds the address in the token service's first line.
+func listening(log string) string {
+	for line := range strings.Lines(log) {
+		var said struct {
+			Address string `json:"address"`
+		}
+		if json.Unmarshal([]byte(line), &said) == nil && said.Address != "" {
+			return said.Address
+		}
+	}
+	return ""
+}
+
+// credentials writes the docker config.json of a user of the token service.
+func (f *Fleet) credentials(ctx context.Context, user, path string) error {
+	output, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(), "--location", f.Location()).Output()
+	if err != nil {
+		return fmt.Errorf("credentials of %s: %w", user, err)
+	}
+	return os.WriteFile(path, output, 0o600)
+}
+
+func (f *Fleet) registriesOf(user string) (*bundle.Registries, error) {
+	config, err := os.ReadFile(filepath.Join(f.Dir, user+".json"))
+	if err != nil {
+		return nil, err
+	}
+	return bundle.NewRegistries(bundle.Access{NoRetry: true, DockerConfig: config, CA: f.Registry.CA()})
+}
+
+// Generations is the file with the lowest password generations that the token service accepts.
+func (f *Fleet) Generations() string { return filepath.Join(f.Dir, "generations.yaml") }
+
+// CheckRegistry runs `kcp-publisher registry check` with two runtimes and gives output and exit code.
+func (f *Fleet) CheckRegistry(ctx context.Context, own, other string) (string, int) {
+	return Run(ctx, f.binaries.Publisher, "registry", "check", "--to", f.Location(), "--keys", f.Keys(), "--runtime", own, "--runtime", other,
+		"--registry-ca", filepath.Join(f.Dir, "ca.pem"))
+}

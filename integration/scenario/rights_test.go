@@ -1,0 +1,327 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// underAccounts lets both programs work with the rights that the charts give and no others, and modules with those of an account.
+var underAccounts = fleet.Options{
+	LeaderElect:     true,
+	PublisherRights: []string{"publisher.yaml"},
+	AgentRights:     []string{"agent.yaml", "module-account.yaml"},
+	AgentFlags:      []string{"--module-service-account", "modules"},
+}
+
+// grant gives a user of the runtime rights everywhere.
+func grant(t *testing.T, r *fleet.Runtime, name, user string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	must(t, r.API.Create(t.Context(), role))
+	must(t, r.API.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}},
+	}))
+}
+
+func writing(group string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}
+}
+
+// overreaching is a module with something harmless and something that it must not have.
+func overreaching(name, object string) sample.Version {
+	return sample.Version{Module: name, Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless-" + name + ", namespace: kyma-system}\n---\n" + object}
+}
+
+// untilRefused waits until the runtime's Manifest and the control plane's Kyma both say why a module is not installed.
+func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string) {
+	t.Helper()
+	says := func(text string) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+	}
+	until(t, 60*time.Second, fmt.Sprintf("both sides say that %s is refused: %q", module, words), func() (bool, string) {
+		manifest := &v1beta2.Manifest{}
+		if err := r.API.Get(t.Context(), inKyma(module), manifest); err != nil {
+			return false, err.Error()
+		}
+		ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionFalse || !says(ready.Message) {
+			return false, fmt.Sprintf("Manifest: %+v", manifest.Status.Conditions)
+		}
+		record, err := r.Record(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, m := range record.Status.Modules {
+			if m.Name == module {
+				return m.State == v1beta2.StateError && says(m.Message), fmt.Sprintf("control plane: %s: %s", m.State, m.Message)
+			}
+		}
+		return false, "the control plane does not know the module"
+	})
+}
+
+func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, underAccounts)
+	r, err := f.AddRuntime(ctx, "one", "regular", "scaler", "mailer")
+	must(t, err)
+	must(t, fleet.ApplyChartFile(ctx, r.API, "skr-agent", "policy", "protection.yaml"))
+
+	t.Run("without rights nothing is applied, and both sides say what is missing", func(t *testing.T) {
+		untilRefused(t, r, "mailer", "nothing was applied", "system:serviceaccount:kyma-system:modules may not", "deployments.apps")
+		if _, err := settings(ctx, r); !apierrors.IsNotFound(err) {
+			t.Errorf("the scaler's settings: %v", err)
+		}
+	})
+	t.Run("with them modules are installed and their health is read", func(t *testing.T) {
+		grant(t, r, "modules", "system:serviceaccount:kyma-system:modules",
+			writing("", "configmaps", "secrets", "serviceaccounts"), writing("apps", "deployments"), writing("scheduling.k8s.io", "priorityclasses"),
+			writing("apiextensions.k8s.io", "customresourcedefinitions"), writing(rbacv1.GroupName, "clusterroles", "clusterrolebindings"),
+			writing("sample.kyma-pull.dev", "scalers", "scalers/status"))
+		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+		must(t, r.API.Get(ctx, inKyma("default"), scalerCR()))
+	})
+	t.Run("a Watcher is followed", func(t *testing.T) {
+		must(t, f.Control.Create(ctx, watcher("settings", "", "configmaps", bundle.FieldSpec)))
+		untilState(t, f, "settings", v1beta2.StateReady)
+		probes := 0
+		until(t, 30*time.Second, "a change is told", func() (bool, string) {
+			probes++
+			must(t, r.API.Create(ctx, config(fmt.Sprintf("probe-%d", probes), map[string]string{"team": "shop"})))
+			notes, err := told(ctx, f)
+			return len(notes) > 0, fmt.Sprint(err)
+		})
+	})
+	t.Run("drift is put right", func(t *testing.T) {
+		config, err := settings(ctx, r)
+		must(t, err)
+		config.Data["level"] = "debug"
+		must(t, r.API.Update(ctx, config))
+		deployment := &appsv1.Deployment{}
+		must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
+		must(t, r.API.Delete(ctx, deployment))
+		until(t, 30*time.Second, "both are as they were", func() (bool, string) {
+			config, err := settings(ctx, r)
+			if err != nil {
+				return false, err.Error()
+			}
+			again := &appsv1.Deployment{}
+			err = r.API.Get(ctx, inKyma("scaler-manager"), again)
+			return err == nil && again.UID != deployment.UID && again.Status.ReadyReplicas == 1 && config.Data["level"] == "info", fmt.Sprint(err, config.Data)
+		})
+	})
+	t.Run("modules that reach further are refused whole", func(t *testing.T) { refuseOverreaching(t, f, r) })
+	t.Run("tenants are kept from the agent by the API server", func(t *testing.T) { refuseTenant(t, r) })
+	t.Run("an upgrade prunes, and a removal leaves nothing", func(t *testing.T) {
+		promote(t, f, "1.8.0")
+		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		until(t, 20*time.Second, "the PriorityClass is pruned", func() (bool, string) {
+			err := r.API.Get(ctx, client.ObjectKey{Name: "scaler-priority"}, &schedulingv1.PriorityClass{})
+			return apierrors.IsNotFound(err), fmt.Sprint(err)
+		})
+		deleteKyma(t, f, r)
+		untilForgotten(t, r, 60*time.Second)
+		untilEmpty(t, r)
+	})
+	t.Run("neither program lacks a right, nor has one that it does not need", func(t *testing.T) {
+		rights, err := f.PublisherRights()
+		must(t, err)
+		fits(t, "publisher", rights, isLaterOrElsewhere)
+		rights, err = r.AgentRights()
+		must(t, err)
+		fits(t, "agent", rights, func(right string) bool {
+			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" || // of a catalog that changes
+				right == "create customresourcedefinitions.apiextensions.k8s.io" // applying what is not there takes both
+		})
+	})
+	t.Run("the agent can do nothing else", func(t *testing.T) { refuseAgent(t, r) })
+	t.Run("neither can the publisher", func(t *testing.T) { refusePublisher(t, f) })
+}
+
+// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes, and those that caches list with where the API
+// server cannot stream lists.
+func isLaterOrElsewhere(right string) bool {
+	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".operator.kyma-project.io")
+}
+
+func refuseAgent(t *testing.T, r *fleet.Runtime) {
+	ctx := t.Context()
+	agent, err := fleet.Connect(r.AgentKubeconfig(), "")
+	must(t, err)
+	labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	for what, err := range map[string]error{
+		"deploy":                        agent.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}}),
+		"delete a module's object":      agent.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"}}),
+		"grant rights":                  agent.Create(ctx, clusterAdmin()),
+		"change another definition":     agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labelled),
+		"change another namespace":      agent.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, labelled),
+		"write Secrets elsewhere":       agent.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}),
+		"write another program's lease": agent.Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}}, labelled),
+	} {
+		forbidden(t, "the agent", what, err)
+	}
+	for _, other := range []string{"system:serviceaccount:kyma-system:others", "system:serviceaccount:kube-system:modules", "admin"} {
+		as, err := fleet.Connect(r.AgentKubeconfig(), other)
+		must(t, err)
+		forbidden(t, "the agent", "act as "+other, as.Get(ctx, inKyma("scaler-settings"), &corev1.ConfigMap{}))
+	}
+}
+
+func refusePublisher(t *testing.T, f *fleet.Fleet) {
+	ctx := t.Context()
+	publisher, err := fleet.Connect(f.PublisherKubeconfig(), "")
+	must(t, err)
+	must(t, publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace(sample.Namespace)))
+	labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	for what, err := range map[string]error{
+		"read Kymas elsewhere":   publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace("default")),
+		"make a Kyma":            publisher.Create(ctx, fleet.NewKyma("mine", "regular")),
+		"delete a Kyma":          publisher.Delete(ctx, fleet.NewKyma("mine", "regular")),
+		"change the catalog":     publisher.Patch(ctx, sample.Mailer("1.0.0").Template(), labelled),
+		"read Secrets":           publisher.List(ctx, &corev1.SecretList{}, client.InNamespace(sample.Namespace)),
+		"make a Secret":          publisher.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "x"}}),
+		"read another namespace": publisher.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{}),
+		"change a definition":    publisher.Patch(ctx, definition("kymas.operator.kyma-project.io"), labelled),
+		"grant rights":           publisher.Create(ctx, clusterAdmin()),
+	} {
+		forbidden(t, "the publisher", what, err)
+	}
+}
+
+func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+	const binding = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mine}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}\nsubjects: [{kind: ServiceAccount, name: %s, namespace: kyma-system}]\n"
+	const own = "has a name of the agent's own"
+	cases := map[string]struct {
+		object string
+		says   []string
+	}{
+		"climber":    {fmt.Sprintf(binding, "cluster-admin", "modules"), []string{"kyma-system:modules may not write ClusterRoleBinding mine", "attempting to grant RBAC permissions not currently held"}},
+		"raider":     {"apiVersion: v1\nkind: Secret\nmetadata: {name: elsewhere, namespace: default}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x, namespace: default}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}", []string{"may not create jobs.batch"}},
+		"thief":      {"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}\ndata: {}", []string{"Secret kyma-system/skr-agent-state", own}},
+		"impostor":   {"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}", []string{"ServiceAccount kyma-system/skr-agent", own}},
+		"usurper":    {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\nrules: []", []string{"ClusterRole skr-agent", own}},
+		"benefactor": {fmt.Sprintf(binding, "scaler-manager", "skr-agent"), []string{"ClusterRoleBinding mine", "changes the rights of the agent"}},
+		"spy": {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: spy, namespace: kyma-system}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {" +
+			"containers: [{name: a, image: b}], volumes: [{name: v, secret: {secretName: skr-agent-key}}]}}}", []string{"Deployment kyma-system/spy", "Secret skr-agent-key of the agent"}},
+		"squatter": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer-settings, namespace: kyma-system}\ndata: {version: stolen}", []string{"ConfigMap kyma-system/mailer-settings belongs to module mailer already"}},
+	}
+	ctx := t.Context()
+	state := &corev1.Secret{}
+	must(t, r.API.Get(ctx, inKyma("skr-agent-key"), state))
+	for name, c := range cases {
+		v := overreaching(name, c.object)
+		must(t, f.Offer(ctx, v))
+		must(t, f.Release(ctx, name, v.Component(), sample.Channel("regular", v.Version)))
+		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}))
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			untilRefused(t, r, name, c.says...)
+			if err := r.API.Get(ctx, inKyma("harmless-"+name), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+				t.Errorf("half of the module was applied: %v", err)
+			}
+		})
+	}
+	again := &corev1.Secret{}
+	must(t, r.API.Get(ctx, inKyma("skr-agent-key"), again))
+	if again.ResourceVersion != state.ResourceVersion {
+		t.Error("the agent's key was written")
+	}
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { _, refused := cases[m.Name]; return refused })
+	}))
+	for name := range cases {
+		must(t, r.UntilGone(ctx, name))
+	}
+}
+
+// refuseTenant lets somebody who may write everything in kyma-system try to take the agent over.
+func refuseTenant(t *testing.T, r *fleet.Runtime) {
+	ctx := t.Context()
+	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"), writing("operator.kyma-project.io", "*"))
+	tenant, err := fleet.Connect(r.Kubeconfig(), "tenant")
+	must(t, err)
+	state := &corev1.Secret{}
+	must(t, tenant.Get(ctx, inKyma("skr-agent-state"), state))
+	state.Data = map[string][]byte{"manifest.json": []byte("{}")}
+	until(t, 20*time.Second, "the policy is in force", func() (bool, string) {
+		err := tenant.Update(ctx, state.DeepCopy(), client.DryRunAll)
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "secrets skr-agent-state is skr-agent's own"), fmt.Sprint(err)
+	})
+	forbidden(t, "a tenant", "edit the state", tenant.Update(ctx, state))
+	forbidden(t, "a tenant", "delete the key", tenant.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}))
+	manifest := &v1beta2.Manifest{}
+	must(t, tenant.Get(ctx, inKyma("mailer"), manifest))
+	manifest.Spec.Version = "9.9.9"
+	forbidden(t, "a tenant", "order another version", tenant.Update(ctx, manifest))
+	must(t, tenant.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenants-own"}}))
+	kyma, err := r.Kyma(ctx)
+	must(t, err)
+	kyma.Labels = map[string]string{"tenant": "may"}
+	must(t, tenant.Update(ctx, kyma))
+}
+
+// fits checks that a program asked for nothing that its chart does not give, and was given nothing that it does not need.
+func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
+	t.Helper()
+	lacksNothing(t, program, rights)
+	for _, right := range rights.Unused {
+		if !noOccasion(right) {
+			t.Errorf("the %s has a right that it does not need: %s", program, right)
+		}
+	}
+}
+
+func lacksNothing(t *testing.T, program string, rights fleet.Rights) {
+	t.Helper()
+	for _, right := range rights.Lacked {
+		t.Errorf("the %s lacks a right: %s", program, right)
+	}
+}
+
+func forbidden(t *testing.T, who, what string, err error) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("%s tries to %s: want it forbidden, got %v", who, what, err)
+	}
+}
+
+func clusterAdmin() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "mine"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "anybody"}},
+	}
+}
+
+func definition(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": name},
+	}}
+}

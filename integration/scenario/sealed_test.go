@@ -1,0 +1,316 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// secretFor is a Secret of the control plane for a module of a runtime.
+func secretFor(runtime, module, name, value string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: sample.Namespace, Name: runtime + "-" + name,
+			Labels:      map[string]string{v1beta2.LabelSecretFor: runtime, v1beta2.LabelModuleName: module, "app": module},
+			Annotations: map[string]string{v1beta2.AnnotationSecretName: name},
+		},
+		Data: map[string][]byte{"password": []byte(value)},
+	}
+}
+
+// rotate writes another value into a Secret of the control plane.
+func rotate(t *testing.T, f *fleet.Fleet, secret *corev1.Secret, value string) {
+	t.Helper()
+	before := secret.DeepCopy()
+	secret.Data = map[string][]byte{"password": []byte(value)}
+	must(t, f.Control.Patch(t.Context(), secret, client.MergeFrom(before)))
+}
+
+// untilSecret waits until a runtime has a Secret with a value, or none of the name when the value is empty.
+func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	until(t, 30*time.Second, fmt.Sprintf("%s has %q in Secret %s", r.ID, value, name), func() (bool, string) {
+		err := r.API.Get(t.Context(), inKyma(name), secret)
+		if value == "" {
+			return apierrors.IsNotFound(err), fmt.Sprintf("%v, %s", err, secret.Data)
+		}
+		return err == nil && string(secret.Data["password"]) == value, fmt.Sprintf("%v, %s", err, secret.Data)
+	})
+	return secret
+}
+
+// untilSecretsSay waits until the control plane says so of the runtime's condition Secrets.
+func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
+	t.Helper()
+	var said metav1.Condition
+	until(t, 30*time.Second, fmt.Sprintf("%s says Secrets=%s because %s", r.ID, status, reason), func() (bool, string) {
+		kyma, err := r.Record(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		if c := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionSecrets); c != nil {
+			said = *c
+		}
+		return said.Status == status && said.Reason == reason, fmt.Sprintf("%+v", said)
+	})
+	return said.Message
+}
+
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
+
+// holds tells whether a value is in data, as it is or in any depth of base64.
+func holds(data []byte, value string) bool {
+	if bytes.Contains(data, []byte(value)) {
+		return true
+	}
+	for _, text := range encoded.FindAll(data, -1) {
+		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			// What ends in the middle of a group is read up to there.
+			plain := make([]byte, e.DecodedLen(len(text)))
+			if n, _ := e.Decode(plain, text[:len(text)/4*4]); n > 8 && holds(plain[:n], value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// whereInFiles names the files below a folder that hold a value.
+func whereInFiles(t *testing.T, dir, value string) (found []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err == nil && holds(data, value) {
+			found = append(found, path)
+		}
+		return err
+	}))
+	return found
+}
+
+// isNowhere looks for a value where it must not be: the registry with its whole past, all logs, what both sides say about the Kyma.
+func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
+	t.Helper()
+	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
+		t.Errorf("the registry holds %q: %v", value, found)
+	}
+	logs, err := filepath.Glob(filepath.Join(f.Dir, "*.log"))
+	must(t, err)
+	for _, log := range logs {
+		if data, err := os.ReadFile(log); err != nil || holds(data, value) {
+			t.Errorf("%s holds %q (%v)", log, value, err)
+		}
+	}
+	apis := map[string]client.Client{"the control plane": f.Control}
+	for _, r := range runtimes {
+		apis[r.ID] = r.API
+	}
+	for where, api := range apis {
+		for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ManifestList{}, &eventsv1.EventList{}, &corev1.ConfigMapList{}} {
+			must(t, api.List(t.Context(), list))
+			if data, err := json.Marshal(list); err != nil || holds(data, value) {
+				t.Errorf("%s holds %q in a %T (%v)", where, value, list, err)
+			}
+		}
+	}
+}
+
+// secretsWith names the Secrets of a runtime that hold a value.
+func secretsWith(t *testing.T, r *fleet.Runtime, value string) (found []string) {
+	t.Helper()
+	var all corev1.SecretList
+	must(t, r.API.List(t.Context(), &all))
+	for _, secret := range all.Items {
+		for _, data := range secret.Data {
+			if holds(data, value) {
+				found = append(found, secret.Namespace+"/"+secret.Name)
+			}
+		}
+	}
+	return found
+}
+
+func TestEachRuntimeGetsItsOwnSecretsAndNobodyElseReadsThem(t *testing.T) {
+	const first, second, third, others, kubeconfig = "alpha-first-value", "alpha-second-value", "alpha-third-value", "bravo-only-value", "a-kubeconfig-in-kcp"
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	ofA, ofB := secretFor("a", "scaler", "scaler-login", first), secretFor("b", "scaler", "scaler-login", others)
+	// Kyma's control plane has Secrets about runtimes that are for no runtime to see.
+	internal := secretFor("a", "scaler", "kubeconfig", kubeconfig)
+	internal.Labels = map[string]string{v1beta2.LabelRuntimeID: "a", v1beta2.LabelModuleName: "scaler"}
+	for _, secret := range []*corev1.Secret{ofA, ofB, internal} {
+		must(t, f.Control.Create(ctx, secret))
+	}
+	a, b := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"}), runtimeWith(t, f, "b", map[string]string{"scaler": "1.7.0"})
+	runtimes := []*fleet.Runtime{a, b}
+
+	there := untilSecret(t, a, "scaler-login", first)
+	if there.Labels["app"] != "scaler" || there.Labels[v1beta2.LabelSealed] != v1beta2.True || there.Labels[v1beta2.LabelSecretFor] != "" {
+		t.Errorf("the runtime's Secret has the labels %v", there.Labels)
+	}
+	untilSecret(t, b, "scaler-login", others)
+	for _, r := range runtimes {
+		untilSecretsSay(t, r, metav1.ConditionTrue, "Written")
+	}
+	if found := append(append(secretsWith(t, a, others), secretsWith(t, b, first)...), secretsWith(t, a, kubeconfig)...); len(found) > 0 {
+		t.Errorf("a runtime has what is not for it: %v", found)
+	}
+	if found := secretsWith(t, a, first); len(found) != 1 {
+		t.Errorf("the agent keeps the value in more than the Secret itself: %v", found)
+	}
+
+	// Somebody deletes it, and somebody changes it while the registry is away and the agent restarts: the agent needs neither.
+	must(t, a.API.Delete(ctx, there))
+	there = untilSecret(t, a, "scaler-login", first)
+	a.Agent().Kill()
+	must(t, f.Registry.Stop())
+	there.Data = map[string][]byte{"password": []byte("defaced")}
+	must(t, a.API.Update(ctx, there))
+	must(t, a.StartAgent())
+	untilSecret(t, a, "scaler-login", first)
+	must(t, f.Registry.Resume())
+
+	rotate(t, f, ofA, second)
+	untilSecret(t, a, "scaler-login", second)
+	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+
+	// An agent whose key is lost makes another and gets everything anew.
+	a.Agent().Kill()
+	must(t, a.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"}}))
+	must(t, a.API.Delete(ctx, there.DeepCopy()))
+	must(t, a.StartAgent())
+	untilSecret(t, a, "scaler-login", second)
+	rotate(t, f, ofA, third)
+	untilSecret(t, a, "scaler-login", third)
+	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+
+	// The publisher's restart seals nothing anew.
+	lies, err := a.Desired(ctx)
+	must(t, err)
+	f.Publisher().Kill()
+	must(t, f.StartPublisher())
+	promote(t, f, "1.8.0")
+	must(t, b.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	if was, is := sealedIn(t, lies.Bytes), sealedIn(t, desired(t, a)); was == "" || was != is {
+		t.Error("a bundle about something else seals Secrets anew")
+	}
+
+	for _, value := range []string{first, second, third, others, kubeconfig} {
+		isNowhere(t, f, runtimes, value)
+	}
+	// The search does see what is in there.
+	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 4 {
+		t.Error("the registry's data is not where the search looks")
+	}
+}
+
+func desired(t *testing.T, r *fleet.Runtime) []byte {
+	t.Helper()
+	fetched, err := r.Desired(t.Context())
+	must(t, err)
+	return fetched.Bytes
+}
+
+// sealedIn gives the sealed data of a bundle.
+func sealedIn(t *testing.T, manifest []byte) string {
+	t.Helper()
+	var bundle struct{ Annotations map[string]string }
+	must(t, json.Unmarshal(manifest, &bundle))
+	var attestation struct {
+		Envelope struct{ Payload []byte } `json:"dsseEnvelope"`
+	}
+	must(t, json.Unmarshal([]byte(bundle.Annotations["dev.kyma-pull.bundle.attestation"]), &attestation))
+	var statement struct {
+		Predicate struct{ Sealed struct{ Data string } }
+	}
+	must(t, json.Unmarshal(attestation.Envelope.Payload, &statement))
+	return statement.Predicate.Sealed.Data
+}
+
+func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	login, mail := secretFor("a", "scaler", "scaler-login", "for the scaler"), secretFor("a", "mailer", "mail-login", "for the mailer")
+	taken := secretFor("a", "scaler", "taken", "from the control plane")
+	for _, secret := range []*corev1.Secret{login, mail} {
+		must(t, f.Control.Create(ctx, secret))
+	}
+	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	untilSecret(t, a, "scaler-login", "for the scaler")
+	untilSecret(t, a, "mail-login", "for the mailer")
+	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+
+	// What somebody else made under the name is neither overwritten nor deleted.
+	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "taken"}, Data: map[string][]byte{"password": []byte("a tenant's")}}
+	must(t, a.API.Create(ctx, own))
+	must(t, f.Control.Create(ctx, taken))
+	if message := untilSecretsSay(t, a, metav1.ConditionFalse, "NotWritten"); message != "secret kyma-system/taken: is there and did not come from the control plane: delete it, or choose another name in the control plane" {
+		t.Errorf("it says %q", message)
+	}
+	must(t, f.Control.Delete(ctx, taken))
+	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+	untilSecret(t, a, "taken", "a tenant's")
+
+	// A Secret that is given to nobody any more was taken back, as one that is deleted.
+	before := login.DeepCopy()
+	delete(login.Labels, v1beta2.LabelSecretFor)
+	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
+	untilSecret(t, a, "scaler-login", "")
+	before = login.DeepCopy()
+	login.Labels[v1beta2.LabelSecretFor] = "a"
+	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
+	untilSecret(t, a, "scaler-login", "for the scaler")
+
+	// A control plane that lost its Secrets together with its memory of them has said nothing.
+	f.Publisher().Kill()
+	kyma, err := a.Record(ctx)
+	must(t, err)
+	remembered := kyma.DeepCopy()
+	kyma.Status.Runtime.Secrets = nil
+	must(t, f.Control.Status().Patch(ctx, kyma, client.MergeFrom(remembered)))
+	must(t, f.Control.Delete(ctx, login))
+	must(t, f.StartPublisher())
+	promote(t, f, "1.8.0")
+	must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	untilSecret(t, a, "scaler-login", "for the scaler")
+
+	// A module that leaves takes its Secret along.
+	must(t, a.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
+	}))
+	must(t, a.UntilGone(ctx, "mailer"))
+	untilSecret(t, a, "mail-login", "")
+
+	// So does the runtime's Kyma with everything that is left.
+	login.ResourceVersion, login.UID = "", ""
+	must(t, f.Control.Create(ctx, login))
+	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+	deleteKyma(t, f, a)
+	untilForgotten(t, a, 60*time.Second)
+	untilSecret(t, a, "scaler-login", "")
+	untilSecret(t, a, "taken", "a tenant's")
+}

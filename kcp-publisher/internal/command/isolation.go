@@ -1,0 +1,103 @@
+package command
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
+)
+
+// registryCheckFlags are what `registry check` takes.
+type registryCheckFlags struct {
+	to, keys, format string
+	runtimes         []string
+	generation       int
+	registry         registryFlags
+}
+
+func newRegistryCheck() *cobra.Command {
+	f := &registryCheckFlags{}
+	cmd := &cobra.Command{
+		Use: "check", Short: "tries whether one runtime can reach what is another's; exits with 3 if the registry lets it", Args: exactly(0, "no arguments"),
+		Long: "check needs two runtimes that have bundles, and the credentials of their agents: a docker config.json each, or the key folder that\n" +
+			"their passwords for the token service are derived from. It overwrites nothing.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
+	flags.StringArrayVar(&f.runtimes, "runtime", nil, "ID, or ID=FILE with the docker config.json of its agent; to be given twice")
+	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of derived passwords")
+	keysFlag(flags, &f.keys)
+	outputFlag(flags, &f.format)
+	flags.StringVar(&f.registry.ca, "registry-ca", "", "PEM file with certificates that the registry's may descend from")
+	flags.BoolVar(&f.registry.plainHTTP, "plain-http", false, "speak HTTP to a registry that is not on this machine too")
+	return cmd
+}
+
+func (f *registryCheckFlags) run(cmd *cobra.Command) error {
+	if f.to == "" || len(f.runtimes) != 2 {
+		return usageError{errors.New("--to is required, and --runtime twice")}
+	}
+	options := isolation.Options{Location: strings.Trim(f.to, "/"), Random: rand.Reader}
+	var err error
+	for i, runtime := range []*isolation.Runtime{&options.Own, &options.Other} {
+		if *runtime, err = f.runtime(f.runtimes[i]); err != nil {
+			return err
+		}
+	}
+	if options.Anonymous, err = f.registries(nil); err != nil {
+		return err
+	}
+	findings, err := isolation.Check(cmd.Context(), options)
+	if len(findings) == 0 {
+		return err
+	}
+	drawn := print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) {
+		t := newTable(out)
+		t.AppendHeader(table.Row{"TRIED TO", "REQUEST", "STATUS", ""})
+		for _, finding := range findings {
+			verdict := "refused"
+			if finding.Leaks {
+				verdict = "LEAKS"
+			}
+			t.AppendRow(table.Row{finding.What, finding.Request, finding.Status, verdict})
+		}
+		t.Render()
+	})
+	return errors.Join(err, drawn)
+}
+
+func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {
+	id, path, given := strings.Cut(text, "=")
+	if err := bundle.CheckRuntimeID(id); err != nil {
+		return isolation.Runtime{}, usageError{fmt.Errorf("--runtime %s: %w", text, err)}
+	}
+	var config []byte
+	var err error
+	if given {
+		if config, err = os.ReadFile(path); err != nil {
+			return isolation.Runtime{}, usageError{fmt.Errorf("--runtime %s: %w", id, err)}
+		}
+	} else if config, err = registryCredentials(nil, f.keys, f.to, id, f.generation); err != nil {
+		return isolation.Runtime{}, err
+	}
+	registries, err := f.registries(config)
+	return isolation.Runtime{ID: id, Registries: registries}, err
+}
+
+func (f *registryCheckFlags) registries(config []byte) (*bundle.Registries, error) {
+	access, err := f.registry.access()
+	if err != nil {
+		return nil, err
+	}
+	access.DockerConfig, access.NoRetry = config, true
+	return bundle.NewRegistries(access)
+}

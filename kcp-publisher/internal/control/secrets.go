@@ -1,0 +1,140 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// newSecretCache gives a cache of the Secrets that are for runtimes and of no others.
+func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
+	labelled, err := labels.NewRequirement(v1beta2.LabelSecretFor, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labelled),
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = secrets.IndexField(context.Background(), &corev1.Secret{}, indexRuntime, func(object client.Object) []string {
+		return []string{object.GetLabels()[v1beta2.LabelSecretFor]}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return secrets, mgr.Add(secrets)
+}
+
+// kymasOf asks for a look at the Kyma whose runtime a Secret is for.
+func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
+	var kymas v1beta2.KymaList
+	runtime := secret.Labels[v1beta2.LabelSecretFor]
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(secret.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot tell whose Secret changed", "runtime", runtime)
+		return nil
+	}
+	var requests []ctrl.Request
+	for _, kyma := range kymas.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}})
+	}
+	return requests
+}
+
+// secrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
+// who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
+//
+// Names are remembered before anything is sealed: what a runtime was given once must be known when it is to go.
+func (k *Kymas) secrets(ctx context.Context, before, kyma *v1beta2.Kyma, r *publish.Runtime, report heard) (problem, err error) {
+	if report.accepted == nil || report.refused != nil || r.Key == nil || r.Deleting {
+		return nil, nil
+	}
+	var there corev1.SecretList
+	if err := k.Secrets.List(ctx, &there, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
+		return nil, fmt.Errorf("list Secrets for runtime %s: %w", r.ID, err)
+	}
+	status := kyma.Status.Runtime
+	all, problem := runtimeSecrets(there.Items)
+	known := ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
+	if !slices.Equal(known, status.Secrets) {
+		status.Secrets = known
+		if err := k.Client.Status().Patch(ctx, kyma, client.MergeFrom(before.DeepCopy())); err != nil {
+			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
+		}
+		kyma.DeepCopyInto(before)
+	}
+	r.Secrets = &publish.Secrets{Recipient: status.Key.Recipient, All: all, Known: known}
+	if problem != nil {
+		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands is none that was deleted
+	}
+	return problem, nil
+}
+
+// runtimeSecrets gives Secrets of the control plane as they are to be in their runtime. Of two of the same name the older one counts.
+// The error says which cannot be there and why; the others can.
+func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
+	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	var all []bundle.RuntimeSecret
+	var problems []error
+	from := map[string]string{}
+	for i := range byAge {
+		secret := &byAge[i]
+		if !secret.DeletionTimestamp.IsZero() {
+			continue
+		}
+		next := runtimeSecret(secret)
+		if err := next.Check(); err != nil {
+			problems = append(problems, fmt.Errorf("Secret %s/%s: in the runtime: %w", secret.Namespace, secret.Name, err))
+			continue
+		}
+		if other := from[next.At()]; other != "" {
+			problems = append(problems, fmt.Errorf("Secret %s/%s: in the runtime it would be %s, which Secret %s is: change the annotation %s", secret.Namespace, secret.Name, next.At(), other, v1beta2.AnnotationSecretName))
+			continue
+		}
+		from[next.At()] = secret.Name
+		all = append(all, next)
+	}
+	return all, errors.Join(problems...)
+}
+
+func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
+	return bundle.RuntimeSecret{
+		Namespace: cmp.Or(secret.Annotations[v1beta2.AnnotationSecretNamespace], v1beta2.RuntimeNamespace),
+		Name:      cmp.Or(secret.Annotations[v1beta2.AnnotationSecretName], secret.Name),
+		Labels:    ownLabels(secret.Labels), Type: secret.Type, Data: secret.Data,
+		Module: secret.Labels[v1beta2.LabelModuleName],
+		// The content would be a better name for the content, were it not secret.
+		Revision: string(secret.UID) + " " + secret.ResourceVersion,
+	}
+}
+
+// ownLabels are the labels that mean something to whoever uses the Secret, and nothing to Kyma.
+func ownLabels(all map[string]string) map[string]string {
+	own := maps.Clone(all)
+	maps.DeleteFunc(own, func(key, _ string) bool {
+		domain, _, _ := strings.Cut(key, "/")
+		return domain == "kyma-pull.dev" || domain == "kyma-project.io" || domain == v1beta2.Group
+	})
+	return own
+}

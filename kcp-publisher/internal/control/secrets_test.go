@@ -1,0 +1,126 @@
+package control
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+func controlSecret(name string, age time.Duration, annotations map[string]string) corev1.Secret {
+	return corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kcp-system", Name: name, UID: "u", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(noon.Add(-age)), Annotations: annotations,
+			Labels: map[string]string{v1beta2.LabelSecretFor: "one", v1beta2.LabelModuleName: "keda", v1beta2.LabelRuntimeID: "one", "app": "keda"},
+		},
+		Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{"password": []byte("hunter2")},
+	}
+}
+
+func TestASecretOfTheControlPlaneBecomesOneOfTheRuntime(t *testing.T) {
+	all, err := runtimeSecrets([]corev1.Secret{
+		controlSecret("plain", 0, nil),
+		controlSecret("elsewhere", 0, map[string]string{v1beta2.AnnotationSecretName: "login", v1beta2.AnnotationSecretNamespace: "keda"}),
+	})
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	s := all[1]
+	if all[0].At() != "keda/login" || s.At() != "kyma-system/plain" || s.Module != "keda" || s.Revision != "u 7" || s.Type != corev1.SecretTypeBasicAuth ||
+		string(s.Data["password"]) != "hunter2" || !maps.Equal(s.Labels, map[string]string{"app": "keda"}) {
+		t.Errorf("got %+v", all)
+	}
+}
+
+func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
+	leaving := controlSecret("leaving", 0, nil)
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	for name, c := range map[string]struct {
+		bad corev1.Secret
+		why string
+	}{
+		"a name of the agent's own":   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: such names are the agent's own: choose another"},
+		"a name that is none":         {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "that Kubernetes takes"},
+		"the cluster's own namespace": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "cluster's own"},
+		"the name of an older one":    {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: in the runtime it would be kyma-system/good, which Secret good is: change the annotation kyma-pull.dev/secret-name"},
+		"one on its way out":          {leaving, ""},
+	} {
+		all, err := runtimeSecrets([]corev1.Secret{c.bad, controlSecret("good", time.Hour, nil)})
+		if len(all) != 1 || all[0].Name != "good" || all[0].Revision != "u 7" {
+			t.Errorf("%s: %+v", name, all)
+		}
+		if (err == nil) != (c.why == "") || err != nil && (!strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNothingIsSealedForWhomNobodyKnows has no Secrets to read: looking for some would panic.
+func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
+	key := ed25519.PublicKey("any")
+	report := &bundle.AcceptedReport{}
+	for name, c := range map[string]struct {
+		report  heard
+		runtime publish.Runtime
+	}{
+		"a runtime that has never reported":            {heard{}, publish.Runtime{ID: "one", Key: key}},
+		"a runtime whose newest report was refused":    {heard{accepted: report, refused: &bundle.Refusal{}}, publish.Runtime{ID: "one", Key: key}},
+		"a runtime that is not enrolled, or no longer": {heard{accepted: report}, publish.Runtime{ID: "one"}},
+		"a runtime that is let go":                     {heard{accepted: report}, publish.Runtime{ID: "one", Key: key, Deleting: true}},
+	} {
+		problem, err := (&Kymas{}).secrets(t.Context(), nil, kymaOf("one"), &c.runtime, c.report)
+		if problem != nil || err != nil || c.runtime.Secrets != nil {
+			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
+		}
+	}
+}
+
+// TestARevokedKeyIsNoRuntimesKey holds what the third case above stands on.
+func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
+	file, err := bundle.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := bundle.LoadSigner(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signer.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := bundle.NewRoot(signer, []crypto.PublicKey{key}, noon.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := bundle.ParseRoot(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher, err := publish.New(publish.Options{Keys: publish.Keys{Root: root, Signer: signer}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := bundle.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, kyma := &Kymas{Publisher: publisher}, kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "t", PublicKey: encoded}}
+	if r := k.runtime(kyma, "one", heard{}); r.Key == nil {
+		t.Error("an enrolled runtime has no key")
+	}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "t"}
+	if r := k.runtime(kyma, "one", heard{}); r.Key != nil {
+		t.Error("Secrets are sealed on the word of a revoked key")
+	}
+}

@@ -1,0 +1,145 @@
+// Package disclosure finds what looks like a secret in what is about to be published. Bundles are signed, not encrypted, and every
+// runtime may read the catalog, so that a password in a ModuleTemplate would be told to a whole fleet. A JSON value goes in, the first
+// finding comes out; it names field and kind, and never the value.
+//
+// It knows what can be known by its form. A password that looks like a word is not found.
+package disclosure
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Finding is a field that holds what looks like a secret.
+type Finding struct {
+	// Field is a path such as spec.data.spec.hosts[0].
+	Field string
+	// Looks says what like, such as "a private key".
+	Looks string
+}
+
+func (f Finding) String() string {
+	return fmt.Sprintf("%s: holds what looks like %s, and every runtime would get to read it", f.Field, f.Looks)
+}
+
+// Find gives the first finding in a JSON value as encoding/json decodes it, in the order of sorted keys. at is the field that the
+// value is, and fields that are in public are passed over, with all below them.
+func Find(value any, at string, public []string) (Finding, bool) {
+	if slices.Contains(public, at) {
+		return Finding{}, false
+	}
+	switch v := value.(type) {
+	case string:
+		if looks := judge(v); looks != "" {
+			return Finding{Field: at, Looks: looks}, true
+		}
+	case []any:
+		for i, item := range v {
+			if f, ok := Find(item, fmt.Sprintf("%s[%d]", at, i), public); ok {
+				return f, true
+			}
+		}
+	case map[string]any:
+		if field := filledSecret(v); field != "" && !slices.Contains(public, step(at, field)) {
+			return Finding{Field: step(at, field), Looks: "the content of a Secret"}, true
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if looks := judge(key); looks != "" {
+				return Finding{Field: at, Looks: looks + " as the name of a field"}, true
+			}
+			if f, ok := Find(v[key], step(at, key), public); ok {
+				return f, true
+			}
+		}
+	}
+	return Finding{}, false
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+func step(at, key string) string {
+	switch {
+	case !plainKey.MatchString(key):
+		return fmt.Sprintf("%s[%q]", at, key)
+	case at == "":
+		return key
+	}
+	return at + "." + key
+}
+
+// filledSecret names the field of a Secret that has content, whatever it is.
+func filledSecret(object map[string]any) string {
+	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
+		return ""
+	}
+	for _, field := range []string{"data", "stringData"} {
+		for _, value := range mapOf(object[field]) {
+			if value != nil && value != "" {
+				return field
+			}
+		}
+	}
+	return ""
+}
+
+func mapOf(value any) map[string]any {
+	m, _ := value.(map[string]any)
+	return m
+}
+
+// form is one kind of secret that can be told by its look.
+type form struct {
+	looks string
+	// sign is part of every such secret, so that most texts need no closer look.
+	sign    string
+	pattern *regexp.Regexp
+}
+
+// forms are those that their makers document, or that RFC 7468 and RFC 7519 fix.
+var forms = []form{
+	{"a private key", "PRIVATE KEY", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
+	{"an age identity", "AGE-SECRET-KEY-", regexp.MustCompile(`AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{50,}`)},
+	{"a token of AWS", "AKIA", regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b`)},
+	{"a token of AWS", "ASIA", regexp.MustCompile(`\bASIA[0-9A-Z]{16}\b`)},
+	{"a token of GitHub", "gh", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{36,}`)},
+	{"a token of GitHub", "github_pat_", regexp.MustCompile(`\bgithub_pat_[A-Za-z0-9_]{22,}`)},
+	{"a token of GitLab", "glpat-", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},
+	{"a token of Slack", "xox", regexp.MustCompile(`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`)},
+	{"a key of Google", "AIza", regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{35}`)},
+	{"a key of Stripe", "_live_", regexp.MustCompile(`\b[rs]k_live_[0-9A-Za-z]{24,}`)},
+	{"a token of npm", "npm_", regexp.MustCompile(`\bnpm_[A-Za-z0-9]{36}\b`)},
+	{"a token of this fleet", "kp", regexp.MustCompile(`\bkp[rt]1\.[0-9]+\.[A-Za-z0-9_-]{43}`)},
+	{"a JSON Web Token", "eyJ", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}`)},
+	{"a registry's credentials", `"auth"`, regexp.MustCompile(`"auth"\s*:\s*"[A-Za-z0-9+/]{4,}={0,2}"`)},
+	{"a password in a URL", "://", regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/:@"'${}<>*]+:[^\s/:@"'${}<>*]{3,}@`)},
+}
+
+// judge says what a text looks like, nothing if it looks like no secret.
+func judge(text string) string {
+	if looks := judgePlain(text); looks != "" {
+		return looks
+	}
+	// Kubernetes carries bytes in base64.
+	packed := strings.TrimSpace(text)
+	if len(packed) < 24 || len(packed)%4 != 0 {
+		return ""
+	}
+	plain, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		return ""
+	}
+	return judgePlain(string(plain))
+}
+
+func judgePlain(text string) string {
+	for _, f := range forms {
+		if strings.Contains(text, f.sign) && f.pattern.MatchString(text) {
+			return f.looks
+		}
+	}
+	return ""
+}

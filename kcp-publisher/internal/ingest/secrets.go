@@ -1,0 +1,64 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Reasons of the condition Secrets.
+const (
+	reasonSealed     = "Written"
+	reasonNotSealed  = "NotSealed"
+	reasonNotWritten = "NotWritten"
+)
+
+// secrets tells what became of the runtime's Secrets, once there are any.
+func secrets(before []metav1.Condition, facts Facts, set func(string, string, string, bool)) {
+	var sealed *bundle.Sealed
+	if facts.Published != nil {
+		sealed = facts.Published.Predicate.Sealed
+	}
+	switch {
+	case facts.SecretsError != nil:
+		set(v1beta2.ConditionSecrets, reasonNotSealed, facts.SecretsError.Error(), false)
+	case sealed == nil:
+		if meta.FindStatusCondition(before, v1beta2.ConditionSecrets) != nil {
+			set(v1beta2.ConditionSecrets, reasonSealed, "no Secrets are for the runtime", true)
+		}
+	case !current(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
+		set(v1beta2.ConditionSecrets, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
+	case facts.Report.Secrets.Trouble != "":
+		set(v1beta2.ConditionSecrets, reasonNotWritten, facts.Report.Secrets.Trouble, false)
+	default:
+		set(v1beta2.ConditionSecrets, reasonSealed, "the runtime's Secrets are as sealed", true)
+	}
+}
+
+// KnownSecrets gives the names of the Secrets that the runtime may have: those that the control plane has for it, and those it was given
+// before, until the runtime has said that the bundle by which they go is carried out.
+func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
+	var known []string
+	for _, s := range have {
+		known = append(known, s.At())
+	}
+	if !carriedOut(facts) {
+		known = append(known, before...)
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
+}
+
+// carriedOut tells whether all that there is to say about Secrets was said by the newest bundle and is done.
+func carriedOut(facts Facts) bool {
+	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil || facts.Published.Predicate.Sealed == nil || !current(facts) {
+		return false
+	}
+	told := facts.Report.Secrets
+	return told != nil && told.Trouble == "" && told.Revision == facts.Published.Predicate.Sealed.Revision
+}

@@ -1,0 +1,218 @@
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Runtime is one of the two runtimes, with access to the registry by its own credentials.
+type Runtime struct {
+	ID         string
+	Registries *bundle.Registries
+}
+
+// Options are what Check needs.
+type Options struct {
+	// Location is the registry prefix HOST/PATH.
+	Location string
+	// Own does what it must not be able to, Other is whom it is done to.
+	Own, Other Runtime
+	// Anonymous has no credentials.
+	Anonymous *bundle.Registries
+	// Random is where the blob that nobody else has comes from.
+	Random io.Reader
+}
+
+// Finding is one probe with the registry's answer.
+type Finding struct {
+	What    string `json:"what"`
+	Request string `json:"request"`
+	Status  int    `json:"status"`
+	Leaks   bool   `json:"leaks"`
+}
+
+// Leak says that a registry does not keep runtimes apart.
+type Leak struct {
+	Location string
+	Findings int
+}
+
+func (l *Leak) Error() string {
+	return fmt.Sprintf("registry %s does not keep runtimes apart: %d requests got through that must not: see docs/registry.md", l.Location, l.Findings)
+}
+
+// maxAnswerBytes bounds what is read of one answer: a catalog of many names.
+const maxAnswerBytes = 4 << 20
+
+// Check tries everything. The error is a *Leak when something got through; any other error says that nothing is known, for instance
+// because the two runtimes cannot even do what they must be able to.
+func Check(ctx context.Context, o Options) ([]Finding, error) {
+	s, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	leaks := 0
+	for _, p := range s.probes() {
+		registries := o.Own.Registries
+		if p.anonymous {
+			registries = o.Anonymous
+		}
+		status, body, err := send(ctx, registries, o.Location, p)
+		if err != nil {
+			return findings, fmt.Errorf("%s: %w", p.what, err)
+		}
+		if undecided(status) {
+			return findings, fmt.Errorf("%s: %s %s: answered %d, which says nothing about rights: try again when the registry is well", p.what, p.method, p.path, status)
+		}
+		f := Finding{What: p.what, Request: p.method + " " + p.path, Status: status, Leaks: s.allowed(p, status, body)}
+		if f.Leaks {
+			leaks++
+		}
+		findings = append(findings, f)
+	}
+	if leaks > 0 {
+		return findings, &Leak{Location: o.Location, Findings: leaks}
+	}
+	return findings, nil
+}
+
+// prepare does what both runtimes must be able to do: a registry that refuses everything keeps them apart and is of no use.
+func prepare(ctx context.Context, o Options) (stage, error) {
+	_, prefix, _ := strings.Cut(o.Location, "/")
+	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}
+	if s.own == s.other {
+		return s, errors.New("want two different runtimes")
+	}
+	_, known, err := readBundle(ctx, o.Location, o.Own)
+	if err != nil {
+		return s, err
+	}
+	manifest, blobs, err := readBundle(ctx, o.Location, o.Other)
+	if err != nil {
+		return s, err
+	}
+	s.manifest = manifest
+	s.blobs = slices.DeleteFunc(blobs, func(d digest.Digest) bool { return slices.Contains(known, d) })
+	for _, runtime := range []Runtime{o.Own, o.Other} {
+		if s.secret, err = leave(ctx, o.Location, runtime, o.Random); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// readBundle reads a runtime's own bundle and gives the digests of manifest and blobs.
+func readBundle(ctx context.Context, location string, runtime Runtime) (digest.Digest, []digest.Digest, error) {
+	place, err := bundle.NewPlace(location, runtime.Registries)
+	if err != nil {
+		return "", nil, err
+	}
+	repository, err := place.Reading(ctx, bundle.DesiredRepository(runtime.ID))
+	if err != nil {
+		return "", nil, err
+	}
+	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return "", nil, fmt.Errorf("runtime %s has no bundle: publish one to each of the two first: %w", runtime.ID, err)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("runtime %s cannot read its own bundle: %w", runtime.ID, err)
+	}
+	var manifest ocispec.Manifest
+	if err := json.Unmarshal(fetched.Bytes, &manifest); err != nil {
+		return "", nil, fmt.Errorf("bundle of runtime %s: %w", runtime.ID, err)
+	}
+	blobs := []digest.Digest{manifest.Config.Digest}
+	for _, layer := range manifest.Layers {
+		blobs = append(blobs, layer.Digest)
+	}
+	for _, d := range blobs {
+		if err := d.Validate(); err != nil {
+			return "", nil, fmt.Errorf("bundle of runtime %s: digest: %w", runtime.ID, err)
+		}
+	}
+	return digest.FromBytes(fetched.Bytes), blobs, nil
+}
+
+// leave puts a blob that nobody else has, and the empty one, into a runtime's report repository, by the runtime's own rights.
+func leave(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
+	place, err := bundle.NewPlace(location, runtime.Registries)
+	if err != nil {
+		return "", err
+	}
+	repository, err := place.Repository(ctx, bundle.ReportRepository(runtime.ID))
+	if err != nil {
+		return "", err
+	}
+	data := make([]byte, 64)
+	if _, err := io.ReadFull(random, data); err != nil {
+		return "", err
+	}
+	secret := bundle.NewBlob("application/octet-stream", data)
+	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), secret} {
+		if err := bundle.PushBlob(ctx, repository, blob); err != nil {
+			return "", fmt.Errorf("runtime %s cannot write its own report: %w", runtime.ID, err)
+		}
+	}
+	if _, err := bundle.FetchBlob(ctx, repository, secret.Descriptor, int64(len(data))); err != nil {
+		return "", fmt.Errorf("runtime %s cannot read its own report: %w", runtime.ID, err)
+	}
+	return secret.Descriptor.Digest, nil
+}
+
+// send gives status and body of the registry's answer, after the client has shown its credentials when it was asked to.
+func send(ctx context.Context, registries *bundle.Registries, location string, p probe) (int, []byte, error) {
+	repository, err := registries.Repository(location)
+	if err != nil {
+		return 0, nil, err
+	}
+	scheme := "https"
+	if repository.PlainHTTP {
+		scheme = "http"
+	}
+	request, err := http.NewRequestWithContext(ctx, p.method, scheme+"://"+repository.Reference.Host()+p.path, bytes.NewReader(p.body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("Accept", ocispec.MediaTypeImageManifest+", */*")
+	if p.body != nil {
+		request.Header.Set("Content-Type", ocispec.MediaTypeImageManifest)
+	}
+	return answer(repository.Client, request)
+}
+
+func answer(client remote.Client, request *http.Request) (int, []byte, error) {
+	response, err := client.Do(request)
+	var refused *errcode.ErrorResponse
+	switch {
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return http.StatusUnauthorized, nil, nil
+	case errors.As(err, &refused):
+		// The token service gave no token; why is between the two, unless it is in trouble.
+		if undecided(refused.StatusCode) {
+			return refused.StatusCode, nil, nil
+		}
+		return http.StatusUnauthorized, nil, nil
+	case err != nil:
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	return response.StatusCode, body, err
+}

@@ -1,0 +1,112 @@
+package publish
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func secret(module, name, revision string) bundle.RuntimeSecret {
+	return bundle.RuntimeSecret{Namespace: "kyma-system", Name: name, Data: map[string][]byte{"a": []byte("b")}, Module: module, Revision: revision}
+}
+
+func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := identity.Recipient().String()
+	said := func(secrets ...bundle.RuntimeSecret) *Published {
+		sealed, err := (bundle.Secrets{Secrets: secrets}).Seal("one", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Published{Predicate: bundle.Predicate{Sealed: sealed}}
+	}
+	keda, all, huge := secret("keda", "login", "1"), secret("", "pull", "1"), secret("keda", "huge", "1")
+	huge.Data["a"] = make([]byte, bundle.MaxSealedBytes)
+	for name, c := range map[string]struct {
+		last     *Published
+		secrets  *Secrets
+		change   func(*Runtime)
+		there    []string // nil when the bundle says what the last one did
+		removals []string
+		err      string
+	}{
+		"nothing was ever there":                       {nil, &Secrets{Recipient: to}, nil, nil, nil, ""},
+		"a module that is asked for gets its Secret":   {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, ""},
+		"one for no module in particular is there":     {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
+		"equal Secrets are not sealed anew":            {said(keda), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, ""},
+		"another content is":                           {said(keda), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}}, nil, []string{"login"}, nil, ""},
+		"a module that nobody asks for has none":       {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}, Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, ""},
+		"a module keeps it until it is gone":           {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}}, func(r *Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, ""},
+		"what is deleted is said to go":                {said(keda, all), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}, Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"}, []string{"kyma-system/login"}, ""},
+		"what is not known is not":                     {said(keda, all), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
+		"nothing known is nothing said":                {said(keda), &Secrets{Recipient: to}, nil, nil, nil, ""},
+		"a runtime that is not heard is told the same": {said(keda), nil, nil, nil, nil, ""},
+		"one that is let go is, too":                   {said(keda), &Secrets{Recipient: to, Known: []string{"kyma-system/login"}}, func(r *Runtime) { r.Deleting = true }, nil, nil, ""},
+		"an agent that is too old":                     {nil, &Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "newer version"},
+		"too much":                                     {said(keda), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge}}, nil, nil, nil, "smaller"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Runtime{ID: "one", Secrets: c.secrets}
+			if c.change != nil {
+				c.change(&r)
+			}
+			sealed, err := seal(r, c.last, []string{"keda"})
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error %v", err)
+			}
+			if c.there == nil {
+				if c.last == nil && sealed != nil || c.last != nil && sealed != c.last.Predicate.Sealed {
+					t.Errorf("sealed anew: %+v", sealed)
+				}
+				return
+			}
+			opened, err := sealed.Open("one", identity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var there []string
+			for _, s := range opened.Secrets {
+				there = append(there, s.Name)
+			}
+			if !slices.Equal(there, c.there) || !slices.Equal(opened.Removals, c.removals) {
+				t.Errorf("there %v, removals %v", there, opened.Removals)
+			}
+		})
+	}
+}
+
+func TestAnOlderAgentGetsABundleThatItUnderstands(t *testing.T) {
+	last := &Published{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
+	for name, c := range map[string]struct {
+		all     []bundle.RuntimeSecret
+		trouble bool
+	}{
+		"with Secrets that wait": {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
+		"without":                {nil, false},
+	} {
+		if sealed, err := seal(Runtime{Secrets: &Secrets{All: c.all}}, last, nil); sealed != nil || (err != nil) != c.trouble {
+			t.Errorf("%s: %+v, %v", name, sealed, err)
+		}
+	}
+}
+
+func TestOtherSecretsAreReasonEnoughForABundle(t *testing.T) {
+	d := documents(t, "keda")
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Sealed: &bundle.Sealed{Revision: "1"}}
+	predicate, _ := Plan(nil, d, []string{"keda"}, r, trusted, validity, noon)
+	last := &Published{Predicate: predicate, StateDigest: d.State.Descriptor.Digest, CatalogDigest: d.Catalog.Descriptor.Digest}
+	if _, needed := Plan(last, d, []string{"keda"}, r, trusted, validity, noon); needed {
+		t.Error("the same Secrets make another bundle")
+	}
+	r.Sealed = &bundle.Sealed{Revision: "2"}
+	if next, needed := Plan(last, d, []string{"keda"}, r, trusted, validity, noon); !needed || next.Sealed != r.Sealed {
+		t.Error("other Secrets stay here")
+	}
+}

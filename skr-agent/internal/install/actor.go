@@ -1,0 +1,94 @@
+package install
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxcd/pkg/ssa"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// actor reads and writes a module's objects with the rights that the runtime's operator gave to it. Everything that a module can
+// bring about goes through it: dry run and apply, drift, health, deletion, and what templates learn of the cluster. A part that used
+// the agent's rights instead would lend them to the module (CVE-2026-41050).
+type actor struct {
+	user      string // whom it impersonates; empty: nobody, it is the agent itself
+	cluster   client.Client
+	apply     *ssa.ResourceManager
+	discovery discovery.DiscoveryInterface
+}
+
+func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
+	config, http := mgr.GetConfig(), mgr.GetHTTPClient()
+	if user != "" {
+		var err error
+		config = rest.CopyConfig(config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server adds a service account's groups itself
+		if http, err = rest.HTTPClientFor(config); err != nil {
+			return nil, err
+		}
+	}
+	cluster, err := client.New(config, client.Options{
+		HTTPClient: http, Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), FieldOwner: fieldManager,
+	})
+	if err != nil {
+		return nil, err
+	}
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(config, http)
+	if err != nil {
+		return nil, err
+	}
+	a := &actor{user: user, cluster: cluster, apply: ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: fieldManager}), discovery: served}
+	a.apply.SetConcurrency(4)
+	return a, nil
+}
+
+// actor gives whoever may work on a Manifest's objects.
+func (i *Installer) actor(m *v1beta2.Manifest) *actor { return i.actors[i.Accounts.of(moduleOf(m))] }
+
+// get gives an object as it is now, or nil when there is none, or no such kind.
+func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
+	o := reference(r)
+	err := a.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// owned reads of an object what deleting it has to know: nil when it is gone.
+func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(gvkOf(r))
+	err := a.cluster.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// unestablished names a definition whose kind the API server does not serve yet.
+func (a *actor) unestablished(ctx context.Context, stage []*unstructured.Unstructured) (string, error) {
+	for _, o := range stage {
+		if !isCRD(o.GroupVersionKind().GroupKind()) {
+			continue
+		}
+		live, err := a.get(ctx, resourceOf(o))
+		if err != nil {
+			return "", err
+		}
+		if state, message := judgeOne(sight{key: keyOfObject(o), object: live}); state != v1beta2.StateReady {
+			return fmt.Sprintf("waiting for %s: %s", keyOfObject(o), message), nil
+		}
+	}
+	return "", nil
+}

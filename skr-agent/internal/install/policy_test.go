@@ -1,0 +1,188 @@
+package install
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// as is a client of somebody with these rights everywhere, and no others.
+func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
+	w.Helper()
+	w.grants("rights-of-"+user[strings.LastIndex(user, ":")+1:], rbacv1.Subject{Kind: rbacv1.UserKind, Name: user}, rules...)
+	config := rest.CopyConfig(w.config)
+	config.Impersonate.UserName = user
+	c, err := client.New(config, client.Options{Scheme: w.scheme})
+	require.NoError(w, err)
+	return c
+}
+
+// grants gives rights under a name; again, it gives these instead.
+func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	w.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	if err := w.client.Create(w.Context(), role); err != nil {
+		require.NoError(w, w.client.Update(w.Context(), role))
+		return
+	}
+	require.NoError(w, w.client.Create(w.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{to},
+	}))
+}
+
+func (w *world) object(yaml string) *unstructured.Unstructured {
+	w.Helper()
+	found, err := render.Render(render.Input{Content: []byte(yaml), Packed: "oci-ref"})
+	require.NoError(w, err)
+	require.Len(w, found, 1)
+	return found[0]
+}
+
+func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	policy, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "policy", "protection.yaml"))
+	require.NoError(t, err)
+	for _, o := range objects(t, string(policy)) {
+		require.NoError(t, w.client.Create(ctx, o))
+	}
+	all := rule("*", "*", "get", "list", "create", "update", "patch", "delete", "deletecollection")
+	tenant := w.as("tenant", all)
+	agent := w.as("system:serviceaccount:kyma-system:skr-agent", all)
+	operator := w.as("operator", all, rule("kyma-pull.dev", "agents", "change"))
+
+	state := "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system, labels: {is: state}}\n"
+	require.NoError(t, agent.Create(ctx, w.object(state)))
+	// Policies come into force a moment after they are written.
+	w.eventually("the policies are in force", func() bool {
+		first := tenant.Delete(ctx, w.object(state), client.DryRunAll)
+		second := tenant.Create(ctx, w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"), client.DryRunAll)
+		return first != nil && second != nil
+	})
+
+	// Nothing is kept, so that everybody finds the same.
+	written := func(c client.Client, yaml string) error {
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
+	}
+	workload := func(kind, version, spec string) string {
+		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: mine, namespace: kyma-system}\nspec: " + spec
+	}
+	const containers = "containers: [{name: a, image: b}]"
+	refused := map[string]struct {
+		do   func(client.Client) error
+		want string
+	}{
+		"changing the state": {func(c client.Client) error { return written(c, state+"data: {a: YQ==}\n") }, "secrets skr-agent-state is skr-agent's own"},
+		"deleting the state": {func(c client.Client) error { return c.Delete(ctx, w.object(state), client.DryRunAll) }, "secrets skr-agent-state is skr-agent's own"},
+		"deleting it among others": {func(c client.Client) error {
+			return c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "state"}, client.DryRunAll)
+		}, "secrets skr-agent-state is skr-agent's own"},
+		"storing content": {func(c client.Client) error {
+			return written(c, "apiVersion: v1\nkind: Secret\nmetadata: {name: kyma-pull-content-x, namespace: kyma-system}")
+		}, "is skr-agent's own"},
+		"ordering a module": {func(c client.Client) error {
+			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
+		}, "Manifests are written by skr-agent"},
+		"a Pod as the agent": {func(c client.Client) error {
+			return written(c, workload("Pod", "v1", "{serviceAccountName: skr-agent, "+containers+"}"))
+		}, "pods may not run as skr-agent"},
+		"a Deployment as the agent": {func(c client.Client) error {
+			return written(c, workload("Deployment", "apps/v1", "{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {serviceAccountName: skr-agent, "+containers+"}}}"))
+		}, "pods may not run as skr-agent"},
+		"a CronJob as the agent": {func(c client.Client) error {
+			return written(c, workload("CronJob", "batch/v1", "{schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, serviceAccountName: skr-agent, "+containers+"}}}}}"))
+		}, "pods may not run as skr-agent"},
+		"a Pod with the agent's key": {func(c client.Client) error {
+			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, secret: {secretName: skr-agent-key}}]}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a Pod with the agent's key among others": {func(c client.Client) error {
+			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, projected: {sources: [{configMap: {name: a}}, {secret: {name: skr-agent-key}}]}}]}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a DaemonSet with the agent's key in variables": {func(c client.Client) error {
+			return written(c, workload("DaemonSet", "apps/v1", "{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b, env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: skr-agent-key, key: k}}}]}]}}}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a Job with a Secret of the agent as variables": {func(c client.Client) error {
+			return written(c, workload("Job", "batch/v1", "{template: {spec: {restartPolicy: Never, initContainers: [{name: i, image: b, envFrom: [{secretRef: {name: skr-agent-bootstrap}}]}], "+containers+"}}}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"a name that is only begun": {func(c client.Client) error {
+			return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, GenerateName: "skr-agent-"}}, client.DryRunAll)
+		}, "is skr-agent's own"},
+		"a token of the agent": {func(c client.Client) error {
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}}
+			return c.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
+		}, "serviceaccounts skr-agent is skr-agent's own"},
+		"a token Secret of the agent": {func(c client.Client) error {
+			return written(c, "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: {kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
+		}, "nobody else gets a token of skr-agent"},
+		"the agent's rights": {func(c client.Client) error {
+			return written(c, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
+		}, "clusterroles skr-agent is skr-agent's own"},
+		"the definition of Manifests": {func(c client.Client) error {
+			return c.Delete(ctx, w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: manifests.operator.kyma-project.io}"), client.DryRunAll)
+		}, "skr-agent takes orders from this kind"},
+		"pod security of the namespace": {func(c client.Client) error {
+			return written(c, "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: privileged}}")
+		}, "pod security of this namespace"},
+		"the namespace": {func(c client.Client) error {
+			return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}, client.DryRunAll)
+		}, "skr-agent lives in this namespace"},
+		"a template of the catalog": {func(c client.Client) error {
+			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
+		}, "the catalog of modules is written by skr-agent"},
+	}
+	secured := w.object("apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: baseline}}")
+	require.NoError(t, operator.Apply(ctx, client.ApplyConfigurationFromUnstructured(secured), client.FieldOwner("operator")))
+	require.NoError(t, operator.Create(ctx, w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}")))
+	for name, c := range refused {
+		t.Run("a tenant is refused "+name, func(t *testing.T) {
+			err := c.do(tenant)
+			require.True(t, apierrors.IsForbidden(err), "%v", err)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator} {
+		for name, r := range refused {
+			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
+		}
+	}
+	for name, yaml := range map[string]string{
+		"a Secret":                 "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system}",
+		"a Secret elsewhere":       "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: default}",
+		"the runtime's Kyma":       "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}\nspec: {channel: fast}",
+		"a template of its own":    "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: own, namespace: kyma-system}\nspec: {descriptor: {}}",
+		"a Pod":                    workload("Pod", "v1", "{serviceAccountName: other, "+containers+", volumes: [{name: v, secret: {secretName: mine}}]}"),
+		"a label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: blue, pod-security.kubernetes.io/enforce: baseline}}",
+		"a ClusterRole":            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine}",
+	} {
+		t.Run("a tenant may write "+name, func(t *testing.T) { require.NoError(t, written(tenant, yaml)) })
+	}
+	t.Run("a tenant may delete its own Secrets at once", func(t *testing.T) {
+		mine := w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system, labels: {is: mine}}")
+		require.NoError(t, tenant.Create(ctx, mine))
+		require.NoError(t, tenant.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "mine"}))
+		require.False(t, w.exists(mine, home, "mine"))
+	})
+	t.Run("Kubernetes' own controllers are not in the way", func(t *testing.T) {
+		config := rest.CopyConfig(w.config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:generic-garbage-collector"}
+		collector, err := client.New(config, client.Options{Scheme: w.scheme})
+		require.NoError(t, err)
+		require.NoError(t, collector.Delete(context.WithoutCancel(ctx), w.object(state), client.DryRunAll))
+	})
+}

@@ -1,0 +1,184 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// agentName is the agent's ServiceAccount, and how the names of all else begin that is its own.
+const agentName = "skr-agent"
+
+// ownKinds are the agent's custom resources, with the plural that definitions and rules have.
+var ownKinds = map[string]string{
+	"Kyma": "kymas", "Manifest": "manifests", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
+}
+
+// protect refuses objects that no module may write, with whatever rights: what the agent is, knows and takes orders from. The error
+// names the object and the rule.
+//
+// The names are those of charts/skr-agent, whose policy/protection.yaml makes the API server hold the line against everybody else.
+func protect(objects []*unstructured.Unstructured, home string) error {
+	homeLabels := labels.Set{corev1.LabelMetadataName: home}
+	for _, o := range objects {
+		if k := keyOfObject(o); isNamespace(schema.GroupKind{Group: k.group, Kind: k.kind}) && k.name == home {
+			homeLabels = labels.Merge(o.GetLabels(), homeLabels)
+		}
+	}
+	for _, o := range objects {
+		k := keyOfObject(o)
+		rule := protected(k, home)
+		for _, look := range []func(*unstructured.Unstructured, string) string{weakens, borrows, seizes} {
+			if rule == "" {
+				rule = look(o, home)
+			}
+		}
+		if rule == "" {
+			rule = intercepts(o, home, homeLabels)
+		}
+		if rule != "" {
+			return fmt.Errorf("%s: %s: remove it from the module", k, rule)
+		}
+	}
+	return nil
+}
+
+// protected gives the rule that keeps an object from modules by what it is called; empty when they may have it.
+func protected(k key, home string) string {
+	switch {
+	case k.group == v1beta2.GroupVersion.Group && ownKinds[k.kind] != "":
+		return "tells the agent what to do, which only a bundle may"
+	case isCRD(schema.GroupKind{Group: k.group, Kind: k.kind}) && isOwnDefinition(k.name):
+		return "defines what the agent takes orders from"
+	case k.kind == "APIService" && strings.HasSuffix(k.name, "."+v1beta2.GroupVersion.Group):
+		return "would serve what the agent takes orders from"
+	case (k.namespace == home || k.namespace == "") && isAgents(k.name):
+		return "has a name of the agent's own"
+	}
+	return ""
+}
+
+func isAgents(name string) bool {
+	return name == agentName || strings.HasPrefix(name, agentName+"-") || strings.HasPrefix(name, agentName+".") || strings.HasPrefix(name, "kyma-pull-")
+}
+
+func isOwnDefinition(name string) bool {
+	plural, group, _ := strings.Cut(name, ".")
+	return group == v1beta2.GroupVersion.Group && isOwnPlural(plural)
+}
+
+func isOwnPlural(name string) bool {
+	for _, plural := range ownKinds {
+		if name == plural {
+			return true
+		}
+	}
+	return false
+}
+
+// weakens finds labels of namespaces that many modules share which say what pods may do there (CVE-2026-44938).
+func weakens(o *unstructured.Unstructured, home string) string {
+	if !isShared(keyOfObject(o), home) {
+		return ""
+	}
+	for label := range o.GetLabels() {
+		if strings.HasPrefix(label, "pod-security.kubernetes.io/") {
+			return fmt.Sprintf("label %s would change what pods may do in a namespace of all modules", label)
+		}
+	}
+	return ""
+}
+
+// borrows finds what would run as the agent, or get its token or another of its Secrets.
+func borrows(o *unstructured.Unstructured, home string) string {
+	if o.GetNamespace() != home {
+		return ""
+	}
+	k := keyOfObject(o)
+	if k.group == "" && k.kind == "Secret" && isAgents(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
+		return "asks for a token of the agent's ServiceAccount"
+	}
+	for _, path := range [][]string{
+		{"spec"}, {"spec", "template", "spec"}, {"template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"},
+	} {
+		spec, _, _ := unstructured.NestedMap(o.Object, path...)
+		for _, field := range []string{"serviceAccountName", "serviceAccount"} {
+			if account, _ := spec[field].(string); isAgents(account) {
+				return fmt.Sprintf("%s.%s would make its pods the agent", strings.Join(path, "."), field)
+			}
+		}
+		if secret := secretIn(spec); secret != "" {
+			return fmt.Sprintf("%s would give its pods Secret %s of the agent", strings.Join(path, "."), secret)
+		}
+	}
+	return ""
+}
+
+// secretIn finds a Secret of the agent that a pod would read, as files or as variables; empty when there is none.
+func secretIn(podSpec map[string]any) string {
+	var pod corev1.PodSpec
+	// What the API server would not take for a pod mounts nothing.
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(podSpec, &pod); err != nil {
+		return ""
+	}
+	var names []string
+	for _, v := range pod.Volumes {
+		if v.Secret != nil {
+			names = append(names, v.Secret.SecretName)
+		}
+		if v.Projected != nil {
+			for _, s := range v.Projected.Sources {
+				if s.Secret != nil {
+					names = append(names, s.Secret.Name)
+				}
+			}
+		}
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, e := range c.EnvFrom {
+			if e.SecretRef != nil {
+				names = append(names, e.SecretRef.Name)
+			}
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				names = append(names, e.ValueFrom.SecretKeyRef.Name)
+			}
+		}
+	}
+	if n := slices.IndexFunc(names, isAgents); n >= 0 {
+		return names[n]
+	}
+	return ""
+}
+
+// seizes finds bindings that give the agent's rights away, or change what rights the agent has.
+func seizes(o *unstructured.Unstructured, home string) string {
+	k := keyOfObject(o)
+	if k.group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.kind, "RoleBinding") {
+		return ""
+	}
+	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+	if isAgents(role) {
+		return fmt.Sprintf("roleRef.name: gives away role %s of the agent", role)
+	}
+	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+	for n, s := range subjects {
+		subject, _ := s.(map[string]any)
+		name, _ := subject["name"].(string)
+		namespace, _ := subject["namespace"].(string)
+		user, isUser := strings.CutPrefix(name, "system:serviceaccount:"+home+":")
+		if subject["kind"] == "ServiceAccount" && namespace == home && isAgents(name) || isUser && isAgents(user) {
+			return fmt.Sprintf("subjects[%d]: changes the rights of the agent", n)
+		}
+	}
+	return ""
+}

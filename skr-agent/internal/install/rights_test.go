@@ -1,0 +1,141 @@
+package install
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
+	before := []v1beta2.Resource{{Name: "old", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}}
+	p, err := makePlan(objects(t, sampleCRD+sampleRest), sample("default", ""), before, sampleOwner, builtIn)
+	require.NoError(t, err)
+	var texts []string
+	for _, r := range rightsFor(p, func(gvk schema.GroupVersionKind) (string, bool) {
+		return strings.ToLower(gvk.Kind) + "s", !isCustom(gvk.Group)
+	}) {
+		texts = append(texts, r.String())
+	}
+	got := strings.Join(texts, "\n")
+	for _, want := range []string{
+		`patch namespaces "kyma-system"`,
+		`create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`,
+		`list samples.example.kyma-project.io`,
+		`delete clusterroles.rbac.authorization.k8s.io "sample-role"`,
+		`patch deployments.apps "sample-manager" in namespace kyma-system`,
+		`create samples.example.kyma-project.io "default" in namespace kyma-system`,
+		`delete configmaps "old" in namespace kyma-system`,
+	} {
+		require.Contains(t, texts, want, got)
+	}
+	require.NotContains(t, texts, `delete namespaces "kyma-system"`, "shared namespaces outlive modules")
+}
+
+// allows gives rights to the account of modules.
+func (w *world) allows(name string, rules ...rbacv1.PolicyRule) {
+	w.Helper()
+	w.grants(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: "modules"}, rules...)
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+func aConfigMap(name string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {key: value}\n---\n"
+}
+
+func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
+	accounts, err := ParseAccounts([]string{"modules", "trusted="}, home)
+	require.NoError(t, err)
+	w := newWorldWith(t, Options{Accounts: accounts})
+	ctx := t.Context()
+	writing := []string{"get", "create", "patch", "delete"}
+	w.allows("modules", rule("", "configmaps", writing...))
+	secret := "apiVersion: v1\nkind: Secret\nmetadata: {name: stolen, namespace: default}\n"
+
+	t.Log("what the account may do is done")
+	w.wants("fits", aConfigMap("fits"))
+	w.state("fits", v1beta2.StateReady, "")
+
+	t.Log("a module that asks for more gets nothing at all, and hears what it lacks")
+	w.wants("greedy", aConfigMap("greedy")+secret)
+	w.state("greedy", v1beta2.StateError, `system:serviceaccount:kyma-system:modules may not create secrets "stolen" in namespace default`)
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "greedy"))
+	require.Empty(t, w.manifest("greedy").Status.Synced)
+	w.wants("definer", sampleCRD+aConfigMap("definer"))
+	w.state("definer", v1beta2.StateError, `may not create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`)
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "definer"))
+
+	t.Log("a module that the operator trusts has the agent's rights")
+	w.wants("trusted", aConfigMap("trusted")+secret)
+	w.state("trusted", v1beta2.StateReady, "")
+
+	t.Log("nobody grants what they do not have")
+	w.allows("binders", rule(rbacv1.GroupName, "clusterrolebindings", writing...))
+	w.wants("climber", aConfigMap("climber")+"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: climber}\n"+
+		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: ServiceAccount, name: climber, namespace: kyma-system}]\n")
+	w.state("climber", v1beta2.StateError, "nothing was applied: system:serviceaccount:kyma-system:modules may not write ClusterRoleBinding climber")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "climber"))
+
+	t.Log("drift is put right with the same rights and no others")
+	w.allows("modules", rule("", "configmaps", "get", "create", "delete"))
+	require.NoError(t, w.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "fits"}}))
+	w.state("fits", v1beta2.StateError, `cannot patch resource "configmaps"`)
+	w.allows("modules", rule("", "configmaps", writing...))
+	w.state("fits", v1beta2.StateReady, "")
+
+	t.Log("so is a module removed")
+	w.allows("modules", rule("", "configmaps", "get", "create", "patch"))
+	require.NoError(t, w.client.Delete(ctx, w.manifest("fits")))
+	w.state("fits", v1beta2.StateError, `User "system:serviceaccount:kyma-system:modules" cannot delete resource "configmaps"`)
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
+	w.allows("modules", rule("", "configmaps", writing...))
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "fits") })
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
+}
+
+func TestAMissingRightToWatchIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.halt()
+	agent := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:kyma-system:skr-agent"}
+	w.grants("agent", agent, rule(v1beta2.GroupVersion.Group, "*", "get", "list", "watch", "patch"), rule("", "secrets", "get", "list"),
+		rule("events.k8s.io", "events", "create", "patch"), rule("", "configmaps", "get", "create", "patch", "delete"))
+	w.config = rest.CopyConfig(w.config)
+	w.config.Impersonate.UserName = agent.Name
+	w.start()
+	w.wants("unseen", aConfigMap("unseen"))
+	w.state("unseen", v1beta2.StateError, `watch ConfigMap for drift: configmaps is forbidden: User "`+agent.Name+`" cannot list resource "configmaps"`)
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "unseen"))
+	w.grants("watching", agent, rule("", "configmaps", "list", "watch"))
+	w.state("unseen", v1beta2.StateReady, "")
+}
+
+func TestAModuleLeavesTheAgentsOwnSecretsAlone(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent-key"}, StringData: map[string]string{"agent.key": "secret"}}
+	require.NoError(t, w.client.Create(ctx, key))
+	asDefaultCR := func(m *v1beta2.Manifest) {
+		withDefaultCR(m)
+		m.Spec.Resource.SetAPIVersion("v1")
+		m.Spec.Resource.SetKind("Secret")
+		m.Spec.Resource.SetName(key.Name)
+		m.Annotations = map[string]string{v1beta2.AnnotationCustomStateCheck: `[{"jsonPath":"data.agent\\.key","value":"x","mappedState":"Ready"}]`}
+	}
+	w.wants("thief", aConfigMap("thief"), asDefaultCR)
+	w.state("thief", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name of the agent's own")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "thief"))
+	require.NoError(t, w.client.Delete(ctx, w.manifest("thief")))
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "thief") })
+	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(key), key), "the key of the agent is still there")
+}

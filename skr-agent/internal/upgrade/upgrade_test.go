@@ -1,0 +1,113 @@
+package upgrade
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		known  Known
+		start  bool // else a round
+		wanted string
+		worked time.Duration
+		want   Step
+	}{
+		"the first image ever proves itself": {
+			known: Known{Set: "a", Running: "a"}, worked: Trial, want: Step{Set: "a", Proven: "a"},
+		},
+		"not before its trial is over": {
+			known: Known{Set: "a", Running: "a"}, wanted: "b", worked: Trial - 1, want: Step{Set: "a"},
+		},
+		"a proven one takes what the bundle wants": {
+			known: Known{Set: "a", Running: "a", Proven: "a"}, wanted: "b", want: Step{Set: "b", Proven: "a"},
+		},
+		"a bundle that wants nothing changes nothing": {
+			known: Known{Set: "a", Running: "a", Proven: "a"}, worked: Trial, want: Step{Set: "a", Proven: "a"},
+		},
+		"the old one waits for the new one's pods": {
+			known: Known{Set: "b", Running: "a", Proven: "a"}, wanted: "b", worked: Trial, want: Step{Set: "b", Proven: "a"},
+		},
+		"the old one gives up a new one that does not get ready": {
+			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", worked: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
+		},
+		"what was given up is not tried again": {
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", worked: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
+		},
+		"the next one is": {
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", worked: Trial, want: Step{Set: "c", Proven: "a"},
+		},
+		"a new one proves itself": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", worked: Trial, want: Step{Set: "b", Proven: "b"},
+		},
+		"starts of a new one count": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, start: true, want: Step{Set: "b", Proven: "a", Starts: 2},
+		},
+		"one that starts again and again gives itself up": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: MaxStarts}, start: true, want: Step{Set: "a", Proven: "a", Failed: "b"},
+		},
+		"starts of a proven one do not count": {
+			known: Known{Set: "a", Running: "a", Proven: "a"}, start: true, want: Step{Set: "a", Proven: "a"},
+		},
+		"without a proven one there is no way back": {
+			known: Known{Set: "a", Running: "a"}, start: true, want: Step{Set: "a"},
+		},
+		"a restart of the old one says nothing of the new one": {
+			known: Known{Set: "b", Running: "a", Proven: "a", Starts: 1}, start: true, want: Step{Set: "b", Proven: "a", Starts: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Round(c.known, c.wanted, c.worked)
+			if c.start {
+				got = Start(c.known)
+			}
+			if got.Say = ""; got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// A fleet of images, some of which crash, some of which never get ready: whatever is wanted in whatever order, an image that works runs
+// in the end, and the agent never stays on one that does not.
+func TestAWorkingAgentRunsInTheEnd(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(1, seed))
+	type image struct{ crashes, unready bool }
+	for range 2000 {
+		images := map[string]image{"first": {}}
+		d := Known{Set: "first", Proven: "first"}
+		write := func(s Step) { d.Set, d.Proven, d.Failed, d.Starts = s.Set, s.Proven, s.Failed, s.Starts }
+		leading := "first"
+		for range 6 {
+			wanted := string(uuid.NewUUID())
+			images[wanted] = image{random.IntN(3) == 0, random.IntN(3) == 0}
+			for range 4 * MaxStarts {
+				if next := images[d.Set]; d.Set != leading && !next.unready {
+					leading = d.Set // its pod got ready, the old one ends
+				}
+				known := d
+				known.Running, known.Stuck = leading, d.Set != leading
+				if images[leading].crashes {
+					write(Start(known))
+				} else {
+					write(Round(known, wanted, Trial))
+				}
+			}
+			if images[leading].crashes || leading != d.Set {
+				t.Fatalf("%s leads while %s is set: %+v of %v", leading, d.Set, d, images)
+			}
+			if fine := images[wanted]; !fine.crashes && !fine.unready && leading != wanted {
+				t.Fatalf("%s was wanted and works, %s leads: %+v", wanted, leading, d)
+			}
+			known := d
+			if (known.Problem(wanted) != "") != (leading != wanted) {
+				t.Fatalf("%s leads, %s was wanted, and the problem is %q", leading, wanted, known.Problem(wanted))
+			}
+		}
+	}
+}
