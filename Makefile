@@ -4,11 +4,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
 TIMEOUT ?= 25m
+ARCH ?= $(shell go env GOARCH)
+IMAGES ?= ghcr.io/kyma-pull
 ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test vulncheck test-oracle build lint generate verify-generated bench fuzz assets
+.PHONY: help demo test vulncheck test-oracle build images lint generate verify-generated bench fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +28,12 @@ test-oracle: ## sigstore-go, in a module of its own, judges every attestation th
 build: ## both programs into bin/
 	@mkdir -p bin
 	$(GO_BUILD) -o bin/ ./kcp-publisher ./skr-agent
+
+images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for another machine, IMAGES=HOST/PATH for their names
+	@mkdir -p bin/linux-$(ARCH)
+	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -o bin/linux-$(ARCH)/ ./kcp-publisher ./skr-agent
+	@go run ./hack/images -repository $(IMAGES) -version $(VERSION) -created "$$(git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)" \
+	  bin/linux-$(ARCH)/kcp-publisher bin/linux-$(ARCH)/skr-agent
 
 # ST1005 is off because our messages start with the object they are about, and Kubernetes writes kinds with a capital.
 lint: ## gofmt, go vet, staticcheck

@@ -50,6 +50,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- range .Values.agents.imagePaths }}{{ $args = append $args (printf "--image-path=%s" .) }}{{ end }}
 {{- range $flag, $value := dict
   "agent-poll-interval" .Values.agents.pollInterval "agent-report-interval" .Values.agents.reportInterval
+  "agent-autonomy" .Values.agents.autonomy "agent-image" .Values.agents.image
   "validity" .Values.validity "certificate-validity" .Values.certificateValidity "allowed-silence" .Values.allowedSilence
   "deletion-timeout" .Values.deletionTimeout "report-poll-interval" .Values.reportPollInterval
   "component-poll-interval" .Values.componentPollInterval "min-maintenance-window-size" .Values.minMaintenanceWindowSize

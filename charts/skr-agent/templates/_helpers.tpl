@@ -21,6 +21,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Flags of `skr-agent run`: what a value is empty for is left to the program. */}}
 {{- define "skr-agent.args" -}}
 {{- $args := list "run" }}
+{{- if .Values.selfUpgrade }}{{ $args = concat $args (list "--deployment=skr-agent" "--pod=$(POD_NAME)") }}{{ end }}
 {{- range $flag, $value := dict
   "poll-interval" .Values.pollInterval "report-interval" .Values.reportInterval "concurrency" .Values.concurrency
   "log-level" .Values.log.level "log-format" .Values.log.format }}

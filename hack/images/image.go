@@ -1,0 +1,211 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"debug/elf"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// Options say what an image is made of.
+type Options struct {
+	// Name is the program's, which lies in the root folder.
+	Name string
+	// Reference is HOST/PATH:TAG.
+	Reference, Version string
+	Created            time.Time
+	// Program is a static ELF executable for Linux.
+	Program []byte
+}
+
+// Image is an image as one file.
+type Image struct {
+	Reference, Architecture string
+	Digest                  digest.Digest
+	// Archive is a tar with an OCI image layout, and beside it Docker's manifest.json.
+	Archive []byte
+}
+
+const (
+	// user and group are those of distroless' nonroot. Kubernetes can tell that a number is not root; of a name it cannot.
+	user       = "65532:65532"
+	rootsFile  = "etc/ssl/certs/ca-certificates.crt"
+	passwdFile = "etc/passwd"
+)
+
+// architectures are Go's names, by what the program's header says.
+var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
+
+// Build makes an image. It refuses a program that could not run in it.
+func Build(o Options) (Image, error) {
+	architecture, err := examine(o.Program)
+	if err != nil {
+		return Image{}, err
+	}
+	image := Image{Reference: o.Reference, Architecture: architecture}
+	stored := &store{}
+	config := ocispec.Image{
+		Created:  &o.Created,
+		Platform: ocispec.Platform{OS: "linux", Architecture: architecture},
+		Config: ocispec.ImageConfig{
+			User: user, Entrypoint: []string{"/" + o.Name}, WorkingDir: "/",
+			Labels: map[string]string{ocispec.AnnotationTitle: o.Name, ocispec.AnnotationVersion: o.Version, ocispec.AnnotationLicenses: "Apache-2.0"},
+		},
+		RootFS: ocispec.RootFS{Type: "layers"},
+	}
+	manifest := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest}
+	for _, files := range [][]file{
+		{
+			{rootsFile, publicRoots(), 0o644},
+			{passwdFile, []byte("nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"), 0o644},
+		},
+		{{o.Name, o.Program, 0o755}},
+	} {
+		layer, err := archive(files, o.Created)
+		if err != nil {
+			return Image{}, err
+		}
+		packed, err := compressed(layer)
+		if err != nil {
+			return Image{}, err
+		}
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, digest.FromBytes(layer))
+		manifest.Layers = append(manifest.Layers, stored.add(ocispec.MediaTypeImageLayerGzip, packed))
+	}
+	if manifest.Config, err = stored.addJSON(ocispec.MediaTypeImageConfig, config); err != nil {
+		return Image{}, err
+	}
+	top, err := stored.addJSON(ocispec.MediaTypeImageManifest, manifest)
+	if err != nil {
+		return Image{}, err
+	}
+	image.Digest = top.Digest
+	image.Archive, err = stored.layout(o, manifest, top)
+	return image, err
+}
+
+// examine gives the architecture of a program that needs nothing but a kernel.
+func examine(program []byte) (string, error) {
+	parsed, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return "", fmt.Errorf("is no program for Linux: %w", err)
+	}
+	architecture, ok := architectures[parsed.Machine]
+	if !ok {
+		return "", fmt.Errorf("is for %s, want a program for amd64 or arm64", parsed.Machine)
+	}
+	for _, p := range parsed.Progs {
+		if p.Type == elf.PT_INTERP {
+			return "", errors.New("is linked dynamically, and the image has no libraries: build it with CGO_ENABLED=0")
+		}
+	}
+	return architecture, nil
+}
+
+// publicRoots are Mozilla's, as the Go project distributes them, without those that are trusted for certificates of a certain age only:
+// a file cannot say so.
+func publicRoots() []byte {
+	var all bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes everything
+		}
+	}
+	return all.Bytes()
+}
+
+type file struct {
+	name string
+	data []byte
+	mode int64
+}
+
+// archive makes a tar that says nothing of where and by whom it was made.
+func archive(files []file, at time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, f := range files {
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.data)), Mode: f.mode, ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
+
+func compressed(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(w, bytes.NewReader(data)); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return out.Bytes(), err
+}
+
+// store is what an image layout holds by digest.
+type store struct{ blobs []file }
+
+func blobPath(d digest.Digest) string { return "blobs/" + string(d.Algorithm()) + "/" + d.Encoded() }
+
+func (s *store) add(mediaType string, data []byte) ocispec.Descriptor {
+	d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	s.blobs = append(s.blobs, file{blobPath(d.Digest), data, 0o644})
+	return d
+}
+
+func (s *store) addJSON(mediaType string, v any) (ocispec.Descriptor, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	return s.add(mediaType, data), nil
+}
+
+// layout makes the archive. Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined Image JSON +
+// Filesystem Changeset Format"; containerd's annotation for a name that is whole.
+func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descriptor) ([]byte, error) {
+	top.Annotations = map[string]string{"io.containerd.image.name": o.Reference, ocispec.AnnotationRefName: o.Version}
+	docker := struct {
+		Config   string
+		RepoTags []string
+		Layers   []string
+	}{Config: blobPath(manifest.Config.Digest), RepoTags: []string{o.Reference}}
+	for _, layer := range manifest.Layers {
+		docker.Layers = append(docker.Layers, blobPath(layer.Digest))
+	}
+	files := s.blobs
+	for _, document := range []struct {
+		name string
+		v    any
+	}{
+		{ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}},
+		{ocispec.ImageIndexFile, ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{top}}},
+		{"manifest.json", []any{docker}},
+	} {
+		data, err := json.Marshal(document.v)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{document.name, data, 0o644})
+	}
+	return archive(files, o.Created)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/require"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/content/oci"
+)
+
+var created = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
+// program is this command itself, made static once.
+var program = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "kyma-pull-images-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "program")
+	command := exec.Command("go", "build", "-o", file, ".")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if output, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, output)
+	}
+	return os.ReadFile(file)
+})
+
+// changed gives the program with one byte of its header changed.
+func changed(t *testing.T, at int, to byte) []byte {
+	t.Helper()
+	original, err := program()
+	require.NoError(t, err)
+	other := bytes.Clone(original)
+	other[at] = to
+	return other
+}
+
+// Where an ELF header says for which machine it is, and of what type its first segment is, with values of both. Source: System V ABI.
+const (
+	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
+	atSegment, segmentInterpreter                       = 64, 3
+)
+
+func options(program []byte) Options {
+	return Options{Name: "images", Reference: "example.org/images:v1", Version: "v1", Created: created, Program: program}
+}
+
+func TestAnImageHoldsTheProgramAndRunsItAsNobody(t *testing.T) {
+	program := changed(t, atMachine, machineARM64)
+	image, err := Build(options(program))
+	require.NoError(t, err)
+	require.Equal(t, "arm64", image.Architecture)
+	file := filepath.Join(t.TempDir(), "image.tar")
+	require.NoError(t, os.WriteFile(file, image.Archive, 0o600))
+
+	layout, err := oci.NewFromTar(t.Context(), file)
+	require.NoError(t, err)
+	top, err := layout.Resolve(t.Context(), "v1")
+	require.NoError(t, err)
+	require.Equal(t, image.Digest, top.Digest)
+	require.Equal(t, "example.org/images:v1", top.Annotations["io.containerd.image.name"])
+	read := func(d ocispec.Descriptor, into any) []byte {
+		data, err := content.FetchAll(t.Context(), layout, d) // compares size and digest
+		require.NoError(t, err)
+		if into != nil {
+			require.NoError(t, json.Unmarshal(data, into))
+		}
+		return data
+	}
+	var manifest ocispec.Manifest
+	read(top, &manifest)
+	var config ocispec.Image
+	read(manifest.Config, &config)
+	require.Equal(t, "65532:65532", config.Config.User)
+	require.Equal(t, []string{"/images"}, config.Config.Entrypoint)
+	require.Equal(t, "linux/arm64", config.OS+"/"+config.Architecture)
+	require.Equal(t, created, *config.Created)
+
+	files := map[string][]byte{}
+	for _, layer := range manifest.Layers {
+		unzipped, err := gzip.NewReader(bytes.NewReader(read(layer, nil)))
+		require.NoError(t, err)
+		for reader := tar.NewReader(unzipped); ; {
+			header, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			require.Zero(t, header.Uid, "the user that the program runs as may not change it")
+			require.Zero(t, header.Mode&0o022, "%s may be written", header.Name)
+			files[header.Name], err = io.ReadAll(reader)
+			require.NoError(t, err)
+		}
+	}
+	require.Len(t, files, 3)
+	require.True(t, bytes.Equal(program, files["images"]))
+	require.Contains(t, string(files["etc/passwd"]), ":65532:65532:")
+	require.True(t, x509.NewCertPool().AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]))
+}
+
+// Docker reads manifest.json, which names the same config and layers.
+func TestDockerFindsTheSameImage(t *testing.T) {
+	image, err := Build(options(changed(t, atMachine, machineAMD64)))
+	require.NoError(t, err)
+	files := map[string][]byte{}
+	for reader := tar.NewReader(bytes.NewReader(image.Archive)); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		files[header.Name], err = io.ReadAll(reader)
+		require.NoError(t, err)
+	}
+	var docker []struct {
+		Config   string
+		RepoTags []string
+		Layers   []string
+	}
+	require.NoError(t, json.Unmarshal(files["manifest.json"], &docker))
+	var manifest ocispec.Manifest
+	require.NoError(t, json.Unmarshal(files[blobPath(image.Digest)], &manifest))
+	require.Len(t, docker, 1)
+	require.Equal(t, []string{"example.org/images:v1"}, docker[0].RepoTags)
+	require.Equal(t, blobPath(manifest.Config.Digest), docker[0].Config)
+	require.Len(t, docker[0].Layers, len(manifest.Layers))
+	for i, layer := range manifest.Layers {
+		require.Equal(t, blobPath(layer.Digest), docker[0].Layers[i])
+		require.Contains(t, files, docker[0].Layers[i])
+	}
+}
+
+func TestTheSameProgramGivesTheSameImage(t *testing.T) {
+	program := changed(t, atMachine, machineAMD64)
+	first, err := Build(options(program))
+	require.NoError(t, err)
+	second, err := Build(options(program))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(first.Archive, second.Archive))
+}
+
+func TestAProgramThatCouldNotRunIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		program []byte
+		want    string
+	}{
+		"no program at all":     {[]byte("#!/bin/sh\n"), "is no program for Linux"},
+		"another system's":      {[]byte("MZ\x90\x00"), "is no program for Linux"},
+		"another machine's":     {changed(t, atMachine, machineRISCV), "is for EM_RISCV, want a program for amd64 or arm64"},
+		"one that wants a libc": {changed(t, atSegment, segmentInterpreter), "build it with CGO_ENABLED=0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Build(options(c.program))
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}

@@ -1,0 +1,58 @@
+// Command images makes an OCI image of a static program, without Docker: nothing but the program, the certificates of public
+// authorities and a user who is not root. The same inputs give the same bytes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("images", flag.ExitOnError)
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "images writes PROGRAM-linux-ARCH.tar for each program, to be read by docker load, kind load image-archive, ctr images import, skopeo and oras.")
+		fmt.Fprintln(flags.Output(), "\nusage: images [flags] PROGRAM...")
+		flags.PrintDefaults()
+	}
+	repository := flags.String("repository", "ghcr.io/kyma-pull", "HOST/PATH that the images' names begin with")
+	version := flags.String("version", "dev", "tag of the images")
+	created := flags.String("created", "1970-01-01T00:00:00Z", "time of the images, as RFC 3339 has it")
+	output := flags.String("output", "bin", "folder for the images")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339, *created)
+	if err != nil {
+		return fmt.Errorf("-created: %w", err)
+	}
+	if flags.NArg() == 0 {
+		return fmt.Errorf("want at least one program")
+	}
+	for _, path := range flags.Args() {
+		program, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name := filepath.Base(path)
+		image, err := Build(Options{Name: name, Reference: *repository + "/" + name + ":" + *version, Version: *version, Created: at.UTC(), Program: program})
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		file := filepath.Join(*output, fmt.Sprintf("%s-linux-%s.tar", name, image.Architecture))
+		if err := os.WriteFile(file, image.Archive, 0o644); err != nil {
+			return err
+		}
+		fmt.Printf("%s  %s@%s  %.1f MiB\n", file, image.Reference, image.Digest, float64(len(image.Archive))/(1<<20))
+	}
+	return nil
+}
