@@ -12,45 +12,55 @@ import (
 
 // Repositories of the images that are made here. Nothing serves them: they are loaded into the nodes.
 const (
-	publisherImage = "kyma-pull.test/kcp-publisher"
-	agentImage     = "kyma-pull.test/skr-agent"
-	registryImage  = "kyma-pull.test/registry"
+	hostOfImages   = "kyma-pull.test"
+	publisherImage = hostOfImages + "/kcp-publisher"
+	agentImage     = hostOfImages + "/skr-agent"
+	registryImage  = hostOfImages + "/registry"
 	tag            = "test"
 )
 
 // image is one to be made: a program of this checkout, alone in a file system.
 type image struct {
-	name, program string // the program's package, below the checkout, which has the Dockerfile
-	version       string
+	repository, name, version string
+	program                   string // its package, below the checkout
 }
 
+func (i image) reference() string { return i.repository + "/" + i.name + ":" + i.version }
+
+// build makes the image as `make images` does, and gives it to Docker.
 func (i image) build(ctx context.Context, checkout string) error {
-	context, err := os.MkdirTemp("", "kyma-pull-image-")
+	dir, err := os.MkdirTemp("", "kyma-pull-image-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(context)
-	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+i.version, "-o", context+"/", "./"+i.program)
-	compile.Dir = checkout
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, i.name)
+	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+i.version, "-o", program, "./"+i.program)
+	pack := exec.CommandContext(ctx, "go", "run", "./hack/images", "-repository", i.repository, "-version", i.version, "-output", dir, program)
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if _, err := run(ctx, compile); err != nil {
-		return fmt.Errorf("compile image %s: %w", i.name, err)
+	for _, cmd := range []*exec.Cmd{compile, pack} {
+		cmd.Dir = checkout
+		if _, err := run(ctx, cmd); err != nil {
+			return fmt.Errorf("make image %s: %w", i.reference(), err)
+		}
 	}
-	if _, err := docker(ctx, "build", "--quiet", "--tag", i.name, "--file", filepath.Join(checkout, i.program, "Dockerfile"), context); err != nil {
-		return fmt.Errorf("make image %s: %w", i.name, err)
+	archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+	if err != nil || len(archives) != 1 {
+		return fmt.Errorf("make image %s: it gave archives %v: %w", i.reference(), archives, err)
 	}
-	return nil
+	_, err = docker(ctx, "load", "--quiet", "--input", archives[0])
+	return err
 }
 
 // buildImages makes all images of a run.
 func buildImages(ctx context.Context, checkout string) error {
 	images := []image{
-		{publisherImage + ":" + tag, "kcp-publisher", tag},
-		{agentImage + ":" + tag, "skr-agent", tag},
-		{registryImage + ":" + tag, "integration/registry/serve", tag},
+		{hostOfImages, "kcp-publisher", tag, "kcp-publisher"},
+		{hostOfImages, "skr-agent", tag, "skr-agent"},
+		{hostOfImages, "registry", tag, "integration/registry/serve"},
 	}
 	for _, version := range moduleVersions {
-		images = append(images, image{samplemodule.Image(version), "integration/samplemodule/operator", version})
+		images = append(images, image{samplemodule.ImageRepository, samplemodule.Operator, version, "integration/samplemodule/operator"})
 	}
 	for _, i := range images {
 		if err := i.build(ctx, checkout); err != nil {

@@ -13,6 +13,9 @@ import (
 // Module is the module's name.
 const Module = "beacon"
 
+// ImageRepository is where the operator's image would be.
+const ImageRepository = "kyma-pull.dev"
+
 // Names that the module gives.
 const (
 	Operator  = "beacon-operator" // Deployment in kyma-system
@@ -24,7 +27,7 @@ const (
 )
 
 // Image is the operator's, in a version. No registry serves it: it is loaded into the clusters.
-func Image(version string) string { return "kyma-pull.dev/beacon-operator:" + version }
+func Image(version string) string { return ImageRepository + "/" + Operator + ":" + version }
 
 // Versions that an image is made for. Patches of a version run its image.
 const (
