@@ -45,8 +45,11 @@ func (i image) build(ctx context.Context, checkout string) error {
 		}
 	}
 	archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
-	if err != nil || len(archives) != 1 {
-		return fmt.Errorf("make image %s: it gave archives %v: %w", i.reference(), archives, err)
+	if err != nil {
+		return err
+	}
+	if len(archives) != 1 {
+		return fmt.Errorf("make image %s: hack/images gave archives %v", i.reference(), archives)
 	}
 	_, err = docker(ctx, "load", "--quiet", "--input", archives[0])
 	return err
