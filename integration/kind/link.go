@@ -107,15 +107,28 @@ func (l *link) Dropped(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		_, rest, _ := strings.Cut(shown, "(dropped ")
-		count, _, _ := strings.Cut(rest, ",")
-		return strconv.Atoi(count)
+		return droppedByNetem(shown)
 	}
 	shown, err := l.cluster.inNode(ctx, "iptables", "--wait", "-nvxL", chain)
 	if err != nil {
 		return 0, err
 	}
-	dropped := 0
+	return droppedByRules(shown)
+}
+
+// Source: tc(8), -statistics.
+func droppedByNetem(shown string) (int, error) {
+	_, rest, found := strings.Cut(shown, "(dropped ")
+	count, _, _ := strings.Cut(rest, ",")
+	if !found {
+		return 0, fmt.Errorf("tc shows no counter: %q", shown)
+	}
+	return strconv.Atoi(count)
+}
+
+// Source: iptables(8), --list --verbose --exact: packets, bytes, target.
+func droppedByRules(shown string) (int, error) {
+	dropped, found := 0, false
 	for line := range strings.Lines(shown) {
 		fields := strings.Fields(line)
 		if len(fields) < 3 || fields[2] != "DROP" {
@@ -125,7 +138,10 @@ func (l *link) Dropped(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read the counter of %q: %w", strings.TrimSpace(line), err)
 		}
-		dropped += packets
+		dropped, found = dropped+packets, true
+	}
+	if !found {
+		return 0, fmt.Errorf("no rule drops anything: %q", shown)
 	}
 	return dropped, nil
 }
