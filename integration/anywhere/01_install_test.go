@@ -16,9 +16,7 @@ import (
 func TestInstallToPodsRunning(t *testing.T) {
 	scene(t)
 	well(t, stage.berlin)
-	if stage.promoted == samplemodule.VersionGood {
-		untilRunning(t, stage.berlin, samplemodule.Image(samplemodule.VersionGood))
-	}
+	untilRunning(t, stage.berlin, promotedImage())
 	if stage.kind != nil {
 		untilAnswered(t, stage.berlin)
 	}

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
 func TestRuntimeAdminAddsAModule(t *testing.T) {
@@ -18,7 +16,5 @@ func TestRuntimeAdminAddsAModule(t *testing.T) {
 		t.Fatalf("the module is there before anybody added it: %v", err)
 	}
 	add(t, stage.tokyo)
-	if stage.promoted == samplemodule.VersionBetter {
-		untilRunning(t, stage.tokyo, samplemodule.Image(samplemodule.VersionBetter))
-	}
+	untilRunning(t, stage.tokyo, promotedImage())
 }

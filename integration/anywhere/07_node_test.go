@@ -24,5 +24,5 @@ func TestRuntimeThatIsRestartedComesBackWithItsModules(t *testing.T) {
 	drift(t, stage.berlin)
 	version := promote(t)
 	must(t, stage.berlin.UntilState(t.Context(), samplemodule.Module, version, v1beta2.StateReady))
-	untilRunning(t, stage.berlin, samplemodule.Image(samplemodule.VersionBetter))
+	untilRunning(t, stage.berlin, promotedImage())
 }

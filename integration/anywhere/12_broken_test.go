@@ -34,7 +34,7 @@ func TestBrokenVersionIsReportedAndTheNextOneHeals(t *testing.T) {
 	stage.line, stage.patch = "2.0", 0 // nothing is ever downgraded
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
-	untilRunning(t, r, samplemodule.Image(samplemodule.VersionBetter))
+	untilRunning(t, r, promotedImage())
 }
 
 // untilCrashing waits until the broken operator has failed again and again, while the one before it still runs.

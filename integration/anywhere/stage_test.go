@@ -34,6 +34,9 @@ var (
 	failures = flag.String("failures", "", "folder for the logs and the state of what failed on kind")
 )
 
+// apart is the runtime that lies on a network of its own; only its scenario starts it.
+const apart = "ship"
+
 // stage is the fleet that all scenarios share; TestMain sets it up before and takes it down after them.
 var stage struct {
 	fleet         *fleet.Fleet
@@ -57,7 +60,7 @@ func play(m *testing.M) int {
 	if err == nil {
 		code = m.Run()
 	}
-	if *keep && stage.kind != nil {
+	if *keep && err == nil && stage.kind != nil {
 		for name, path := range stage.kind.Kubeconfigs() {
 			fmt.Printf("export KUBECONFIG=%s  # %s\n", path, name)
 		}
@@ -89,7 +92,7 @@ func build(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if stage.kind, err = kind.New(ctx, kind.Options{Checkout: checkout, Dir: dir, Progress: os.Stderr}); err != nil {
+		if stage.kind, err = kind.New(ctx, kind.Options{Checkout: checkout, Dir: dir, Progress: os.Stderr, Apart: []string{apart}}); err != nil {
 			return err
 		}
 		options.Dir, options.Ground, options.Patience = dir, stage.kind, 4*time.Minute
@@ -171,6 +174,14 @@ func until(t *testing.T, what string, seen func() (bool, string)) {
 func release(ctx context.Context, version string) error {
 	stage.promoted = version
 	return stage.fleet.Release(ctx, samplemodule.Module, samplemodule.Good().Component(), sample.Channel("regular", version))
+}
+
+// promotedImage is what the operator of the promoted version runs.
+func promotedImage() string {
+	if stage.promoted == samplemodule.VersionGood {
+		return samplemodule.Image(samplemodule.VersionGood)
+	}
+	return samplemodule.Image(samplemodule.VersionBetter)
 }
 
 // promote offers a version that was never there and promotes it.

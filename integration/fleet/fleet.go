@@ -197,12 +197,12 @@ func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-
 
 // StartPublisher runs `kcp-publisher run`.
 func (f *Fleet) StartPublisher() error {
-	flags := []string{"--report-poll-interval", reportPoll, "--agent-poll-interval", agentPoll, "--agent-report-interval", agentReport}
+	flags := []string{"--report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll, "--agent-report-interval=" + agentReport}
 	if f.options.Validity != 0 {
-		flags = append(flags, "--validity", f.options.Validity.String())
+		flags = append(flags, "--validity="+f.options.Validity.String())
 	}
 	if f.options.Silence != 0 {
-		flags = append(flags, "--allowed-silence", f.options.Silence.String())
+		flags = append(flags, "--allowed-silence="+f.options.Silence.String())
 	}
 	var err error
 	f.publisher, err = f.ground.Publisher(f, append(flags, f.options.PublisherFlags...))

@@ -114,7 +114,7 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
-	flags := append([]string{"--poll-interval", agentPoll, "--report-interval", agentReport}, r.AgentFlags...)
+	flags := append([]string{"--poll-interval=" + agentPoll, "--report-interval=" + agentReport}, r.AgentFlags...)
 	var err error
 	r.agent, err = r.fleet.ground.Agent(r, flags)
 	return err

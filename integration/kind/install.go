@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,12 +48,17 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 
 // Agent installs the agent's chart; Secret skr-agent-bootstrap tells it all else.
 func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
-	values := map[string]any{
-		"image":         map[string]any{"repository": agentImage, "tag": tag},
-		"networkPolicy": map[string]any{"egressPorts": ports},
-		"extraArgs":     flags,
+	ctx, c := context.Background(), g.clusters[r.ID]
+	values := map[string]any{"extraArgs": flags}
+	if slices.Contains(g.options.Apart, r.ID) {
+		var err error
+		if values, err = g.apart(ctx, c, flags); err != nil {
+			return nil, err
+		}
 	}
-	return g.install(context.Background(), g.clusters[r.ID], agentRelease, agentNamespace, values)
+	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
+	values["networkPolicy"] = map[string]any{"egressPorts": ports}
+	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
 
 // ports that the programs may reach: API servers, the registry, its token service.
@@ -86,13 +92,16 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 		}
 		keys.Data[name] = data
 	}
-	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(), "--location", f.Location())
-	if exit != 0 {
-		return fmt.Errorf("make the publisher's credentials: %s", config)
+	if err := g.publisherConfig(ctx, f); err != nil {
+		return err
+	}
+	config, err := os.ReadFile(filepath.Join(g.options.Dir, "publisher.json"))
+	if err != nil {
+		return err
 	}
 	credentials := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "publisher-registry"},
-		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(config)},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: config},
 	}
 	certificate, err := os.ReadFile(g.ca())
 	if err != nil {
@@ -106,4 +115,13 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// publisherConfig writes the publisher's docker config.json, with its password for the registry.
+func (g *Ground) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
+	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(), "--location", f.Location())
+	if exit != 0 {
+		return fmt.Errorf("make the publisher's credentials: %s", config)
+	}
+	return os.WriteFile(filepath.Join(g.options.Dir, "publisher.json"), []byte(config), 0o600)
 }

@@ -1,0 +1,55 @@
+package anywhere
+
+import (
+	"fmt"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestRuntimeOnANetworkOfItsOwnLivesByCarriedFiles(t *testing.T) {
+	scene(t)
+	onKind(t, "networks")
+	ctx := t.Context()
+	ship, err := stage.fleet.AddRuntime(ctx, apart, "regular", samplemodule.Module)
+	must(t, err)
+	for runtime, want := range map[string]bool{stage.berlin.ID: true, ship.ID: false} {
+		if reaches, err := stage.kind.Reaches(ctx, runtime); err != nil || reaches != want {
+			t.Fatalf("%s reaches the registry: %t, %v", runtime, reaches, err)
+		}
+	}
+	record, err := ship.Record(ctx)
+	must(t, err)
+	before := record.DeepCopy()
+	record.Annotations = map[string]string{"kyma-pull.dev/carried": "true"}
+	must(t, stage.fleet.Control.Patch(ctx, record, client.MergeFrom(before)))
+	until(t, "its bundle is published", func() (bool, string) {
+		record, err := ship.Record(ctx)
+		published := err == nil && record.Status.Runtime != nil && record.Status.Runtime.Published != nil
+		return published && record.Status.Runtime.Published.Versions[samplemodule.Module] == stage.promoted, fmt.Sprintf("%v %+v", err, record.Status.Runtime)
+	})
+	file, err := stage.kind.Export(ctx, stage.fleet, ship.ID)
+	must(t, err)
+	must(t, stage.kind.Carry(ctx, ship.ID, file))
+	untilRunning(t, ship, promotedImage())
+	untilAnswered(t, ship)
+	drift(t, ship)
+	until(t, "the control plane learns of it by the report that is carried back", func() (bool, string) {
+		if err := stage.kind.Report(ctx, stage.fleet, ship.ID); err != nil {
+			return false, err.Error()
+		}
+		record, err := ship.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, m := range record.Status.Modules {
+			if m.Name == samplemodule.Module && m.Version == stage.promoted && m.State == v1beta2.StateReady {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("%+v", record.Status.Modules)
+	})
+}
