@@ -42,8 +42,9 @@ func Adopt(fetched Fetched, runtime string, root Root, former ...Root) (Verified
 	if refusal != nil {
 		return Verified{}, refusal
 	}
+	d, p := digest.FromBytes(fetched.Bytes), statement.Predicate
 	return Verified{
-		Statement: statement, Digest: digest.FromBytes(fetched.Bytes), KeyThumbprint: by.thumbprint,
-		Config: manifest.Config, Catalog: manifest.Layers[0],
+		Statement: statement, Digest: d, KeyThumbprint: by.thumbprint, Config: manifest.Config, Catalog: manifest.Layers[0],
+		Accepted: Accepted{Epoch: p.Epoch, Sequence: p.Sequence, Digest: d, Statement: by.statement, NewestTime: p.IssuedAt},
 	}, nil
 }

@@ -26,7 +26,7 @@ const (
 
 	// ClockTolerance is the disagreement between two honest clocks that is not worth mentioning.
 	ClockTolerance = 5 * time.Minute
-	// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued. More is a broken clock on
+	// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust says otherwise. More is a broken clock on
 	// one of both sides, and believing it would move the agent's time floor where no honest bundle can follow.
 	MaxClockSkew = 24 * time.Hour
 )

@@ -3,6 +3,7 @@ package bundle
 import (
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // Media types and artifact types of what travels. They are contracts: a change needs a new version suffix.
@@ -13,6 +14,8 @@ const (
 	ArtifactTypeContent   = "application/vnd.kyma-pull.content.v1"
 	MediaTypeDesiredState = "application/vnd.kyma-pull.desired-state.v1+json"
 	MediaTypeCatalog      = "application/vnd.kyma-pull.catalog.v1+json"
+	ArtifactTypeCarried   = "application/vnd.kyma-pull.carried.v1"
+	MediaTypeCarried      = "application/vnd.kyma-pull.carried.v1+json"
 	MediaTypeRoot         = "application/vnd.kyma-pull.root.v1+json"
 
 	// AnnotationAttestation carries a bundle's attestation, AnnotationReport a runtime's signed report.
@@ -24,6 +27,7 @@ const (
 const (
 	PredicateDesiredState = "https://kyma-pull.dev/desired-state/v1"
 	PredicateReport       = "https://kyma-pull.dev/report/v1"
+	PredicateCarried      = "https://kyma-pull.dev/carried/v1"
 )
 
 // Tags of the two artifacts every runtime has.
@@ -44,6 +48,13 @@ const (
 	// TrustRepository holds the versions of the root of trust.
 	TrustRepository = "trust"
 )
+
+// CarriedRepository is the repository, below the prefix, of signed lists of carried images.
+const CarriedRepository = "carried"
+
+// ImageRepository is the repository, below the prefix, that the images of a repository elsewhere are carried to: "images/", then its
+// host, whose port follows a dash, then its path.
+func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
 var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 

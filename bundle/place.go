@@ -148,6 +148,14 @@ func (p *Place) Name(repository string) string {
 	return p.prefix + "/" + repository
 }
 
+// Holds says that a repository, as it stands in Content.Repository, is in the registry or folder of the place.
+func (p *Place) Holds(repository string) bool {
+	if p.IsLayout() {
+		return strings.HasPrefix(repository, "./")
+	}
+	return strings.HasPrefix(repository, "./") || strings.HasPrefix(repository, p.host()+"/")
+}
+
 // Repository opens a repository below the place for reading and writing. A folder becomes an OCI layout when needed.
 func (p *Place) Repository(ctx context.Context, name string) (oras.Target, error) {
 	if !p.IsLayout() {

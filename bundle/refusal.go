@@ -31,6 +31,7 @@ const (
 	ReasonRootExpired   Reason = "RootExpired"   // the root of trust is over, and there is no newer one
 	ReasonRevoked       Reason = "Revoked"       // signed by a key that was taken out for good
 	ReasonNotReleased   Reason = "NotReleased"   // a component that its makers did not release, or that is too old
+	ReasonIncomplete    Reason = "Incomplete"    // a file that was carried leaves out what is not there
 	ReasonNotEnrolled   Reason = "NotEnrolled"   // a report of a runtime whose key is not known and not proven
 )
 

@@ -138,6 +138,10 @@ func ComposeReport(report Report, signer Signer) (Blob, error) {
 	if err != nil {
 		return Blob{}, fmt.Errorf("report of runtime %s: %w", report.Runtime, err)
 	}
+	return reportManifest(signed)
+}
+
+func reportManifest(signed []byte) (Blob, error) {
 	return newManifest(ocispec.Manifest{
 		ArtifactType: ArtifactTypeReport,
 		Config:       ocispec.DescriptorEmptyJSON,

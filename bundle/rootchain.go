@@ -9,6 +9,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
 )
 
 // MaxRootHops bounds how many versions of the root are followed at once: a yearly one takes a lifetime, and an attacker's
@@ -74,7 +75,8 @@ func Newest(followed, pinned Root) Root {
 	return followed
 }
 
-func rootTag(version int64) string { return TagRoot + strconv.FormatInt(version, 10) }
+// RootTag names a version of the root in the TrustRepository.
+func RootTag(version int64) string { return TagRoot + strconv.FormatInt(version, 10) }
 
 // PushRoot puts a version of the root where agents look for it. A version never changes: another one in its place is an error.
 func PushRoot(ctx context.Context, place *Place, root Root) error {
@@ -89,7 +91,7 @@ func PushRoot(ctx context.Context, place *Place, root Root) error {
 	if err != nil {
 		return err
 	}
-	tag := rootTag(root.Version)
+	tag := RootTag(root.Version)
 	switch there, err := Head(ctx, repository, tag); {
 	case err == nil && there == manifest.Descriptor.Digest:
 		return nil
@@ -113,7 +115,12 @@ func FetchRoot(ctx context.Context, place *Place, version int64) ([]byte, digest
 	if err != nil {
 		return nil, "", err
 	}
-	newest, err := Head(ctx, repository, rootTag(version))
+	return ReadRoot(ctx, repository, version)
+}
+
+// ReadRoot is FetchRoot from a repository that is at hand.
+func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64) ([]byte, digest.Digest, error) {
+	newest, err := Head(ctx, repository, RootTag(version))
 	if err != nil {
 		return nil, "", err
 	}

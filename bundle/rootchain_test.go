@@ -193,7 +193,7 @@ func TestRootsLieInTheRegistryForGood(t *testing.T) {
 	manifest, err := newManifest(ocispec.Manifest{ArtifactType: ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{blob.Descriptor}})
 	m.must(err)
 	m.must(PushBlob(t.Context(), repository, blob))
-	m.must(PushManifest(t.Context(), repository, manifest, rootTag(2)))
+	m.must(PushManifest(t.Context(), repository, manifest, RootTag(2)))
 	_, _, err = FetchRoot(t.Context(), place, 2)
 	wantReason(t, err, ReasonBadRoot)
 }

@@ -171,7 +171,10 @@ func ShareBlob(ctx context.Context, place *Place, blob Blob) error {
 	if err != nil {
 		return err
 	}
-	tag := "blob-" + blob.Descriptor.Digest.Encoded()[:32]
+	holder, tag, err := ContentHolder(blob.Descriptor)
+	if err != nil {
+		return err
+	}
 	if _, err := Head(ctx, shared, tag); err == nil {
 		return nil
 	}
@@ -180,16 +183,19 @@ func ShareBlob(ctx context.Context, place *Place, blob Blob) error {
 			return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
 		}
 	}
-	holder, err := newManifest(ocispec.Manifest{
-		ArtifactType: ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{blob.Descriptor},
-	})
-	if err != nil {
-		return err
-	}
 	if err := PushManifest(ctx, shared, holder, tag); err != nil {
 		return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
 	}
 	return nil
+}
+
+// ContentHolder gives the manifest that holds a blob of the shared repository, and its tag. Its config is the OCI empty descriptor.
+func ContentHolder(blob ocispec.Descriptor) (Blob, string, error) {
+	holder, err := newManifest(ocispec.Manifest{
+		ArtifactType: ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
+		Layers: []ocispec.Descriptor{{MediaType: blob.MediaType, Digest: blob.Digest, Size: blob.Size}},
+	})
+	return holder, "blob-" + blob.Digest.Encoded()[:32], err
 }
 
 func pushMissing(ctx context.Context, to oras.Target, blob Blob) error {

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -21,6 +22,8 @@ type Trust struct {
 	// ClusterUID and KeyThumbprint are the runtime's own; when empty, the audience's are not compared.
 	ClusterUID    string
 	KeyThumbprint string
+	// ClockSkew is how far ahead of the runtime's clock a bundle may have been issued; 0 stands for MaxClockSkew.
+	ClockSkew time.Duration
 	// Last is the newest bundle that was accepted before.
 	Last Accepted
 }
@@ -90,7 +93,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *Refusal) {
 		func() *Refusal { return checkAudience(p.Audience, trust) },
 		func() *Refusal { return checkEpoch(p.Epoch, trust.Root.Epoch) },
 		func() *Refusal { return checkRootTime(trust.Root, clock) },
-		func() *Refusal { return checkTime(p, clock) },
+		func() *Refusal { return checkTime(p, clock, trust.ClockSkew) },
 		func() *Refusal { return checkSequence(p, verified.Digest, by.statement, last) },
 		func() *Refusal { return checkSubjects(statement.Subject, manifest) },
 	} {
@@ -184,14 +187,14 @@ func checkRootTime(root Root, clock time.Time) *Refusal {
 	return nil
 }
 
-func checkTime(p Predicate, clock time.Time) *Refusal {
+func checkTime(p Predicate, clock time.Time, skew time.Duration) *Refusal {
 	if p.IssuedAt.IsZero() || !p.ExpiresAt.After(p.IssuedAt) {
 		return refuse(ReasonMalformed, "issuedAt %s and expiresAt %s are not a stretch of time", stamp(p.IssuedAt), stamp(p.ExpiresAt))
 	}
 	if !clock.Before(p.ExpiresAt) {
 		return refuse(ReasonExpired, "expired at %s, %s ago", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second))
 	}
-	if p.IssuedAt.After(clock.Add(MaxClockSkew)) {
+	if p.IssuedAt.After(clock.Add(cmp.Or(skew, MaxClockSkew))) {
 		return refuse(ReasonNotYetIssued, "issued at %s, %s ahead of this clock: check the clocks of both sides", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second))
 	}
 	return nil

@@ -280,6 +280,12 @@ func TestVerifyDecides(t *testing.T) {
 		{"a bundle from further ahead than clocks may differ is refused", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().IssuedAt.Add(-MaxClockSkew - 1)
 		}, ReasonNotYetIssued},
+		{"a runtime whose clock nobody corrects may allow for more", func(_ *testing.T, a *attempt) {
+			a.now, a.trust.ClockSkew = samplePredicate().IssuedAt.Add(-3*day), 3*day
+		}, ""},
+		{"or for less", func(_ *testing.T, a *attempt) {
+			a.now, a.trust.ClockSkew = samplePredicate().IssuedAt.Add(-time.Hour-1), time.Hour
+		}, ReasonNotYetIssued},
 		{"a clock that was turned back does not revive an expired bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Last.NewestTime = samplePredicate().ExpiresAt
 		}, ReasonExpired},

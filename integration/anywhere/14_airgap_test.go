@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/kind"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
@@ -14,18 +13,13 @@ func TestRuntimeOnANetworkOfItsOwnLivesByCarriedFiles(t *testing.T) {
 	scene(t)
 	onKind(t, "networks")
 	ctx := t.Context()
-	ship, err := stage.fleet.AddRuntime(ctx, apart, "regular", samplemodule.Module)
+	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout, []string{"--import-folder=" + kind.Carried}, samplemodule.Module)
 	must(t, err)
 	for runtime, want := range map[string]bool{stage.berlin.ID: true, ship.ID: false} {
 		if reaches, err := stage.kind.Reaches(ctx, runtime); err != nil || reaches != want {
 			t.Fatalf("%s reaches the registry: %t, %v", runtime, reaches, err)
 		}
 	}
-	record, err := ship.Record(ctx)
-	must(t, err)
-	before := record.DeepCopy()
-	record.Annotations = map[string]string{"kyma-pull.dev/carried": "true"}
-	must(t, stage.fleet.Control.Patch(ctx, record, client.MergeFrom(before)))
 	until(t, "its bundle is published", func() (bool, string) {
 		record, err := ship.Record(ctx)
 		published := err == nil && record.Status.Runtime != nil && record.Status.Runtime.Published != nil

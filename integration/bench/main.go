@@ -51,6 +51,7 @@ func run(ctx context.Context, only string) error {
 		{"rendering charts", rendering},
 		{"publishing to a fleet", publishing},
 		{"memory of the agent", memory},
+		{"carrying files", carrying},
 	} {
 		if !strings.Contains(measure.name, only) {
 			continue

@@ -97,7 +97,17 @@ func resolving(ctx context.Context) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	counted, err := benchmark(ctx, "./kcp-publisher/internal/control", "Census", "3x")
+	if err != nil {
+		return nil, err
+	}
+	planned, err := benchmark(ctx, "./kcp-publisher/internal/rollout", "Look", "3x")
+	if err != nil {
+		return nil, err
+	}
 	return []result{
+		{"plan one step of 50 rollouts for 10,000 runtimes each", planned.Round(time.Millisecond).String(), ""},
+		{"read what their Kymas say for it", counted.Round(time.Millisecond).String(), ""},
 		{"resolve 10,000 Kymas with 20 modules each", took.Round(time.Millisecond).String(), ""},
 		{"read a component's descriptor from a registry", read.Round(time.Microsecond).String(), ""},
 	}, nil

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
@@ -85,6 +86,7 @@ type Fleet struct {
 	publisher Program
 	tokens    *Process // nil without a token service
 	runtimes  []*Runtime
+	simulated []*Simulated
 }
 
 // Intervals are short, so that a scenario does not wait for what a real fleet does every minute.
@@ -177,7 +179,7 @@ func configOf(kubeconfig string) (*rest.Config, error) {
 
 func connect(config *rest.Config) (client.Client, error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})
@@ -275,6 +277,9 @@ func (f *Fleet) Binaries() Binaries { return f.binaries }
 // Close stops everything and removes what it made.
 func (f *Fleet) Close() error {
 	var problems []error
+	for _, s := range f.simulated {
+		s.close()
+	}
 	for _, r := range f.runtimes {
 		problems = append(problems, r.close())
 	}

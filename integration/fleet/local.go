@@ -46,11 +46,11 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	owner, err := bundle.NewRegistries(access)
-	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enrol: registryFlags(f, "agent")}, err
+	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enrol: f.RegistryFlags("agent")}, err
 }
 
-// registryFlags are what a user of a secured registry adds to a command line.
-func registryFlags(f *Fleet, user string) []string {
+// RegistryFlags are what a user of a secured registry adds to a command line.
+func (f *Fleet) RegistryFlags(user string) []string {
 	if !f.options.Secured && !f.options.Tokens {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 	args := []string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
-	args = append(append(args, registryFlags(f, "publisher")...), flags...)
+	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
 	return start(f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), args...)
 }
 

@@ -93,17 +93,49 @@ func (p *Process) Log() string {
 }
 
 // MemoryBytes is the program's resident memory now.
-func (p *Process) MemoryBytes() (int64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+func (p *Process) MemoryBytes() (int64, error) { return memory(p.cmd.Process.Pid, "VmRSS") }
+
+// memory reads a figure of the kernel's about a process.
+func memory(pid int, name string) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, found := bytes.Cut(data, []byte("VmRSS:"))
+	_, rest, found := bytes.Cut(data, []byte(name+":"))
 	var kib int64
 	if _, err := fmt.Sscanf(string(rest), "%d kB", &kib); err != nil || !found {
-		return 0, fmt.Errorf("read VmRSS: %w", err)
+		return 0, fmt.Errorf("read %s: %w", name, err)
 	}
 	return kib << 10, nil
+}
+
+// PeakMemory runs a program to its end and gives the most resident memory it ever had. What rusage says of a child would include its
+// parent's.
+func PeakMemory(ctx context.Context, binary string, args ...string) (int64, error) {
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	peak := int64(0)
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				return 0, fmt.Errorf("%s %v: %w\n%s", filepath.Base(binary), args, err, output.String())
+			}
+			return peak, nil
+		case <-tick.C:
+			if now, err := memory(cmd.Process.Pid, "VmHWM"); err == nil { // a process that has just ended has none
+				peak = max(peak, now)
+			}
+		}
+	}
 }
 
 // Binaries are the project's two programs, built from this checkout.

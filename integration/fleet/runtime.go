@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,18 +29,30 @@ type Runtime struct {
 	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
-	fleet   *Fleet
-	cluster Cluster // nil when it is the control plane's
-	agent   Program
+	// location is where the agent looks, empty for the fleet's own.
+	location string
+	fleet    *Fleet
+	cluster  Cluster // nil when it is the control plane's
+	agent    Program
 }
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	r := &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}
+	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
+}
+
+// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way back, is carried.
+func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, agentFlags []string, modules ...string) (*Runtime, error) {
+	kyma := NewKyma(id, channel, modules...)
+	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}
+	return f.add(ctx, &Runtime{ID: id, fleet: f, location: location, AgentFlags: agentFlags}, kyma)
+}
+
+func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
-		if r.cluster, err = f.ground.Cluster(ctx, f, id, false); err != nil {
+		if r.cluster, err = f.ground.Cluster(ctx, f, r.ID, false); err != nil {
 			return nil, err
 		}
 		own = r.cluster
@@ -58,8 +71,8 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	if err := confine(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, NewKyma(id, channel, modules...)); err != nil {
-		return nil, fmt.Errorf("create Kyma %s: %w", id, err)
+	if err := f.Control.Create(ctx, kyma); err != nil {
+		return nil, fmt.Errorf("create Kyma %s: %w", r.ID, err)
 	}
 	return r, r.StartAgent()
 }
@@ -95,8 +108,11 @@ func (r *Runtime) enrol(ctx context.Context) error {
 // Enrol applies what `kcp-publisher enrol` prints; again, it lets the agent introduce another key.
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
-	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", r.fleet.Location()}
-	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, append(args, r.fleet.endpoint.Enrol...)...)
+	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
+	if r.location == "" {
+		args = append(args, r.fleet.endpoint.Enrol...)
+	}
+	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
 	if err != nil {

@@ -9,14 +9,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Folders of the node of a runtime that is set apart, and where its agent finds them.
+// Folders of the node of a runtime that is set apart.
 const (
-	nodeCarried, podCarried = "/var/lib/kyma-pull/carried", "/carried"
-	nodeLayout, podLayout   = "/var/lib/kyma-pull/layout", "/layout"
+	nodeCarried = "/var/lib/kyma-pull/carried"
+	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// apart prepares the node of a runtime without a registry, and gives the chart's values that let its agent live by carried files.
-func (g *Ground) apart(ctx context.Context, c *cluster, flags []string) (map[string]any, error) {
+// Folders of its agent's pod: Carried is where files arrive, and Layout where the agent keeps what it imported from them.
+const (
+	Carried = "/carried"
+	Layout  = "/layout"
+)
+
+// volumes prepares the node of a runtime without a registry, and gives the chart's values that let its agent see the node's folders.
+func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	for _, folder := range []string{nodeCarried, nodeLayout} {
 		if _, err := c.inNode(ctx, "install", "-d", "-o", "65532", "-g", "65532", folder); err != nil {
 			return nil, err
@@ -26,9 +32,8 @@ func (g *Ground) apart(ctx context.Context, c *cluster, flags []string) (map[str
 		return map[string]any{"name": name, "hostPath": map[string]any{"path": path}}
 	}
 	return map[string]any{
-		"extraArgs":         append(flags, "--location=oci-layout:"+podLayout, "--import-folder="+podCarried),
 		"extraVolumes":      []any{volume("carried", nodeCarried), volume("layout", nodeLayout)},
-		"extraVolumeMounts": []any{map[string]any{"name": "carried", "mountPath": podCarried, "readOnly": true}, map[string]any{"name": "layout", "mountPath": podLayout}},
+		"extraVolumeMounts": []any{map[string]any{"name": "carried", "mountPath": Carried, "readOnly": true}, map[string]any{"name": "layout", "mountPath": Layout}},
 	}, nil
 }
 

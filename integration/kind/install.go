@@ -49,13 +49,14 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 // Agent installs the agent's chart; Secret skr-agent-bootstrap tells it all else.
 func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
 	ctx, c := context.Background(), g.clusters[r.ID]
-	values := map[string]any{"extraArgs": flags}
+	values := map[string]any{}
 	if slices.Contains(g.options.Apart, r.ID) {
 		var err error
-		if values, err = g.apart(ctx, c, flags); err != nil {
+		if values, err = volumes(ctx, c); err != nil {
 			return nil, err
 		}
 	}
+	values["extraArgs"] = flags
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
 	return g.install(ctx, c, agentRelease, agentNamespace, values)

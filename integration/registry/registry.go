@@ -95,6 +95,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		// The purger would outlive the registry, looking through a folder that is gone.
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
+	config.Catalog.MaxEntries = 1000 // what a configuration file has by default
 	config.Log.Level = "panic"
 	config.Log.AccessLog.Disabled = true
 	config.HTTP.Secret = "loopback"

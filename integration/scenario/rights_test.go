@@ -29,7 +29,7 @@ import (
 var underAccounts = fleet.Options{
 	LeaderElect:     true,
 	PublisherRights: []string{"publisher.yaml"},
-	AgentRights:     []string{"agent.yaml", "module-account.yaml"},
+	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
 	AgentFlags:      []string{"--module-service-account", "modules"},
 }
 
@@ -145,6 +145,17 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 		deleteKyma(t, f, r)
 		untilForgotten(t, r, 60*time.Second)
 		untilEmpty(t, r)
+	})
+	t.Run("the agent looks after its own Deployment", func(t *testing.T) {
+		deployAgent(t, r, agentImage("1.0"))
+		upgraded := deployed(t, r)
+		upgraded.Spec.Template.Spec.Containers[0].Image = agentImage("2.0")
+		must(t, r.API.Update(ctx, upgraded))
+		becomePod(t, r, "agent-2", agentImage("2.0"))
+		until(t, 60*time.Second, "the first start of an unproven image was counted", func() (bool, string) {
+			annotations := deployed(t, r).Annotations
+			return annotations["kyma-pull.dev/unproven-starts"] == "1", fmt.Sprint(annotations)
+		})
 	})
 	t.Run("neither program lacks a right, nor has one that it does not need", func(t *testing.T) {
 		rights, err := f.PublisherRights()

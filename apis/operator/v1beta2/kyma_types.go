@@ -183,6 +183,27 @@ type PublishedBundle struct {
 	// Versions are the modules in the bundle with their versions.
 	// +optional
 	Versions map[string]string `json:"versions,omitempty"`
+	// KymaGeneration is that of the runtime's Kyma that was resolved, 0 before it is known.
+	// +optional
+	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
+	// Given says of the modules whose version a rollout decided which one it was.
+	// +optional
+	Given map[string]GivenVersion `json:"given,omitempty"`
+}
+
+// GivenVersion is how a module came to its version.
+type GivenVersion struct {
+	// Rollout is the name of the Rollout.
+	Rollout string `json:"rollout"`
+	// Time is when the first bundle with the version was issued.
+	Time metav1.Time `json:"time"`
+	// State is what the newest report that names the newest bundle and the Kyma's generation exactly says of the module in this
+	// version; empty without one.
+	// +optional
+	State State `json:"state,omitempty"`
+	// Ready says that such a report has once said the module to be ready.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
 }
 
 // RequestedSpec is what a runtime's owner asks for there.

@@ -40,6 +40,9 @@ const (
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
+	// AnnotationCarried is ours: it says on a Kyma in KCP that what its runtime reports is carried by hand, and how long that may
+	// take, as a duration such as 2160h; "true" stands for 90 days.
+	AnnotationCarried = "kyma-pull.dev/carried"
 	// AnnotationSecretName and AnnotationSecretNamespace are ours: what a Secret for a runtime is called there, by default as in the
 	// control plane, and in the namespace kyma-system.
 	AnnotationSecretName      = "kyma-pull.dev/secret-name"

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -197,19 +196,47 @@ func (s *Snapshot) moduleNames() []string {
 // A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and component
 // name, among templates of the channel.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
+	version, err := s.Offered(module, channel, kyma)
+	if err != nil {
+		return Choice{}, err
+	}
+	return s.At(module, channel, version, kyma)
+}
+
+// Offered gives the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error is
+// a *Reason.
+func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
-		return s.lookupOlder(module, channel, kyma)
+		choice, err := s.lookupOlder(module, channel, kyma)
+		return choice.Version, err
+	}
+	if err := o.mayAsk(kyma); err != nil {
+		return "", err
+	}
+	for _, c := range o.meta.Spec.Channels {
+		if c.Channel == channel && c.Version != "" {
+			return c.Version, nil
+		}
+	}
+	return "", reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
+}
+
+// At gives what a version of a module in a channel means to a Kyma with these labels, also when the channel has another one by now.
+// The error is a *Reason.
+func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
+	o := s.metas[module]
+	if o == nil {
+		choice, err := s.lookupOlder(module, channel, kyma)
+		if err == nil && choice.Version != version {
+			return Choice{}, reason("module %s: version %s cannot be had any more: ModuleTemplate %s has %s by now", module, version, key(choice.Template), choice.Version)
+		}
+		return choice, err
 	}
 	if err := o.mayAsk(kyma); err != nil {
 		return Choice{}, err
 	}
-	for _, c := range o.meta.Spec.Channels {
-		if c.Channel == channel && c.Version != "" {
-			return s.version(o, channel, c.Version)
-		}
-	}
-	return Choice{}, reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
+	return s.version(o, channel, version)
 }
 
 // Pinned gives what a module in one version means to a Kyma with these labels, whatever its channels have. The error is a *Reason.
@@ -346,7 +373,7 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {
-		if known, ok := best[c.Module]; !ok || c.Err == nil && (known.Err != nil || Older(known.Version, c.Version)) {
+		if known, ok := best[c.Module]; !ok || c.Err == nil && (known.Err != nil || bundle.Older(known.Version, c.Version)) {
 			best[c.Module] = c
 		}
 	}
@@ -426,13 +453,6 @@ func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
 		slices.Sort(offers[name])
 	}
 	return offers
-}
-
-// Older tells whether version a is older than b by semantic versioning; what is no such version is older than nothing.
-func Older(a, b string) bool {
-	va, errA := semver.NewVersion(a)
-	vb, errB := semver.NewVersion(b)
-	return errA == nil && errB == nil && va.LessThan(vb)
 }
 
 // Reason is why a lookup found nothing, written for people.

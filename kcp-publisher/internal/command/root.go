@@ -88,7 +88,8 @@ func newRoot(version string) *cobra.Command {
 	flags.StringVar(&g.config, "config", "", "YAML file with values for flags, by flag name; flags given win")
 	flags.StringVar(&g.logLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&g.logFormat, "log-format", "json", "json or console")
-	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnrol(), newRevoke(), newWhy(), newComponent(), newRegistry(), newTokenService(g))
+	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnrol(), newRevoke(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
+		newExport(), newImportReport())
 	return root
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 )
@@ -65,7 +66,7 @@ func controlPlane(kubeconfig string) (client.Client, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	if err := v1beta2.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})
@@ -127,6 +128,11 @@ func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 	for _, m := range a.Modules {
 		if a.Cause == "" && m.Maintenance {
 			a.Cause = fmt.Sprintf("module %s stays at version %s: %s", m.Name, m.Version, m.Message)
+		}
+	}
+	for _, m := range a.Modules {
+		if a.Cause == "" && module != "" && m.State == v1beta2.StateReady && m.Message != "" {
+			a.Cause = fmt.Sprintf("module %s is Ready in version %s: %s", m.Name, m.Version, m.Message)
 		}
 	}
 	return a, nil

@@ -19,13 +19,15 @@ import (
 // catalogSettles is how long changes are gathered: applying a folder of templates is one change of the catalog, not fifty.
 const catalogSettles = 200 * time.Millisecond
 
-// Catalog keeps the newest snapshot of the catalog and marks all Kymas for a look when it changed.
+// Catalog keeps the newest snapshot of the catalog. No Kyma is resolved by it before the rollouts have seen it.
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
-	// Changed receives every Kyma when the catalog is another.
+	// Changed receives every Kyma that somebody asks to look at.
 	Changed chan event.GenericEvent
 
+	// moved receives an event when the catalog is another.
+	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
 }
 
@@ -50,34 +52,40 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if before != nil && before.Revision == next.Revision {
 		return ctrl.Result{}, nil
 	}
-	kymas, err := c.markAll(ctx)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	ctrl.LoggerFrom(ctx).Info("the catalog changed", "revision", next.Revision, "templates", len(templates.Items), "kymas", kymas)
-	return ctrl.Result{}, nil
+	ctrl.LoggerFrom(ctx).Info("the catalog changed", "revision", next.Revision, "templates", len(templates.Items))
+	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 
-// markAll asks for a look at every Kyma, and tells how many there are.
-func (c *Catalog) markAll(ctx context.Context) (int, error) {
+// markAll asks for a look at every Kyma.
+func (c *Catalog) markAll(ctx context.Context) error {
 	var kymas v1beta2.KymaList
 	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace)); err != nil {
-		return 0, fmt.Errorf("list Kymas: %w", err)
+		return fmt.Errorf("list Kymas: %w", err)
 	}
 	for i := range kymas.Items {
-		select {
-		case c.Changed <- event.GenericEvent{Object: &kymas.Items[i]}:
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		if err := send(ctx, c.Changed, &kymas.Items[i]); err != nil {
+			return err
 		}
 	}
-	return len(kymas.Items), nil
+	return nil
+}
+
+func send(ctx context.Context, to chan event.GenericEvent, kyma *v1beta2.Kyma) error {
+	select {
+	case to <- event.GenericEvent{Object: kyma}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // gathered turns every event into the one request there is, a little later.
-func gathered() handler.EventHandler {
+func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
+
+// gatheredFor turns every event into the one request there is, after as long as given.
+func gatheredFor(settles time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "catalog"}}, catalogSettles)
+		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {

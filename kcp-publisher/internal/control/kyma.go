@@ -48,6 +48,7 @@ type Kymas struct {
 	Maintenance Maintenance
 	Signatures  SignatureKeys
 	Watchers    Watchers
+	Rollouts    Rollouts
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
 	// Secrets reads those that are for runtimes.
@@ -95,8 +96,8 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	snapshot := k.Catalog.Snapshot()
-	if _, known := k.Watchers.Snapshot(); snapshot == nil || !known {
+	view := k.Rollouts.View()
+	if _, known := k.Watchers.Snapshot(); view == nil || !known {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
@@ -110,8 +111,12 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return k.meanwhile(ctx, before, kyma, wait)
 	}
 	runtime := RuntimeID(kyma)
-	if err := k.unique(ctx, kyma, runtime); err != nil {
-		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: k.Silence}, k.Now())
+	silence, carried, err := k.allowed(kyma)
+	if err == nil {
+		err = k.unique(ctx, kyma, runtime)
+	}
+	if err != nil {
+		kyma.Status = ingest.Status(kyma.Status, ingest.Facts{Generation: kyma.Generation, PublishError: err, Silence: silence, Carried: carried}, k.Now())
 		return k.record(ctx, before, kyma, publish.Outcome{})
 	}
 	report, err := k.listen(ctx, kyma, runtime)
@@ -126,11 +131,12 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	var outcome publish.Outcome
 	request, err := k.request(kyma, report.accepted)
 	if err == nil {
-		outcome, err = k.Publisher.Publish(ctx, next, request, snapshot)
+		request.Gates, request.OfferGates = view.decisions(runtime, request, kyma.Status.Runtime), view.offers(runtime, request, kyma.Status.Runtime)
+		outcome, err = k.Publisher.Publish(ctx, next, request, view.catalog)
 	}
 	facts := ingest.Facts{
-		Generation: kyma.Generation, Problems: outcome.Problems, Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
-		Silence: k.Silence, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
+		Generation: kyma.Generation, Problems: slices.Concat(outcome.Problems, outcome.Held), Report: report.accepted, ReportRefused: report.refused, ReportUnread: report.unread,
+		Silence: silence, Carried: carried, Deleting: next.Deleting, SecretsError: errors.Join(unsealed, outcome.SecretsError),
 	}
 	if err != nil {
 		if unreachable(err) {
@@ -140,7 +146,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		facts.PublishError = err
 	} else {
 		k.gate.open(ctx)
-		facts.Published = &outcome.Published
+		facts.Published, facts.Given = &outcome.Published, view.given(runtime, outcome.Published, before.Status.Runtime)
 		if done, err := k.letGo(ctx, kyma, &outcome.Published, report.accepted); done || err != nil {
 			return ctrl.Result{}, err
 		}
@@ -150,6 +156,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, outcome)
+}
+
+// allowed is how long the runtime may be silent, and whether its reports are carried by hand.
+func (k *Kymas) allowed(kyma *v1beta2.Kyma) (time.Duration, bool, error) {
+	return ingest.Allowed(kyma.Annotations[v1beta2.AnnotationCarried], k.Silence)
 }
 
 // unique refuses a Kyma that names the runtime of an older one: they would overwrite each other's bundle for ever.
@@ -168,9 +179,8 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 }
 
 func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
-	request := resolve.Request{
-		Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: k.Settings, Deleting: !kyma.DeletionTimestamp.IsZero(),
-	}
+	request := asked(kyma, k.ClusterUID)
+	request.Settings = k.Settings
 	var err error
 	if request.Maintenance, err = k.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
 		return request, err
@@ -185,14 +195,8 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 	if err := request.Settings.Check(); err != nil {
 		return request, fmt.Errorf("annotations: %w", err)
 	}
-	alone := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
-	request.NoCatalog = alone || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
+	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	r := kyma.Status.Runtime
-	request.ControlPlane = r != nil && r.Observed != nil && r.Observed.ClusterUID != "" && r.Observed.ClusterUID == k.ClusterUID
-	if r != nil && r.Requested != nil && !alone {
-		request.Asked = r.Requested.Spec
-	}
 	if report == nil {
 		return request, nil
 	}
@@ -205,8 +209,22 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 	return request, nil
 }
 
+// asked is the part of a request that says which modules a Kyma is to have.
+func asked(kyma *v1beta2.Kyma, clusterUID string) resolve.Request {
+	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero()}
+	r := kyma.Status.Runtime
+	request.ControlPlane = r != nil && r.Observed != nil && r.Observed.ClusterUID != "" && r.Observed.ClusterUID == clusterUID
+	if r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+		request.Asked = r.Requested.Spec
+	}
+	return request
+}
+
 func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Runtime {
 	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero()}
+	if silence, carried, err := k.allowed(kyma); carried && err == nil {
+		r.Validity = silence // what may be on its way for that long must still be good when it arrives
+	}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r
@@ -437,7 +455,8 @@ func (k *Kymas) registryDown(ctx context.Context, before, kyma *v1beta2.Kyma, er
 // silence is never health. Nothing is written before the allowed silence is over.
 func (k *Kymas) meanwhile(ctx context.Context, before, kyma *v1beta2.Kyma, wait time.Duration) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: wait}
-	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, k.Silence, k.Now())
+	silence, _, _ := k.allowed(kyma) // what is wrong with it is said when the registry is back
+	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, k.Now())
 	if !silent {
 		return result, nil
 	}

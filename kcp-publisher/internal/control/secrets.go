@@ -77,7 +77,7 @@ func (k *Kymas) secrets(ctx context.Context, before, kyma *v1beta2.Kyma, r *publ
 	known := ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
 	if !slices.Equal(known, status.Secrets) {
 		status.Secrets = known
-		if err := k.Client.Status().Patch(ctx, kyma, client.MergeFrom(before.DeepCopy())); err != nil {
+		if err := k.Client.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
 			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
 		}
 		kyma.DeepCopyInto(before)

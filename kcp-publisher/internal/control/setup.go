@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
@@ -39,6 +40,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
 	kymas.Catalog.Reader = mgr.GetClient()
 	kymas.Catalog.Changed = changed
+	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
 	kymas.reports = map[types.NamespacedName]heard{}
 	registryUp.Set(1)
 
@@ -51,29 +53,23 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err != nil {
 		return err
 	}
-	kymas.Keys.changed = func(ctx context.Context) error {
-		_, err := kymas.Catalog.markAll(ctx)
+	if err := setUpRollouts(mgr, kymas); err != nil {
 		return err
 	}
+	kymas.Keys.changed = kymas.Catalog.markAll
 	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
 	}
 	if keys := &kymas.Signatures; keys.Verifier != nil {
 		keys.Reader = mgr.GetClient()
-		keys.changed = func(ctx context.Context) error {
-			_, err := kymas.Catalog.markAll(ctx)
-			return err
-		}
+		keys.changed = kymas.Catalog.markAll
 		if err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, gathered()).Complete(keys); err != nil {
 			return err
 		}
 	}
 	watchers := &kymas.Watchers
 	watchers.Client, watchers.Namespace, watchers.now = mgr.GetClient(), kymas.Catalog.Namespace, kymas.Now
-	watchers.changed = func(ctx context.Context) error {
-		_, err := kymas.Catalog.markAll(ctx)
-		return err
-	}
+	watchers.changed = kymas.Catalog.markAll
 	err = ctrl.NewControllerManagedBy(mgr).Named("watchers").
 		WatchesRawSource(source.Channel(start(), gathered())).
 		Watches(&v1beta2.Watcher{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -94,6 +90,23 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(kymas)
+}
+
+// setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one.
+func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
+	r := &kymas.Rollouts
+	r.Client, r.Events, r.Catalog, r.Now = kymas.Client, kymas.Events, kymas.Catalog, kymas.Now
+	r.ClusterUID, r.Interval = kymas.ClusterUID, min(kymas.PollInterval, rolloutInterval)
+	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").
+		WatchesRawSource(source.Channel(kymas.Catalog.moved, gatheredFor(0))).
+		Watches(&fleet.RolloutPolicy{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&fleet.Rollout{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts())).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("rollouts: %w", err)
+	}
+	return nil
 }
 
 // clusterUID is the UID of the kube-system namespace, by which runtimes name their clusters.

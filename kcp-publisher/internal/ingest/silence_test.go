@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -38,6 +39,55 @@ func TestWhoCannotBeHeardFallsSilentToo(t *testing.T) {
 	s.before = after
 	if judged := s.later(silence).status(); !reflect.DeepEqual(judged, after) {
 		t.Errorf("the registry is back and the runtime is as silent:\n%s\nbefore it was\n%s", outline(judged), outline(after))
+	}
+}
+
+func TestSilenceIsAllowedAsTheAnnotationSays(t *testing.T) {
+	const day = 24 * time.Hour
+	for annotation, want := range map[string]struct {
+		allowed time.Duration
+		carried bool
+		problem string
+	}{
+		"":       {silence, false, ""},
+		"false":  {silence, false, ""},
+		"true":   {90 * day, true, ""},
+		"720h":   {30 * day, true, ""},
+		"8784h":  {366 * day, true, ""},
+		"8785h":  {silence, false, "at most 8784h"},
+		"0s":     {silence, false, "want true, or a duration"},
+		"-1h":    {silence, false, "want true, or a duration"},
+		"a year": {silence, false, "want true, or a duration"},
+	} {
+		allowed, carried, err := Allowed(annotation, silence)
+		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
+			t.Errorf("%q: %s, carried %v, %v", annotation, allowed, carried, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), want.problem) || !strings.Contains(err.Error(), v1beta2.AnnotationCarried)) {
+			t.Errorf("%q: %v, want it to name the annotation and say %q", annotation, err, want.problem)
+		}
+	}
+}
+
+func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
+	const season = 90 * 24 * time.Hour
+	carried := func(f *Facts) { f.Silence, f.Carried = season, true }
+	status := healthy().with(carried).later(season - time.Minute).status()
+	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
+	if status.State != v1beta2.StateReady || reporting.Status != metav1.ConditionTrue || reporting.Reason != "Carried" ||
+		reporting.Message != "reports are carried by hand: what is known is of 2026-05-04T11:59:00Z" {
+		t.Errorf("89 days later: %s, %+v", status.State, reporting)
+	}
+	onItsWay := "bundle 7 is still to be carried to the runtime, or its report back"
+	status = healthy().with(carried).with(reportedEarlierBundle).status()
+	accepted := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionAccepted)
+	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
+	if status.State != v1beta2.StateProcessing || accepted.Reason != "Carried" || accepted.Message != onItsWay || ready.Message != onItsWay {
+		t.Errorf("while a bundle is on its way: %s, %+v, %+v", status.State, accepted, ready)
+	}
+	status = healthy().with(carried).later(season).status()
+	if reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting); status.State != v1beta2.StateWarning || reporting.Reason != "Silent" {
+		t.Errorf("longer than a season: %s, %+v", status.State, reporting)
 	}
 }
 

@@ -24,7 +24,10 @@ type Facts struct {
 	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
 	Published    *publish.Published
 	PublishError error
-	Problems     []bundle.Problem
+	// Problems are why modules are not as they were asked for, Held among them those that a rollout holds.
+	Problems []bundle.Problem
+	// Given are the modules of the newest bundle whose version a rollout decided.
+	Given map[string]v1beta2.GivenVersion
 	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
 	Report        *bundle.AcceptedReport
 	ReportRefused *bundle.Refusal
@@ -34,7 +37,9 @@ type Facts struct {
 	// SecretsError is why not all Secrets for the runtime could be sealed.
 	SecretsError error
 	// Silence is how long a runtime may be silent.
-	Silence  time.Duration
+	Silence time.Duration
+	// Carried says that its reports are carried by hand.
+	Carried  bool
 	Deleting bool
 }
 
@@ -45,13 +50,14 @@ const (
 	reasonReported   = "Reported"
 	reasonNeverHeard = "NeverReported"
 	reasonSilent     = "Silent"
+	reasonCarried    = "Carried"
 	reasonRefused    = "ReportRefused"
 	reasonAccepted   = "Accepted"
 	reasonPending    = "Pending"
 	reasonBundle     = "BundleRefused"
 	reasonGivenUp    = "GivenUp"
 	reasonUpgraded   = "Upgraded"
-	reasonPublish    = "PublishFailed"
+	ReasonPublish    = "PublishFailed"
 )
 
 // Remember writes what the runtime said into the part of the status that outlives a restart.
@@ -94,6 +100,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		after.Runtime.Published = &v1beta2.PublishedBundle{
 			Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
 			Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: resolve.Versions(p.State),
+			KymaGeneration: p.Predicate.KymaGeneration, Given: evidence(facts),
 		}
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
 	}
@@ -121,7 +128,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: reasonReady, false: reasonNotReady}[catalogThere],
 		map[bool]string{true: "the runtime has the newest catalog", false: "the runtime has not reported the newest bundle yet"}[catalogThere], catalogThere)
 	if facts.PublishError != nil {
-		set(v1beta2.ConditionReady, reasonPublish, facts.PublishError.Error(), false)
+		set(v1beta2.ConditionReady, ReasonPublish, facts.PublishError.Error(), false)
 	} else {
 		set(v1beta2.ConditionReady, map[bool]string{true: reasonReady, false: reasonNotReady}[after.State == v1beta2.StateReady],
 			readyMessage(after), after.State == v1beta2.StateReady)
@@ -182,8 +189,17 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 		set(v1beta2.ConditionReporting, reasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
 	}
+	if facts.Carried {
+		set(v1beta2.ConditionReporting, reasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", r.Observed.Time.UTC().Format(time.RFC3339)), true)
+		return false
+	}
 	set(v1beta2.ConditionReporting, reasonReported, "the runtime reports", true)
 	return false
+}
+
+// knows says that the runtime was heard to live by the newest bundle.
+func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
+	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
 
 func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, string, bool)) {
@@ -193,7 +209,9 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 		set(v1beta2.ConditionAccepted, reasonBundle, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, reasonPending, "no bundle is published yet", false)
-	case r.Observed == nil || r.Observed.Digest != facts.Published.Digest.String():
+	case facts.Carried && !knows(r, facts):
+		set(v1beta2.ConditionAccepted, reasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
+	case !knows(r, facts):
 		set(v1beta2.ConditionAccepted, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
 		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), "the runtime lives by a bundle whose time is over", false)

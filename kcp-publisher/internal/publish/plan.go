@@ -36,6 +36,8 @@ type Runtime struct {
 	KymaGeneration int64
 	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
 	Deleting bool
+	// Validity is how long its bundles must live at least, because they are on their way for that long; 0 asks for nothing.
+	Validity time.Duration
 	// LastSequence is the newest sequence that the control plane remembers having published; the registry may remember less.
 	LastSequence int64
 	// Versions are the modules that the control plane remembers having published, with their versions.
@@ -88,6 +90,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 		p.Certificate != next.Certificate ||
 		p.Epoch != next.Epoch || p.RootVersion != next.RootVersion ||
 		p.Sequence < r.LastSequence || // an older bundle was put back: runtimes refuse it
+		p.ExpiresAt.Sub(p.IssuedAt) < r.Validity || // it would be over before it is carried
 		!now.Before(due)
 	return next, needed
 }

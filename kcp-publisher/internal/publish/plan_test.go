@@ -85,6 +85,12 @@ func TestABundleIsPushedOnlyWhenItSaysSomethingNew(t *testing.T) {
 		"the Kyma is deleted": {
 			publishedAt(t, noon, nil, "keda"), nil, nil,
 			func(r Runtime) Runtime { r.Deleting = true; return r }, noon, true, []string{"keda"}},
+		"its file is carried for longer than the last bundle lives": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Validity = validity + time.Hour; return r }, noon, true, nil},
+		"its file is carried for less": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Validity = validity - time.Hour; return r }, noon, false, nil},
 		"just before renewal": {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3*time.Hour - time.Second), false, nil},
 		"renewal":             {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3 * time.Hour), true, nil},
 	} {

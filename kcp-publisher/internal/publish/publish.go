@@ -66,8 +66,9 @@ func New(options Options) (*Publisher, error) {
 type Outcome struct {
 	Published Published
 	Pushed    bool
-	// Problems and Asked are the resolution's, whether or not a push was needed.
+	// Problems, Held and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
+	Held     []bundle.Problem
 	Asked    []string
 	// SecretsError is why the bundle says about Secrets what the one before said.
 	SecretsError error
@@ -92,15 +93,16 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
-	outcome := Outcome{Problems: resolved.result.State.Problems, Asked: resolved.result.Asked}
+	outcome := Outcome{Problems: resolved.result.State.Problems, Held: resolved.result.Held, Asked: resolved.result.Asked}
 	if runtime.Sealed, err = seal(runtime, last, resolved.result.Asked); err != nil {
 		outcome.SecretsError = err
 	}
 	keys := p.keys.Load()
-	if runtime.Certificate, err = keys.certificate(last, runtime, p.CertificateValidity, p.Now()); err != nil {
+	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is.
+	if runtime.Certificate, err = keys.certificate(last, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
 		return Outcome{}, err
 	}
-	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, p.Validity, p.Now())
+	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	if !needed {
 		outcome.Published = *last
 		return outcome, nil

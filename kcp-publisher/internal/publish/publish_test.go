@@ -152,6 +152,21 @@ func TestAPublisherThatWasKilledAfterAPushAdoptsWhatItPushed(t *testing.T) {
 	}
 }
 
+func TestABundleLivesAsLongAsItsWayTakes(t *testing.T) {
+	const season = 90 * 24 * time.Hour
+	f := newFleet(t)
+	p := f.started()
+	for id, c := range map[string]struct{ way, life time.Duration }{"network": {0, validity}, "plant": {validity / 2, validity}, "ship": {season, season}} {
+		runtime := runtimeNamed(id)
+		runtime.Validity = c.way
+		first, second := f.publish(p, runtime, "regular"), f.publish(p, runtime, "regular")
+		predicate := second.Published.Predicate
+		if life := predicate.ExpiresAt.Sub(predicate.IssuedAt); life != c.life || !first.Pushed || second.Pushed {
+			t.Errorf("%s: lives for %s, want %s; pushed %v, then %v", id, life, c.life, first.Pushed, second.Pushed)
+		}
+	}
+}
+
 func TestAnExpiredBundleIsStillTheLastOne(t *testing.T) {
 	f := newFleet(t)
 	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")

@@ -137,7 +137,7 @@ func TestNoManifestIsEverDowngradedOrLost(t *testing.T) {
 			if now == nil && slices.Contains(result.Asked, m.Module) {
 				t.Errorf("module %s is asked for and lost", m.Module)
 			}
-			if now != nil && catalog.Older(now.Version, m.Version) {
+			if now != nil && bundle.Older(now.Version, m.Version) {
 				t.Errorf("module %s went from %s to %s", m.Module, m.Version, now.Version)
 			}
 		}

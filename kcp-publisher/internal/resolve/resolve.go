@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
 // Request is what one runtime asks for.
@@ -43,6 +44,10 @@ type Request struct {
 	ControlPlane bool
 	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
 	Deleting bool
+	// Gates say, by module, which version the runtime may have where that is another one than its channel's.
+	Gates map[string]rollout.Decision
+	// OfferGates say the same of what a runtime with autonomy may choose.
+	OfferGates map[rollout.Track]rollout.Decision
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
 	Last *bundle.DesiredState
 }
@@ -53,6 +58,9 @@ type Result struct {
 	Catalog bundle.Catalog
 	// Asked are the names of all modules that shall be there, resolved or not, sorted: what is not among them may go.
 	Asked []string
+	// Held are the modules that a rollout keeps from their channel's version. They are no part of the State: a rollout that holds
+	// more runtimes, or fewer, does not touch them.
+	Held []bundle.Problem
 }
 
 // crds are what the agent needs to write a desired state.
@@ -65,6 +73,7 @@ type wish struct {
 	module v1beta2.Module
 	choice catalog.Choice
 	err    error
+	gate   rollout.Decision
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
@@ -85,7 +94,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 		w := wish{module: module}
 		switch {
 		case module.Version == "":
-			w.choice, w.err = snapshot.Lookup(module.Name, cmp.Or(module.Channel, request.Asked.Channel), kyma)
+			w.follow(request, snapshot)
 		case module.Channel != "":
 			w.err = fmt.Errorf("module %s: asks for channel %q and version %s: name one of both", module.Name, module.Channel, module.Version)
 		default:
@@ -136,10 +145,13 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		if manifest != nil {
 			result.State.Manifests = append(result.State.Manifests, *manifest)
 		}
+		channel := cmp.Or(w.module.Channel, request.Asked.Channel)
 		if problem != nil {
-			problem.Module = w.module.Name
-			problem.Channel = cmp.Or(w.module.Channel, request.Asked.Channel)
+			problem.Module, problem.Channel = w.module.Name, channel
 			result.State.Problems = append(result.State.Problems, *problem)
+		}
+		if w.gate.Held != "" && manifest != nil {
+			result.Held = append(result.Held, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})
 		}
 	}
 	for _, w := range offers(request, snapshot) {
@@ -171,7 +183,11 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 	for _, module := range slices.Sorted(maps.Keys(choices)) {
 		for _, channel := range choices[module] {
 			w := wish{module: v1beta2.Module{Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
-			w.choice, w.err = snapshot.Lookup(module, channel, kyma)
+			if gate, gated := request.OfferGates[rollout.Track{Module: module, Channel: channel}]; gated {
+				w.choice, w.err = snapshot.At(module, channel, gate.Version, kyma)
+			} else {
+				w.choice, w.err = snapshot.Lookup(module, channel, kyma)
+			}
 			if w.err == nil && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane && !request.ControlPlane {
 				continue
 			}
@@ -185,6 +201,9 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	var all []wish
 	for _, module := range request.Leaving {
+		if request.Gates[module.Name].Held != "" {
+			continue // it leaves as it is
+		}
 		w := wish{module: module}
 		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
 		all = append(all, w)
@@ -207,6 +226,9 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		again.Unmanaged = false
 		last = &again
 	}
+	if w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version {
+		return last, nil // its template is gone; what was published of it is not
+	}
 	if w.err != nil {
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: w.err.Error()}
 	}
@@ -217,7 +239,7 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 			"module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there", w.module.Name, w.choice.Template.Name)}
 	}
-	if last != nil && catalog.Older(w.choice.Version, last.Version) {
+	if last != nil && bundle.Older(w.choice.Version, last.Version) && w.gate.Undo != last.Version {
 		if w.choice.Mandatory {
 			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
 				"module %s: stays at version %s: its mandatory version is %s, which is older", w.module.Name, last.Version, w.choice.Version)}

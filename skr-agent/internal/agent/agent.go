@@ -28,6 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
@@ -43,10 +44,12 @@ type Options struct {
 	KubernetesVersion string
 	ClusterUID        string
 	Place             *bundle.Place
-	Store             *content.Store
-	Puller            *pull.Puller
-	Syncer            *sync.Syncer
-	Secrets           *unseal.Keeper
+	// Folder is looked into for files that were carried, nil for none.
+	Folder  *receive.Folder
+	Store   *content.Store
+	Puller  *pull.Puller
+	Syncer  *sync.Syncer
+	Secrets *unseal.Keeper
 	// Reader may cache; it sees Kyma, Manifests and the catalog.
 	Client client.Client
 	Events events.EventRecorder
@@ -79,6 +82,8 @@ type Agent struct {
 	sentAt     time.Time
 	sequence   int64
 	reportDown bool
+	// notImported is why files, or the whole import folder, could not be read at the last look.
+	notImported map[string]string
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
 	// began is when the first round was, agentProblem why the agent is not what the bundle wants.
@@ -161,6 +166,9 @@ func (a *Agent) reportInterval() time.Duration {
 
 // poll looks for a newer bundle, and for content that could not be had before.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
+	if a.Folder != nil {
+		a.receive(ctx, log)
+	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
 	for _, refused := range a.Puller.Refused() {

@@ -72,7 +72,7 @@ func newRoot(version string) *cobra.Command {
 	flags.StringVar(&g.config, "config", "", "YAML file with values for flags, by flag name; flags given win")
 	flags.StringVar(&g.logLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&g.logFormat, "log-format", "json", "json or console")
-	root.AddCommand(newRun(g), newVerify(), newRender())
+	root.AddCommand(newRun(g), newVerify(), newImport(), newExportReport(), newRender())
 	return root
 }
 

@@ -25,11 +25,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
+
+const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; a clock that nobody corrects for months needs more"
 
 // runFlags are what `run` takes.
 type runFlags struct {
@@ -37,9 +40,11 @@ type runFlags struct {
 	metricsAddress, probeAddress         string
 	deployment, pod                      string
 	leaderElect                          bool
-	poll, report                         time.Duration
+	poll, report, skew                   time.Duration
 	concurrency                          int
 	accounts                             []string
+	mirrors                              []string
+	importFolder                         string
 	registry                             registryFlags
 }
 
@@ -68,9 +73,12 @@ func newRun(g *global) *cobra.Command {
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
+	flags.DurationVar(&f.skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
 	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
 		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
+	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; wins over the bundle's settings, may be given again")
+	flags.StringVar(&f.importFolder, "import-folder", "", "folder that is looked into for files of `kcp-publisher export`; they are imported into the location")
 	f.registry.add(flags)
 	return cmd
 }
@@ -198,9 +206,20 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, fmt.Errorf("read the version of Kubernetes: %w", err)
 	}
+	mirrors, err := readMirrors(f.mirrors)
+	if err != nil {
+		return agent.Options{}, usageError{err}
+	}
+	var folder *receive.Folder
+	if f.importFolder != "" {
+		folder = &receive.Folder{Dir: f.importFolder}
+	}
+	if f.skew <= 0 {
+		return agent.Options{}, usageError{fmt.Errorf("--clock-skew %s: want more than 0", f.skew)}
+	}
 	puller := pull.New(pull.Options{
-		Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: store, Now: time.Now,
-		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint},
+		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: store, Now: time.Now,
+		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint, ClockSkew: f.skew},
 	})
 	if err := puller.Restore(ctx); err != nil {
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
@@ -209,7 +228,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	secrets := &unseal.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
 		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Store: store, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: store, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

@@ -50,11 +50,12 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, now time.Time) Gate
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds says whether this upgrade waits. Only one to another version of what is installed and stays can: a first installation,
-// a removal and whatever keeps a version as it should be never do.
+// Holds says whether this upgrade waits. Only one to a newer version of what is installed and stays can: a first installation, a
+// removal and whatever keeps a version as it should be never do. Nor does an older version: the control plane sends one only when it
+// takes a newer one back that failed, and that ends an outage instead of beginning one.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged &&
-		installed.DeletionTimestamp.IsZero() && installed.Spec.Version != want.Version
+		installed.DeletionTimestamp.IsZero() && installed.Spec.Version != want.Version && !bundle.Older(want.Version, installed.Spec.Version)
 }
 
 // Waiting gives the modules of the bundle whose upgrade waits, with what their users should know.

@@ -36,6 +36,8 @@ type Options struct {
 	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's own.
 	Trust bundle.Trust
 	Now   func() time.Time
+	// Mirrors are where whoever runs this cluster reads registries from; they win over those of a bundle's settings.
+	Mirrors map[string]string
 }
 
 // Puller holds the bundle in force. It is used by one goroutine.
@@ -125,7 +127,7 @@ func (p *Puller) Restore(ctx context.Context) error {
 		return fmt.Errorf("restore bundle %s: %w", verified.Digest, err)
 	}
 	restored.Accepted = p.accepted
-	p.current = &restored
+	p.current = p.here(restored)
 	return nil
 }
 
@@ -163,7 +165,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err := p.keep(ctx, next, fetched.Bytes); err != nil {
 		return false, err
 	}
-	p.current = &next.Bundle
+	p.current = p.here(next.Bundle)
 	p.forgetRefusals(false)
 	return true, nil
 }
@@ -231,11 +233,8 @@ func (p *Puller) releaseDocument(ctx context.Context, c bundle.Content) ([]byte,
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
-	from, err := p.repositoryOf(ctx, c.Repository, bundle.Settings{}) // mirrors are not taken from a publisher where there is a second lock
-	if err != nil {
-		return nil, err
-	}
-	return bundle.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxManifestBytes)
+	// Mirrors are not taken from a publisher where there is a second lock.
+	return p.fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
 func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
@@ -322,25 +321,14 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	if err != nil || there {
 		return err
 	}
-	from, err := p.repositoryOf(ctx, c.Repository, p.current.State.Settings)
-	if err != nil {
-		return err
-	}
-	data, err := bundle.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxLayerBytes)
+	data, err := p.fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, bundle.ErrNotFound) {
-		return fmt.Errorf("content %s is not in %s: ask who runs that registry", c.Digest, c.Repository)
+		return fmt.Errorf("content %s is neither in %s nor in %s: ask who runs that registry, or carry it here", c.Digest, c.Repository, p.Place.Name(bundle.ContentRepository))
 	}
 	if err != nil {
 		return fmt.Errorf("content of %s: %w", c.Repository, err)
 	}
 	return p.Store.Put(ctx, c.Digest, data)
-}
-
-func (p *Puller) repositoryOf(ctx context.Context, name string, settings bundle.Settings) (oras.ReadOnlyTarget, error) {
-	if relative, ok := strings.CutPrefix(name, "./"); ok {
-		return p.Place.Reading(ctx, relative)
-	}
-	return p.Registries.Repository(settings.Mirrored(name))
 }
 
 // Needed are the digests of everything that the bundle in force needs, and what was chosen from its offers.

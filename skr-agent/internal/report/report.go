@@ -57,9 +57,9 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
 			module.State = v1beta2.StateDeleting
 		}
-		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil && ready.ObservedGeneration != m.Generation && module.State == v1beta2.StateReady {
-			// What the status says is about an older spec.
-			module.State = v1beta2.StateProcessing
+		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil && ready.ObservedGeneration != m.Generation && m.DeletionTimestamp.IsZero() {
+			// What the status says, good or bad, is about an older spec.
+			module.State, module.Message = v1beta2.StateProcessing, ""
 		}
 		if r := m.Spec.Resource; r != nil {
 			module.Resource = &v1beta2.TrackingObject{
@@ -153,26 +153,36 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			after.State, why = state, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
 		}
 	}
-	if s := facts.Secrets; s != nil {
-		set(v1beta2.ConditionSecrets, map[bool]string{true: "Written", false: "NotWritten"}[s.Trouble == ""], cmp.Or(s.Trouble, "the Secrets are as sealed in the bundle in force"), s.Trouble == "")
-		if s.Trouble != "" && worse(v1beta2.StateWarning, after.State) {
-			after.State, why = v1beta2.StateWarning, "not all Secrets of the bundle in force are written: "+s.Trouble
-		}
-	}
 	switch {
 	case facts.Bundle == nil:
 		after.State, why = v1beta2.StateProcessing, "no bundle was accepted yet"
 	case facts.Bundle.Statement.Predicate.Deleting:
 		after.State, why = v1beta2.StateDeleting, "the Kyma was deleted in the control plane: the modules are being removed"
 	}
+	reason := map[bool]string{true: "Ready", false: "NotReady"}
 	ready := after.State == v1beta2.StateReady
-	reason := map[bool]string{true: "Ready", false: "NotReady"}[ready]
-	set(v1beta2.ConditionModules, reason, why, ready)
-	set(v1beta2.ConditionReady, reason, why, ready)
+	set(v1beta2.ConditionModules, reason[ready], why, ready)
+	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
+		after.State, why, ready = v1beta2.StateWarning, "not all Secrets of the bundle in force are written: "+trouble, false
+	}
+	set(v1beta2.ConditionReady, reason[ready], why, ready)
 	if before.State != after.State {
 		after.LastOperation = &v1beta2.LastOperation{Operation: why, LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
 	}
 	return after
+}
+
+// secrets tells what became of the Secrets that the bundle brought, and gives what is wrong with them.
+func secrets(facts Facts, set func(string, string, string, bool)) string {
+	switch s := facts.Secrets; {
+	case s == nil:
+		return ""
+	case s.Trouble != "":
+		set(v1beta2.ConditionSecrets, "NotWritten", s.Trouble, false)
+		return s.Trouble
+	}
+	set(v1beta2.ConditionSecrets, "Written", "the Secrets are as sealed in the bundle in force", true)
+	return ""
 }
 
 func worse(a, b v1beta2.State) bool {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -49,5 +50,53 @@ func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 				t.Errorf("still waits in the runtime's Kyma: %+v", s)
 			}
 		})
+	}
+}
+
+func TestSecretsThatCannotBeWrittenAreToldOnBothSides(t *testing.T) {
+	for name, c := range map[string]struct {
+		secrets *bundle.ReportedSecrets
+		broken  bool // a module is
+		want    metav1.ConditionStatus
+		state   v1beta2.State
+	}{
+		"no bundle brought any":             {nil, false, "", v1beta2.StateReady},
+		"all are written":                   {&bundle.ReportedSecrets{Revision: "1"}, false, metav1.ConditionTrue, v1beta2.StateReady},
+		"one is not":                        {&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, false, metav1.ConditionFalse, v1beta2.StateWarning},
+		"a module is in worse trouble":      {&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, true, metav1.ConditionFalse, v1beta2.StateError},
+		"a module alone is not their fault": {&bundle.ReportedSecrets{Revision: "1"}, true, metav1.ConditionTrue, v1beta2.StateError},
+	} {
+		facts := Facts{Bundle: &bundle.Bundle{}, Secrets: c.secrets, Kyma: &v1beta2.Kyma{}}
+		if c.broken {
+			manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}
+			manifest.Status.State = v1beta2.StateError
+			facts.Manifests = []v1beta2.Manifest{manifest}
+		}
+		status := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0))
+		told := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSecrets)
+		if (told == nil) != (c.want == "") || told != nil && told.Status != c.want || status.State != c.state || New("one", facts).Secrets != c.secrets {
+			t.Errorf("%s: %s, %+v", name, status.State, told)
+		}
+		if modules := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionModules); (modules.Status == metav1.ConditionTrue) == c.broken {
+			t.Errorf("%s: the modules' condition is %+v", name, modules)
+		}
+	}
+}
+
+// TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is its health.
+func TestWhatIsSaidOfAnOlderSpecIsNotReported(t *testing.T) {
+	for state, want := range map[v1beta2.State]v1beta2.State{
+		v1beta2.StateReady: v1beta2.StateProcessing, v1beta2.StateError: v1beta2.StateProcessing, v1beta2.StateWarning: v1beta2.StateProcessing,
+	} {
+		manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda", Generation: 2}, Spec: v1beta2.ManifestSpec{Version: "1.1.0"}}
+		manifest.Status.State = state
+		manifest.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: "of old", ObservedGeneration: 1}}
+		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != want || m.Message != "" {
+			t.Errorf("%s of the spec before is reported as %+v", state, m)
+		}
+		manifest.Status.Conditions[0].ObservedGeneration = 2
+		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != state {
+			t.Errorf("%s of this spec is reported as %+v", state, m)
+		}
 	}
 }

@@ -1,0 +1,180 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rollout is one promotion of a module in a channel, on its way through the fleet. The publisher makes it; paused, approvedWaves,
+// abort and undo steer it. Deleting the newest one lets the promotion start over.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Module",type=string,JSONPath=".spec.module"
+// +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=".spec.channel"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=".spec.to"
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
+// +kubebuilder:printcolumn:name="Wave",type=string,JSONPath=".status.wave"
+// +kubebuilder:printcolumn:name="Updated",type=string,JSONPath=".status.progress"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=".status.failed",priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.message",priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type Rollout struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   RolloutSpec   `json:"spec"`
+	Status RolloutStatus `json:"status,omitempty"`
+}
+
+// RolloutList is a list of Rollouts.
+//
+// +kubebuilder:object:root=true
+type RolloutList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Rollout `json:"items"`
+}
+
+// RolloutSpec is what is rolled out and how. The course is the policy's as it was when the rollout began.
+//
+// +kubebuilder:validation:XValidation:rule="self.policy == oldSelf.policy && self.module == oldSelf.module && self.channel == oldSelf.channel && self.revision == oldSelf.revision && self.from == oldSelf.from && self.to == oldSelf.to",message="policy, module, channel, revision, from and to of a rollout do not change"
+type RolloutSpec struct {
+	// Policy is the name of the RolloutPolicy.
+	Policy  string `json:"policy"`
+	Module  string `json:"module"`
+	Channel string `json:"channel"`
+	// Revision counts the promotions of the module in the channel.
+	Revision int64 `json:"revision"`
+	// From is the last good version, To the promoted one.
+	// +kubebuilder:validation:MinLength:=1
+	From string `json:"from"`
+	// +kubebuilder:validation:MinLength:=1
+	To     string `json:"to"`
+	Course `json:",inline"`
+	// Paused lets no further runtime have the version; those that have it are still watched.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// ApprovedWaves are the waves with approval that may start.
+	// +optional
+	// +listType=set
+	ApprovedWaves []string `json:"approvedWaves,omitempty"`
+	// Abort stops the rollout for good; runtimes that have the version keep it.
+	// +optional
+	Abort bool `json:"abort,omitempty"`
+	// Undo gives every runtime that the rollout touched its last good version back, also after the rollout has succeeded.
+	// +optional
+	Undo bool `json:"undo,omitempty"`
+}
+
+// RolloutStatus is how far a rollout is.
+type RolloutStatus struct {
+	// +optional
+	State RolloutState `json:"state,omitempty"`
+	// Message says what the rollout waits for, or why it ended.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Wave is the current one for people, such as "2/3 tenth".
+	// +optional
+	Wave string `json:"wave,omitempty"`
+	// Progress is updated and all runtimes for people, such as "12/40".
+	// +optional
+	Progress string `json:"progress,omitempty"`
+	// Waves are those of the spec, in their order.
+	// +optional
+	Waves []WaveStatus `json:"waves,omitempty"`
+	// Total are the runtimes that the rollout is for, Updated those that are ready with the version, Failed and Deferred those that
+	// failed or are offline, Reverted those that were given their last good version back.
+	// +optional
+	Total int32 `json:"total,omitempty"`
+	// +optional
+	Updated int32 `json:"updated,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+	// +optional
+	Deferred int32 `json:"deferred,omitempty"`
+	// +optional
+	Reverted int32 `json:"reverted,omitempty"`
+	// Failures are some of those that failed, at most 10.
+	// +optional
+	Failures []RuntimeFailure `json:"failures,omitempty"`
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// BackSince is when the rollout began to give last good versions back.
+	// +optional
+	BackSince *metav1.Time `json:"backSince,omitempty"`
+	// EstimatedEnd is when the rollout will be through if it goes on as it went, to the minute.
+	// +optional
+	EstimatedEnd *metav1.Time `json:"estimatedEnd,omitempty"`
+}
+
+// WaveStatus is how far a wave is.
+type WaveStatus struct {
+	Name string `json:"name"`
+	// +optional
+	State WaveState `json:"state,omitempty"`
+	// Place is the highest hash that belongs to a wave by percent or count, as it was fixed when the rollout began.
+	// +optional
+	Place *int64 `json:"place,omitempty"`
+	// +optional
+	Total int32 `json:"total,omitempty"`
+	// +optional
+	Updated int32 `json:"updated,omitempty"`
+	// InFlight are the runtimes that have the version and did not say yet how it went.
+	// +optional
+	InFlight int32 `json:"inFlight,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+	// +optional
+	Deferred int32 `json:"deferred,omitempty"`
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// ReadyAt is when the soak began.
+	// +optional
+	ReadyAt *metav1.Time `json:"readyAt,omitempty"`
+	// ProvenAt is when the next wave was free to start.
+	// +optional
+	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
+	// Granted are the runtimes that may have the version and whose Kyma does not say yet that they were given it, at most 500.
+	// +optional
+	Granted []string `json:"granted,omitempty"`
+}
+
+// RuntimeFailure is one runtime that failed.
+type RuntimeFailure struct {
+	Runtime string `json:"runtime"`
+	Wave    string `json:"wave"`
+	Reason  string `json:"reason"`
+}
+
+// RolloutState is where a rollout stands.
+// +kubebuilder:validation:Enum="";Progressing;Paused;Waiting;Stopped;RollingBack;RolledBack;Superseded;Succeeded
+type RolloutState string
+
+// States of a rollout. Waiting is for an approval, or for something in the spec to be set right.
+const (
+	RolloutProgressing RolloutState = "Progressing"
+	RolloutPaused      RolloutState = "Paused"
+	RolloutWaiting     RolloutState = "Waiting"
+	RolloutStopped     RolloutState = "Stopped"
+	RolloutRollingBack RolloutState = "RollingBack"
+	RolloutRolledBack  RolloutState = "RolledBack"
+	RolloutSuperseded  RolloutState = "Superseded"
+	RolloutSucceeded   RolloutState = "Succeeded"
+)
+
+// WaveState is where a wave stands.
+// +kubebuilder:validation:Enum=Pending;Waiting;Progressing;Soaking;Proven;Failed
+type WaveState string
+
+// States of a wave.
+const (
+	WavePending     WaveState = "Pending"
+	WaveWaiting     WaveState = "Waiting"
+	WaveProgressing WaveState = "Progressing"
+	WaveSoaking     WaveState = "Soaking"
+	WaveProven      WaveState = "Proven"
+	WaveFailed      WaveState = "Failed"
+)

@@ -1,0 +1,38 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Police makes a RolloutPolicy for a module in all channels.
+func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Course) error {
+	return f.Control.Create(ctx, &v1alpha1.RolloutPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"}, Spec: v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},
+	})
+}
+
+// Rollout gives a rollout by its name.
+func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, error) {
+	rollout := &v1alpha1.Rollout{}
+	err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: name}, rollout)
+	return rollout, err
+}
+
+// UntilRollout waits until a rollout stands as expected.
+func (f *Fleet) UntilRollout(ctx context.Context, name, what string, stands func(v1alpha1.RolloutStatus) bool) error {
+	return Until(ctx, 60*time.Second, fmt.Sprintf("rollout %s: %s", name, what), func() (bool, string) {
+		rollout, err := f.Rollout(ctx, name)
+		if err != nil {
+			return false, err.Error()
+		}
+		return stands(rollout.Status), describe(rollout.Status)
+	})
+}

@@ -1,0 +1,288 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Simulated is a runtime without a cluster: it pulls its bundles from the registry, verifies them as an agent does, has what they
+// say at once, and pushes reports that its own key signed. Many of them fit into one scenario.
+type Simulated struct {
+	ID string
+
+	fleet  *Fleet
+	root   bundle.Root
+	token  bundle.Token
+	signer bundle.Signer
+	stop   func()
+	ended  chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	away     bool
+	breaks   map[string]bool
+	current  *bundle.Bundle
+	bundles  int
+	has      map[string]bundle.Manifest
+	waits    map[string]bool
+	history  []string
+	sequence int64
+	sent     string
+	sentAt   time.Time
+	trouble  error
+}
+
+const (
+	simulatedPoll   = 300 * time.Millisecond
+	simulatedReport = 2 * time.Second
+)
+
+// Simulate adds a simulated runtime with its Kyma.
+func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, error) {
+	s := &Simulated{
+		ID: kyma.Labels[v1beta2.LabelRuntimeID], fleet: f, ended: make(chan struct{}),
+		breaks: map[string]bool{}, has: map[string]bundle.Manifest{}, waits: map[string]bool{},
+	}
+	if err := s.enrol(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.Control.Create(ctx, kyma); err != nil {
+		return nil, fmt.Errorf("create Kyma %s: %w", kyma.Name, err)
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	f.simulated = append(f.simulated, s)
+	go s.live(ctx)
+	return s, nil
+}
+
+func (s *Simulated) enrol(ctx context.Context) error {
+	output, err := exec.CommandContext(ctx, s.fleet.binaries.Publisher, "enrol", s.ID, "--keys", s.fleet.Keys(), "--location", s.fleet.Location()).Output()
+	if err != nil {
+		return fmt.Errorf("enrol %s: %w", s.ID, err)
+	}
+	var secret corev1.Secret
+	if err := yaml.Unmarshal(output, &secret); err != nil {
+		return err
+	}
+	if s.root, err = bundle.ParseRoot([]byte(secret.StringData["root.json"])); err != nil {
+		return err
+	}
+	if s.token, err = bundle.ParseToken(secret.StringData["token"]); err != nil {
+		return err
+	}
+	key, err := bundle.GenerateKey()
+	if err != nil {
+		return err
+	}
+	s.signer, err = bundle.LoadSigner(key)
+	return err
+}
+
+// GoAway cuts the runtime off from everybody; ComeBack ends that.
+func (s *Simulated) GoAway()   { s.set(func() { s.away = true }) }
+func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
+
+// BreakWith makes every module fail that has this version.
+func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
+
+func (s *Simulated) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// Has is the version of a module that is there now.
+func (s *Simulated) Has(module string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.has[module].Version
+}
+
+// History are all modules and versions that the runtime ever had, in their order, such as "scaler 1.7.0".
+func (s *Simulated) History() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.history)
+}
+
+// Bundle is the sequence and digest of the bundle in force, and how many the runtime has followed.
+func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return 0, "", 0
+	}
+	return s.current.Statement.Predicate.Sequence, s.current.Digest, s.bundles
+}
+
+// Trouble is why the runtime could not do its work last time, nil when it could.
+func (s *Simulated) Trouble() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble
+}
+
+// Record gives the runtime's Kyma in the control plane.
+func (s *Simulated) Record(ctx context.Context) (*v1beta2.Kyma, error) {
+	kyma := &v1beta2.Kyma{}
+	err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: s.ID}, kyma)
+	return kyma, err
+}
+
+func (s *Simulated) live(ctx context.Context) {
+	defer close(s.ended)
+	tick := time.NewTicker(simulatedPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.set(func() {
+				if !s.away {
+					s.trouble = errors.Join(s.pull(ctx), s.report(ctx))
+				}
+			})
+		}
+	}
+}
+
+// pull follows the newest bundle if it may be followed.
+func (s *Simulated) pull(ctx context.Context) error {
+	repository, err := s.fleet.Place.Reading(ctx, bundle.DesiredRepository(s.ID))
+	if err != nil {
+		return err
+	}
+	newest, err := bundle.Head(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.current == nil || s.current.Digest != newest {
+		trust := bundle.Trust{Root: s.root, Runtime: s.ID, ClusterUID: s.ID}
+		if s.current != nil {
+			trust.Last = s.current.Accepted
+		}
+		fetched, err := bundle.Fetch(ctx, repository, newest.String())
+		if err != nil {
+			return err
+		}
+		verified, err := bundle.Verify(fetched, trust, time.Now())
+		if err != nil {
+			return err
+		}
+		next, err := bundle.FetchBundle(ctx, repository, verified)
+		if err != nil {
+			return err
+		}
+		s.current, s.bundles = &next, s.bundles+1
+	}
+	s.install()
+	return nil
+}
+
+// install has what the bundle says, apart from upgrades that wait for their window.
+func (s *Simulated) install() {
+	state := s.current.State
+	open := true
+	if state.Maintenance != nil {
+		window, ahead := state.Maintenance.Next(time.Now())
+		open = ahead && window.Contains(time.Now())
+	}
+	clear(s.waits)
+	for _, m := range state.Manifests {
+		have, there := s.has[m.Module]
+		switch {
+		case there && have.Version != m.Version && m.RequiresDowntime && !open && !bundle.Older(m.Version, have.Version):
+			s.waits[m.Module] = true
+		case have.Version != m.Version:
+			s.history = append(s.history, m.Module+" "+m.Version)
+			fallthrough
+		default:
+			s.has[m.Module] = m
+		}
+	}
+	for _, gone := range s.current.Statement.Predicate.Removals {
+		delete(s.has, gone)
+	}
+}
+
+// report tells the control plane when something changed, and now and then that nothing did.
+func (s *Simulated) report(ctx context.Context) error {
+	next, err := s.facts()
+	if err != nil {
+		return err
+	}
+	said, err := json.Marshal(next)
+	if err != nil || string(said) == s.sent && time.Since(s.sentAt) < simulatedReport {
+		return err
+	}
+	s.sequence = bundle.NextSequence(s.sequence, time.Now())
+	next.Sequence, next.Time = s.sequence, time.Now().UTC().Truncate(time.Second)
+	manifest, err := bundle.ComposeReport(next, s.signer)
+	if err != nil {
+		return err
+	}
+	if err := bundle.PushReport(ctx, s.fleet.Place, s.ID, manifest); err != nil {
+		return err
+	}
+	s.sent, s.sentAt = string(said), time.Now()
+	return nil
+}
+
+func (s *Simulated) facts() (bundle.Report, error) {
+	r := bundle.Report{Runtime: s.ID, Fleet: s.root.Fleet, AgentVersion: "simulated", ClusterUID: s.ID}
+	public, err := s.signer.PublicKey()
+	if err != nil {
+		return r, err
+	}
+	encoded, err := bundle.EncodePublicKey(public)
+	if err != nil {
+		return r, err
+	}
+	proof, err := s.token.Prove(s.ID, public)
+	if err != nil {
+		return r, err
+	}
+	r.Enrolment = &bundle.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: s.token.Expires.Unix()}
+	if s.current == nil {
+		return r, nil
+	}
+	p := s.current.Statement.Predicate
+	r.Observed = &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: s.current.Digest}
+	r.Kyma = &bundle.ReportedKyma{Spec: s.current.State.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}
+	for _, name := range slices.Sorted(maps.Keys(s.has)) {
+		m := s.has[name]
+		module := bundle.ReportedModule{Name: name, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady, Maintenance: s.waits[name]}
+		if module.Maintenance {
+			module.Message = "the upgrade waits for the maintenance window"
+		}
+		if s.breaks[m.Version] {
+			module.State, module.Message = v1beta2.StateError, "Deployment kyma-system/"+name+" cannot start"
+		}
+		r.Modules = append(r.Modules, module)
+	}
+	return r, nil
+}
+
+func (s *Simulated) close() {
+	s.stop()
+	<-s.ended
+}

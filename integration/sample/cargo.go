@@ -1,0 +1,110 @@
+package sample
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Cargo is a bundle with one module whose image is as large as one likes: something heavy to carry.
+type Cargo struct {
+	Registries *bundle.Registries
+	// Prefix is a registry's host and path; the image lies in its repository "cargo".
+	Prefix string
+	// Keys is the folder with the root of trust and the publisher's key.
+	Keys    string
+	Runtime string
+	// Layers are the image's, all of LayerBytes, incompressible.
+	Layers     int
+	LayerBytes int64
+}
+
+// Publish pushes image and bundle.
+func (c Cargo) Publish(ctx context.Context) error {
+	repository, err := c.Registries.Repository(c.Prefix + "/cargo")
+	if err != nil {
+		return err
+	}
+	config := bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
+	if err := bundle.PushBlob(ctx, repository, config); err != nil {
+		return err
+	}
+	image := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor}
+	for i := range c.Layers {
+		layer, err := c.pushLayer(ctx, repository, byte(i))
+		if err != nil {
+			return fmt.Errorf("push layer %d: %w", i, err)
+		}
+		image.Layers = append(image.Layers, layer)
+	}
+	data, err := json.Marshal(image)
+	if err != nil {
+		return err
+	}
+	if err := bundle.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), "1.0.0"); err != nil {
+		return err
+	}
+	return c.pushBundle(ctx)
+}
+
+// pushLayer makes the bytes twice, for their digest and for the registry, instead of keeping them.
+func (c Cargo) pushLayer(ctx context.Context, to oras.Target, seed byte) (ocispec.Descriptor, error) {
+	noise := func() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{seed}), c.LayerBytes) }
+	hash := sha256.New()
+	if _, err := io.Copy(hash, noise()); err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	d := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.NewDigest(digest.SHA256, hash), Size: c.LayerBytes}
+	return d, to.Push(ctx, d, noise())
+}
+
+func (c Cargo) pushBundle(ctx context.Context) error {
+	place, err := bundle.NewPlace(c.Prefix, c.Registries)
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(filepath.Join(c.Keys, "publisher.key"))
+	if err != nil {
+		return err
+	}
+	signer, err := bundle.LoadSigner(key)
+	if err != nil {
+		return err
+	}
+	content := bundle.NewBlob(mediaTypeTar, Tar("cargo.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cargo, namespace: kyma-system}\n"))
+	if err := bundle.ShareBlob(ctx, place, content); err != nil {
+		return err
+	}
+	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{}, Manifests: []bundle.Manifest{{
+		Name: "cargo", Module: "cargo", Version: "1.0.0",
+		Spec: v1beta2.ManifestSpec{Version: "1.0.0", LocalizedImages: []string{c.Prefix + "/cargo:1.0.0"}},
+		Content: []bundle.Content{{
+			Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: mediaTypeTar, Digest: content.Descriptor.Digest, SizeBytes: content.Descriptor.Size,
+		}},
+	}}}, bundle.Catalog{})
+	if err != nil {
+		return err
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	manifest, err := bundle.Compose(documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: c.Runtime}, Epoch: 1, RootVersion: 1, Sequence: now.UnixMilli(), IssuedAt: now, ExpiresAt: now.Add(24 * time.Hour),
+	}, signer)
+	if err != nil {
+		return err
+	}
+	return bundle.PushBundle(ctx, place, c.Runtime, documents, manifest, func(digest.Digest) bool { return false })
+}

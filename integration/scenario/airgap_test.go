@@ -1,0 +1,278 @@
+package scenario
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// voyage is a fleet with people who carry files between its registry, which wants a certificate authority and a password that no
+// runtime has, and runtimes that have a registry or folder of their own.
+type voyage struct {
+	*fleet.Fleet
+	t   *testing.T
+	dir string
+}
+
+func (v voyage) run(want int, binary string, args ...string) string {
+	v.t.Helper()
+	return ended(v.t, want, binary, args...)
+}
+
+func (v voyage) file(name string) string { return filepath.Join(v.dir, name) }
+
+func (v voyage) export(name string, args ...string) string {
+	v.t.Helper()
+	args = append([]string{"export", "--from", v.Location(), "--keys", v.Keys(), "-o", v.file(name)}, args...)
+	return v.run(0, v.Binaries().Publisher, append(args, v.RegistryFlags("publisher")...)...)
+}
+
+func (v voyage) imports(want int, to string, paths ...string) string {
+	v.t.Helper()
+	args := append([]string{"import", "--to", to, "--trust", filepath.Join(v.Keys(), "root.json")}, paths...)
+	return v.run(want, v.Binaries().Agent, args...)
+}
+
+// report carries the runtime's newest report to the control plane.
+func (v voyage) report(r *fleet.Runtime, location, name string) string {
+	v.t.Helper()
+	v.run(0, v.Binaries().Agent, "export-report", "--location", location, "--runtime", r.ID, "-o", v.file(name))
+	return v.importReport(0, name)
+}
+
+func (v voyage) importReport(want int, name string) string {
+	v.t.Helper()
+	return v.run(want, v.Binaries().Publisher, append([]string{"import-report", v.file(name), "--to", v.Location()}, v.RegistryFlags("publisher")...)...)
+}
+
+// published waits until the control plane has published these versions for the runtime, and gives the bundle's digest.
+func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
+	v.t.Helper()
+	until(v.t, 60*time.Second, fmt.Sprintf("%v is published for %s", versions, r.ID), func() (bool, string) {
+		record, err := r.Record(v.t.Context())
+		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Published == nil {
+			return false, fmt.Sprint(err)
+		}
+		return fmt.Sprint(record.Status.Runtime.Published.Versions) == fmt.Sprint(versions), fmt.Sprint(record.Status.Runtime.Published.Versions)
+	})
+	settle(v.t, v.Fleet)
+	record, err := r.Record(v.t.Context())
+	must(v.t, err)
+	return record.Status.Runtime.Published.Digest
+}
+
+// ended gives what a program printed, and fails the test when it ends with another exit code.
+func ended(t *testing.T, want int, binary string, args ...string) string {
+	t.Helper()
+	output, code := fleet.Run(t.Context(), binary, args...)
+	if code != want {
+		t.Fatalf("%s %v: exit code %d, want %d\n%s", filepath.Base(binary), args, code, want, output)
+	}
+	return output
+}
+
+// untilOwn waits until the runtime's own Kyma shows the versions as ready.
+func untilOwn(t *testing.T, r *fleet.Runtime, versions map[string]string) {
+	t.Helper()
+	until(t, 60*time.Second, fmt.Sprintf("%s has %v", r.ID, versions), func() (bool, string) {
+		kyma, err := r.Kyma(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		ready := map[string]string{}
+		for _, m := range kyma.Status.Modules {
+			if m.State == v1beta2.StateReady {
+				ready[m.Name] = m.Version
+			}
+		}
+		return fmt.Sprint(ready) == fmt.Sprint(versions), fmt.Sprintf("%v of %+v, %+v", ready, kyma.Status.Modules, kyma.Status.Conditions)
+	})
+}
+
+func conditionOf(t *testing.T, r *fleet.Runtime, kind string) metav1.Condition {
+	t.Helper()
+	record, err := r.Record(t.Context())
+	must(t, err)
+	if found := meta.FindStatusCondition(record.Status.Conditions, kind); found != nil {
+		return *found
+	}
+	return metav1.Condition{}
+}
+
+// pushImage makes an image that a module of the sample refers to.
+func pushImage(t *testing.T, registries *bundle.Registries, repository, tag string) bundle.Blob {
+	t.Helper()
+	to, err := registries.Repository(repository)
+	must(t, err)
+	layer, config := bundle.NewBlob(ocispec.MediaTypeImageLayer, []byte(repository+tag)), bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
+	must(t, bundle.PushBlob(t.Context(), to, layer))
+	must(t, bundle.PushBlob(t.Context(), to, config))
+	data, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
+	})
+	must(t, err)
+	image := bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
+	must(t, bundle.PushManifest(t.Context(), to, image, tag))
+	return image
+}
+
+// TestARuntimeThatOnlyFilesReach is a ship with a registry of its own and a bunker with a folder: neither has a way to the fleet's
+// registry, and no program of theirs has what that registry asks for.
+func TestARuntimeThatOnlyFilesReach(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{Secured: true})
+	v := voyage{f, t, t.TempDir()}
+	own, err := registry.Start(ctx, registry.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = own.Close() })
+	var written atomic.Int64 // to the ship's registry, by anybody but its agent, which reports
+	own.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
+		if request.Method != http.MethodGet && request.Method != http.MethodHead && !strings.Contains(request.URL.Path, "/reports/") {
+			written.Add(1)
+		}
+		return false
+	})
+	unwritten := func(t *testing.T, before int64) {
+		t.Helper()
+		if n := written.Load() - before; n != 0 {
+			t.Errorf("%d requests wrote to the ship's registry", n)
+		}
+	}
+	harbour := own.Host() + "/ship"
+	cellar, drops := bundle.LayoutScheme+v.file("cellar"), v.file("drops")
+	must(t, os.Mkdir(drops, 0o700))
+	must(t, os.Mkdir(v.file("cellar"), 0o700))
+	ship, err := f.AddCarried(ctx, "ship", "regular", harbour, nil, "scaler", "mailer")
+	must(t, err)
+	bunker, err := f.AddCarried(ctx, "bunker", "regular", cellar, []string{"--import-folder", drops}, "scaler", "mailer")
+	must(t, err)
+	first := map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"}
+	v.published(ship, first)
+	v.published(bunker, first)
+
+	t.Run("the first installation comes as a file", func(t *testing.T) {
+		contents := v.export("one.tar", "ship", "bunker", "--dry-run")
+		if _, err := os.Stat(v.file("one.tar")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(contents, "scaler 1.7.0, raw-manifest") {
+			t.Errorf("a dry run wrote a file (%v) or says too little:\n%s", err, contents)
+		}
+		v.export("one.tar", "ship", "bunker")
+		v.imports(0, harbour, v.file("one.tar"))
+		untilOwn(t, ship, first)
+		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar"))) // as a person does
+		untilOwn(t, bunker, first)
+	})
+	t.Run("the control plane says that what it knows was carried", func(t *testing.T) {
+		if c := conditionOf(t, ship, v1beta2.ConditionReporting); c.Reason != "NeverReported" {
+			t.Errorf("before: %+v", c)
+		}
+		v.report(ship, harbour, "report-1.json")
+		until(t, 30*time.Second, "the report counts", func() (bool, string) {
+			c := conditionOf(t, ship, v1beta2.ConditionReporting)
+			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "what is known is of 20"), c.Message
+		})
+	})
+	// The report brought the runtime's own key and cluster, and its own Kyma: the next bundle says so.
+	sinceReport := v.file("report-1.json")
+	promote(t, f, "1.8.0")
+	second := v.published(ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
+	v.export("two.tar", "ship", "--since", sinceReport)
+	host := f.Registry.Host()
+	image := pushImage(t, f.Registries, host+"/lab/mailer", "1.1.0")
+	must(t, f.Offer(ctx, mailerWithImage(host, "1.1.0")))
+	must(t, release(ctx, f, mailerWithImage(host, "1.1.0")))
+	last := map[string]string{"scaler": "1.8.0", "mailer": "1.1.0"}
+	v.published(ship, last)
+	v.export("three.tar", "ship", "--since", second, "--images")
+
+	t.Run("a delta that does not fit says what is missing", func(t *testing.T) {
+		writes := written.Load()
+		output := v.imports(3, harbour, v.file("three.tar"))
+		if want := sample.Scaler("1.8.0").ContentDigest().String(); !strings.Contains(output, want) || !strings.Contains(output, "module scaler 1.8.0") {
+			t.Errorf("does not name %s:\n%s", want, output)
+		}
+		unwritten(t, writes)
+	})
+	t.Run("files that are not as they were made are refused", func(t *testing.T) {
+		data, err := os.ReadFile(v.file("two.tar"))
+		must(t, err)
+		writes := written.Load()
+		for name, bytes := range map[string][]byte{
+			"tampered":  append(append([]byte{}, data[:len(data)-2000]...), append([]byte("x"), data[len(data)-1999:]...)...),
+			"truncated": data[:len(data)-1024],
+			"reordered": append(append([]byte{}, data[len(data)/2:]...), data[:len(data)/2]...),
+		} {
+			path := v.file(name + ".tar")
+			must(t, os.WriteFile(path, bytes, 0o600))
+			v.imports(3, harbour, path)
+		}
+		unwritten(t, writes)
+	})
+	t.Run("deltas in a row bring it there", func(t *testing.T) {
+		v.imports(0, harbour, v.file("two.tar"))
+		untilOwn(t, ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
+		output := v.imports(0, harbour, v.file("three.tar"))
+		untilOwn(t, ship, last)
+		mirror := fmt.Sprintf("%s=%s/%s", host, harbour, bundle.ImageRepository(host))
+		if !strings.Contains(output, "agents need --mirror "+mirror) {
+			t.Fatalf("does not say what agents need:\n%s", output)
+		}
+		ship.AgentFlags = []string{"--mirror", mirror}
+		ship.Agent().Stop()
+		must(t, ship.StartAgent())
+		there := harbour + "/" + bundle.ImageRepository(host+"/lab/mailer")
+		until(t, 30*time.Second, "the image comes from the ship", func() (bool, string) {
+			found := imageOf(t, ship, "mailer")
+			return found == there+":1.1.0", found
+		})
+		repository, err := f.Registries.Repository(there)
+		must(t, err)
+		repository.PlainHTTP = true
+		if found, err := repository.Resolve(ctx, "1.1.0"); err != nil || found.Digest != image.Descriptor.Digest {
+			t.Errorf("the image is %s, %v; want %s", found.Digest, err, image.Descriptor.Digest)
+		}
+	})
+	t.Run("older files are refused, and the same one changes nothing", func(t *testing.T) {
+		writes := written.Load()
+		if output := v.imports(3, harbour, v.file("two.tar")); !strings.Contains(output, "Rollback") {
+			t.Errorf("an older file:\n%s", output)
+		}
+		v.imports(0, harbour, v.file("three.tar"))
+		if output := v.importReport(0, "report-1.json"); !strings.Contains(output, "was there already") {
+			t.Errorf("the same report again:\n%s", output)
+		}
+		v.report(ship, harbour, "report-2.json")
+		if output := v.importReport(3, "report-1.json"); !strings.Contains(output, "Rollback") {
+			t.Errorf("an older report:\n%s", output)
+		}
+		unwritten(t, writes)
+		must(t, ship.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
+	})
+}
+
+// mailerWithImage is a version whose component lists its image.
+func mailerWithImage(host, version string) sample.Version {
+	v := sample.Mailer(version)
+	v.Resources = []sample.Resource{
+		{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar("mailer.yaml", v.Manifest)},
+		{Name: "mailer-image", Type: "ociImage", Image: host + "/lab/mailer:" + version},
+	}
+	return v
+}

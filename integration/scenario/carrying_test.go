@@ -1,0 +1,170 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// depot is a registry with something heavy in it, and no Kubernetes at all.
+type depot struct {
+	t        *testing.T
+	binaries fleet.Binaries
+	location string
+	keys     string
+	dir      string
+}
+
+func newDepot(t *testing.T, layers int, layerBytes int64) depot {
+	t.Helper()
+	binaries, err := fleet.Build()
+	must(t, err)
+	r, err := registry.Start(t.Context(), registry.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	d := depot{t: t, binaries: binaries, location: r.Host() + "/fleet", dir: t.TempDir()}
+	d.keys = d.file("keys")
+	d.run(0, binaries.Publisher, "keys", "init", "--keys", d.keys)
+	registries, err := bundle.NewRegistries(bundle.Access{})
+	must(t, err)
+	must(t, sample.Cargo{Registries: registries, Prefix: d.location, Keys: d.keys, Runtime: "ship", Layers: layers, LayerBytes: layerBytes}.Publish(t.Context()))
+	return d
+}
+
+func (d depot) file(name string) string { return filepath.Join(d.dir, name) }
+
+func (d depot) run(want int, binary string, args ...string) string {
+	d.t.Helper()
+	return ended(d.t, want, binary, args...)
+}
+
+func (d depot) exportArgs(name string, args ...string) []string {
+	return append([]string{"export", "ship", "--from", d.location, "--keys", d.keys, "--images", "-o", d.file(name)}, args...)
+}
+
+func (d depot) importArgs(to string, paths ...string) []string {
+	return append([]string{"import", "--to", to, "--trust", filepath.Join(d.keys, "root.json")}, paths...)
+}
+
+// killed runs a program for a while and kills it as a power cut would; it says whether the program was faster.
+func (d depot) killed(after time.Duration, binary string, args ...string) bool {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), after)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	if err != nil && ctx.Err() == nil {
+		d.t.Fatalf("%v\n%s", err, output)
+	}
+	return err == nil
+}
+
+func TestProgramsThatAreKilledAreRepeated(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	d := newDepot(t, 6, 4<<20)
+	started := time.Now()
+	d.run(0, d.binaries.Publisher, d.exportArgs("whole.tar")...)
+	exporting := time.Since(started)
+	started = time.Now()
+	d.run(0, d.binaries.Agent, d.importArgs(bundle.LayoutScheme+d.file("whole"), d.file("whole.tar"))...)
+	importing := time.Since(started)
+
+	t.Run("the export", func(t *testing.T) {
+		cuts := 0
+		for range 8 {
+			if !d.killed(time.Duration(random.Int64N(int64(exporting)))+time.Millisecond, d.binaries.Publisher, d.exportArgs("cut.tar")...) {
+				cuts++
+				if _, err := os.Stat(d.file("cut.tar")); err == nil {
+					t.Fatal("half a file has its final name")
+				}
+				continue
+			}
+			must(t, os.Remove(d.file("cut.tar")))
+		}
+		d.run(0, d.binaries.Publisher, d.exportArgs("cut.tar")...)
+		whole, err := os.ReadFile(d.file("whole.tar"))
+		must(t, err)
+		if cut, err := os.ReadFile(d.file("cut.tar")); err != nil || !bytes.Equal(cut, whole) {
+			t.Errorf("what was continued is another file: %v", err)
+		}
+		t.Logf("killed %d times", cuts)
+	})
+	t.Run("the import", func(t *testing.T) {
+		target, cuts := bundle.LayoutScheme+d.file("cut"), 0
+		verify := []string{"verify", target, "--trust", filepath.Join(d.keys, "root.json"), "--runtime", "ship"}
+		for range 15 {
+			through := d.killed(time.Duration(random.Int64N(int64(importing)))+time.Millisecond, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...)
+			_, code := fleet.Run(t.Context(), d.binaries.Agent, verify...)
+			if through && code != 0 {
+				t.Fatalf("the import is through and the bundle is not good: exit code %d", code)
+			}
+			if code == 0 { // it is visible, so that everything must be there
+				d.everything("cut")
+			}
+			if through {
+				must(t, os.RemoveAll(d.file("cut")))
+			} else {
+				cuts++
+			}
+		}
+		d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...)
+		d.run(0, d.binaries.Agent, verify...)
+		d.everything("cut")
+		if output := d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...); !strings.Contains(output, ": 0 written") {
+			t.Errorf("the same import again:\n%s", output)
+		}
+		t.Logf("killed %d times", cuts)
+	})
+}
+
+// everything fails the test unless the folder has all blobs of the folder that was imported without disturbance.
+func (d depot) everything(name string) {
+	d.t.Helper()
+	blobs, err := os.ReadDir(filepath.Join(d.file("whole"), "blobs", "sha256"))
+	must(d.t, err)
+	for _, blob := range blobs {
+		want, err := blob.Info()
+		must(d.t, err)
+		got, err := os.Stat(filepath.Join(d.file(name), "blobs", "sha256", blob.Name()))
+		if err != nil || got.Size() != want.Size() {
+			d.t.Fatalf("the bundle is visible and %s is not there: %v", blob.Name(), err)
+		}
+	}
+}
+
+func TestAFileMayBeCompressedAndCutIntoVolumes(t *testing.T) {
+	d := newDepot(t, 2, 3<<20)
+	d.run(0, d.binaries.Publisher, d.exportArgs("plain.tar")...)
+	d.run(0, d.binaries.Agent, d.importArgs(bundle.LayoutScheme+d.file("whole"), d.file("plain.tar"))...)
+	var told struct{ Files []string }
+	output := d.run(0, d.binaries.Publisher, d.exportArgs("small.tar.zst", "--zstd", "--volume-size", "1M", "--format", "json")...)
+	must(t, json.Unmarshal([]byte(output), &told))
+	if len(told.Files) < 6 {
+		t.Fatalf("wrote %v", told.Files)
+	}
+	target := bundle.LayoutScheme + d.file("volumes")
+	without := append([]string{}, told.Files[:2]...)
+	if output := d.run(3, d.binaries.Agent, d.importArgs(target, append(without, told.Files[3:]...)...)...); !strings.Contains(output, fmt.Sprintf("volume %s is missing", told.Files[2])) {
+		t.Errorf("a volume is missing:\n%s", output)
+	}
+	d.run(3, d.binaries.Agent, d.importArgs(target, told.Files[:len(told.Files)-1]...)...)
+	if _, err := os.Stat(d.file("volumes")); err == nil {
+		t.Error("something was written")
+	}
+	d.run(0, d.binaries.Agent, d.importArgs(target, told.Files...)...)
+	d.everything("volumes")
+}

@@ -1,0 +1,272 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
+
+// stages is a course of canaries first, then all others.
+func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
+	canaries := v1alpha1.Wave{Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}}
+	others := v1alpha1.Wave{Name: "others", Percent: new(int32(100))}
+	if change != nil {
+		change(&canaries, &others)
+	}
+	return v1alpha1.Course{Waves: []v1alpha1.Wave{canaries, others}, OfflineAfter: metav1.Duration{Duration: 8 * time.Second}}
+}
+
+// simulate adds canaries and others, and waits until all have scaler 1.7.0 and said so.
+func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet.Simulated) {
+	t.Helper()
+	for i := range canaries + others {
+		id, stage := fmt.Sprint("canary-", i), "canary"
+		if i >= canaries {
+			id, stage = fmt.Sprint("other-", i-canaries), "production"
+		}
+		kyma := fleet.NewKyma(id, "regular", "scaler")
+		kyma.Labels["stage"] = stage
+		s, err := f.Simulate(t.Context(), kyma)
+		must(t, err)
+		if i < canaries {
+			c = append(c, s)
+		} else {
+			o = append(o, s)
+		}
+	}
+	for _, s := range slices.Concat(c, o) {
+		untilSettled(t, s, "1.7.0")
+	}
+	return c, o
+}
+
+// untilSettled waits until a runtime has a version and both sides agree that its newest bundle says so.
+func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
+	t.Helper()
+	until(t, 60*time.Second, fmt.Sprintf("%s has scaler %s and said so", s.ID, version), func() (bool, string) {
+		kyma, err := s.Record(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		_, d, _ := s.Bundle()
+		r := kyma.Status.Runtime
+		m := moduleOf(kyma, "scaler")
+		ok := s.Has("scaler") == version && r != nil && r.Published != nil && r.Published.Digest == d.String() && r.Published.KymaGeneration == 1 &&
+			m.State == v1beta2.StateReady && m.Version == version && kyma.Status.State == v1beta2.StateReady
+		return ok, fmt.Sprintf("has %s, trouble %v, control plane says %+v of %+v", s.Has("scaler"), s.Trouble(), m, r)
+	})
+}
+
+func untilHeld(t *testing.T, s *fleet.Simulated, why string) {
+	t.Helper()
+	untilModule(t, s.ID+" says which gate holds it", func() (*v1beta2.Kyma, error) { return s.Record(t.Context()) }, "scaler", func(m v1beta2.ModuleStatus) bool {
+		return m.State == v1beta2.StateReady && m.Version == "1.7.0" && m.Message == why
+	})
+}
+
+func wantHistory(t *testing.T, s *fleet.Simulated, versions ...string) {
+	t.Helper()
+	want := make([]string, len(versions))
+	for i, v := range versions {
+		want[i] = "scaler " + v
+	}
+	if got := s.History(); !slices.Equal(got, want) {
+		t.Errorf("%s had %v, want %v", s.ID, got, want)
+	}
+}
+
+func rolledOut(state v1alpha1.RolloutState) func(v1alpha1.RolloutStatus) bool {
+	return func(s v1alpha1.RolloutStatus) bool { return s.State == state }
+}
+
+func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	canaries, others := simulate(t, f, 3, 9)
+	must(t, f.Police(ctx, "scaler", stages(nil)))
+	canaries[1].BreakWith("1.8.0")
+	_, _, before := others[0].Bundle()
+
+	promote(t, f, "1.8.0")
+	untilHeld(t, others[0], "rollout "+firstRollout+" holds version 1.8.0: wave others")
+	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
+	for _, s := range canaries {
+		untilSettled(t, s, "1.7.0")
+		wantHistory(t, s, "1.7.0", "1.8.0", "1.7.0")
+	}
+	for _, s := range others {
+		untilHeld(t, s, "rollout "+firstRollout+" took version 1.8.0 back")
+		wantHistory(t, s, "1.7.0")
+	}
+	if _, _, after := others[0].Bundle(); after != before+1 {
+		t.Errorf("%s followed %d bundles, want one: that the catalog changed", others[0].ID, after-before)
+	}
+	rollout, err := f.Rollout(ctx, firstRollout)
+	must(t, err)
+	s := rollout.Status
+	if len(s.Failures) != 1 || s.Failures[0].Runtime != "canary-1" || !strings.Contains(s.Failures[0].Reason, "Deployment kyma-system/scaler cannot start") {
+		t.Errorf("failures are %+v", s.Failures)
+	}
+	if s.Reverted != 3 || s.FinishedAt == nil || !strings.Contains(s.Message, "1 of 3 runtimes failed, 0 may") {
+		t.Errorf("the rollout says %+v", s)
+	}
+	why, err := f.Why(ctx, "other-3", "scaler")
+	if err != nil || !strings.Contains(why, "rollout "+firstRollout+" took version 1.8.0 back") {
+		t.Errorf("why says %s, %v", why, err)
+	}
+}
+
+func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	canaries, others := simulate(t, f, 4, 4)
+	must(t, f.Police(ctx, "scaler", stages(nil)))
+	away := []*fleet.Simulated{canaries[0], others[2]}
+	for _, s := range away {
+		s.GoAway()
+	}
+	for _, s := range away {
+		until(t, 30*time.Second, s.ID+" is silent for longer than it may be", func() (bool, string) {
+			kyma, err := s.Record(ctx)
+			return err == nil && time.Since(kyma.Status.Runtime.Observed.Time.Time) > 9*time.Second, fmt.Sprint(err)
+		})
+	}
+	promote(t, f, "1.8.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds without those that are away", rolledOut(v1alpha1.RolloutSucceeded)))
+	rollout, err := f.Rollout(ctx, firstRollout)
+	must(t, err)
+	for i, w := range rollout.Status.Waves {
+		if w.Updated != 3 || w.Deferred != 1 || w.Failed != 0 {
+			t.Errorf("wave %d ended as %+v", i, w)
+		}
+	}
+	for _, s := range away {
+		s.ComeBack()
+		untilSettled(t, s, "1.8.0")
+	}
+}
+
+func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	canaries, others := simulate(t, f, 1, 4)
+	witness, err := f.Simulate(ctx, fleet.NewKyma("witness", "regular", "mailer"))
+	must(t, err)
+	must(t, f.Offer(ctx, sample.Mailer("1.1.0")))
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) {
+		others.Approval, others.MaxConcurrent = true, new(intstr.FromInt32(2))
+	})))
+	promote(t, f, "1.8.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "the canary is done and the rest waits for people", func(s v1alpha1.RolloutStatus) bool {
+		return s.State == v1alpha1.RolloutWaiting && s.Message == "wave others waits for its approval" && s.Updated == 1
+	}))
+	untilSettled(t, canaries[0], "1.8.0")
+	if told, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil || !strings.Contains(told, "those that do: others") {
+		t.Errorf("approving a wave that asks for no approval says %s, %v", told, err)
+	}
+	ask(t, f, "rollout", "pause", firstRollout)
+	ask(t, f, "rollout", "approve", firstRollout, "others")
+	must(t, f.UntilRollout(ctx, firstRollout, "it is paused", rolledOut(v1alpha1.RolloutPaused)))
+	f.Publisher().Kill()
+	must(t, f.StartPublisher())
+	// What no policy covers still moves: the publisher that was started works.
+	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
+	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) { return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History()) })
+	for _, s := range others {
+		wantHistory(t, s, "1.7.0")
+	}
+	must(t, f.UntilRollout(ctx, firstRollout, "it is still paused", rolledOut(v1alpha1.RolloutPaused)))
+	ask(t, f, "rollout", "resume", firstRollout)
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	for _, s := range others {
+		wantHistory(t, s, "1.7.0", "1.8.0")
+	}
+	if list := ask(t, f, "rollout", "list"); !strings.Contains(list, firstRollout) || !strings.Contains(list, "5/5") {
+		t.Errorf("the list says\n%s", list)
+	}
+}
+
+func TestANewerPromotionSupersedesAnOlderOne(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
+	canaries, others := simulate(t, f, 2, 4)
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
+	promote(t, f, "1.8.0")
+	untilSettled(t, canaries[0], "1.8.0")
+	untilSettled(t, canaries[1], "1.8.0")
+	promote(t, f, "1.9.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it is superseded", rolledOut(v1alpha1.RolloutSuperseded)))
+	must(t, f.UntilRollout(ctx, secondRollout, "its canaries are done", rolledOut(v1alpha1.RolloutWaiting)))
+	ask(t, f, "rollout", "approve", secondRollout, "others")
+	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	for _, s := range canaries {
+		wantHistory(t, s, "1.7.0", "1.8.0", "1.9.0")
+	}
+	for _, s := range others {
+		wantHistory(t, s, "1.7.0", "1.9.0")
+	}
+	second, err := f.Rollout(ctx, secondRollout)
+	must(t, err)
+	if second.Spec.From != "1.7.0" {
+		t.Errorf("the last good version is %s", second.Spec.From)
+	}
+}
+
+func TestAnUpgradeThatWaitsForItsWindowIsDeferredAndAWayBackDoesNotWait(t *testing.T) {
+	ctx := t.Context()
+	f := planned(t) // 1.9.0 and 2.0.0 require downtime; only plan "calm" has a window before 2099
+	canaries, others := simulate(t, f, 1, 3)
+	for _, s := range slices.Concat(canaries, others[:2]) {
+		label(t, f, s, v1beta2.LabelPlan, "calm")
+	}
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.MaxDeferred = new(intstr.FromInt32(1)) })))
+	promote(t, f, "1.9.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds, and one waits for its window", func(s v1alpha1.RolloutStatus) bool {
+		return s.State == v1alpha1.RolloutSucceeded && s.Updated == 3 && s.Deferred == 1
+	}))
+	wantHistory(t, others[2], "1.7.0")
+	promote(t, f, "2.0.0")
+	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds, too", rolledOut(v1alpha1.RolloutSucceeded)))
+	// Their window is over: an upgrade would have to wait now.
+	for _, s := range slices.Concat(canaries, others[:2]) {
+		label(t, f, s, v1beta2.LabelPlan, "busy")
+	}
+	ask(t, f, "rollout", "undo", secondRollout)
+	must(t, f.UntilRollout(ctx, secondRollout, "it is undone", rolledOut(v1alpha1.RolloutRolledBack)))
+	for _, s := range slices.Concat(canaries, others[:2]) {
+		wantHistory(t, s, "1.7.0", "1.9.0", "2.0.0", "1.9.0")
+	}
+	wantHistory(t, others[2], "1.7.0")
+}
+
+func ask(t *testing.T, f *fleet.Fleet, args ...string) string {
+	t.Helper()
+	told, err := f.Ask(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, told)
+	}
+	return told
+}
+
+func label(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, key, value string) {
+	t.Helper()
+	kyma, err := s.Record(t.Context())
+	must(t, err)
+	before := kyma.DeepCopy()
+	kyma.Labels[key] = value
+	must(t, f.Control.Patch(t.Context(), kyma, client.MergeFrom(before)))
+}

@@ -1,0 +1,125 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+// stockTool builds oras from its Go module, as hack/tools pins it, and gives its folder.
+func stockTool(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-modfile=hack/tools/go.mod", "-o", filepath.Join(dir, "oras"), "oras.land/oras/cmd/oras")
+	cmd.Dir = checkout
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("oras cannot be built from its Go module here: %v\n%s", err, output)
+	}
+	return dir
+}
+
+// blockAfter gives the first block of code below a heading of a document.
+func blockAfter(t *testing.T, document, heading, language string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(checkout, document))
+	must(t, err)
+	_, section, found := strings.Cut(string(text), "\n## "+heading+"\n")
+	block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(section)
+	if !found || block == nil {
+		t.Fatalf("%s: section %q has no block of %s any more", document, heading, language)
+	}
+	return block[1]
+}
+
+// TestStockToolsMirrorAFleet runs what docs/airgap.md tells to run, as it stands there.
+func TestStockToolsMirrorAFleet(t *testing.T) {
+	script := blockAfter(t, "docs/airgap.md", "With other tools", "sh")
+	binaries, err := fleet.Build()
+	must(t, err)
+	tool := stockTool(t)
+	from, err := registry.Start(t.Context(), registry.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = from.Close() })
+	to, err := registry.Start(t.Context(), registry.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = to.Close() })
+	keys := filepath.Join(t.TempDir(), "keys")
+	ended(t, 0, binaries.Publisher, "keys", "init", "--keys", keys)
+	ended(t, 0, binaries.Publisher, "publish", "--from", filepath.Join(checkout, "docs/example"), "--to", from.Host()+"/fleet", "--keys", keys)
+
+	// oras speaks HTTP to localhost by itself.
+	local := func(r *registry.Registry) string {
+		return strings.Replace(r.Host(), "127.0.0.1", "localhost", 1) + "/fleet"
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-e", "-c", script)
+	cmd.Env = append(os.Environ(), "PATH="+tool+":"+os.Getenv("PATH"), "FROM="+local(from), "TO="+local(to))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	must(t, from.Stop())
+	output := ended(t, 0, binaries.Agent, "verify", to.Host()+"/fleet", "--trust", filepath.Join(keys, "root.json"), "--runtime", "berlin")
+	if !strings.Contains(output, "scaler 1.7.0") {
+		t.Errorf("the mirror's bundle says:\n%s", output)
+	}
+	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
+}
+
+// contentsAt fails the test unless the mirror has what the bundle's contents are, where `--mirror FROM=TO` makes an agent look.
+func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
+	t.Helper()
+	registries, err := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	must(t, err)
+	place, err := bundle.NewPlace(mirror.Host()+"/fleet", registries)
+	must(t, err)
+	desired, err := place.Reading(t.Context(), bundle.DesiredRepository(runtime))
+	must(t, err)
+	fetched, err := bundle.Fetch(t.Context(), desired, bundle.TagDesired)
+	must(t, err)
+	data, err := os.ReadFile(rootFile)
+	must(t, err)
+	root, err := bundle.ParseRoot(data)
+	must(t, err)
+	verified, err := bundle.Adopt(fetched, runtime, root)
+	must(t, err)
+	opened, err := bundle.FetchBundle(t.Context(), desired, verified)
+	must(t, err)
+	mirrored := bundle.Settings{Mirrors: map[string]string{from: mirror.Host()}}
+	contents := 0
+	for _, m := range opened.State.All() {
+		for _, c := range m.Content {
+			repository, err := registries.Repository(mirrored.Mirrored(c.Repository))
+			must(t, err)
+			_, err = bundle.FetchBlob(t.Context(), repository, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, c.SizeBytes)
+			must(t, err)
+			contents++
+		}
+	}
+	if contents == 0 {
+		t.Error("the bundle has no contents, so that nothing was proven")
+	}
+}
+
+func TestTheDocumentedSyncOfZotIsJSON(t *testing.T) {
+	var config struct {
+		Extensions struct {
+			Sync struct {
+				Registries []struct{ Content []struct{ Prefix string } }
+			}
+		}
+	}
+	must(t, json.Unmarshal([]byte(blockAfter(t, "docs/airgap.md", "With other tools", "json")), &config))
+	if r := config.Extensions.Sync.Registries; len(r) != 1 || len(r[0].Content) != 4 {
+		t.Errorf("got %+v", config)
+	}
+}

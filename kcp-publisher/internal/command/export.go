@@ -1,0 +1,248 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+)
+
+// exportFlags are what `export` takes.
+type exportFlags struct {
+	from, file, volumeSize, format string
+	since, platforms               []string
+	images, offers, zstd, dryRun   bool
+	keys                           keys.Folder
+	registry                       registryFlags
+}
+
+func newExport() *cobra.Command {
+	f := &exportFlags{}
+	cmd := &cobra.Command{
+		Use: "export RUNTIME-ID... -o FILE", Short: "writes a file that is carried to runtimes which no network reaches",
+		Long: "export writes the newest bundles of the runtimes with all that they need into one OCI layout as a tar, for `skr-agent import`.\n" +
+			"What was written when it was interrupted is kept in FILE.partial, and continued by the same command.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("want at least one runtime id")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "where bundles are published: registry prefix HOST/PATH, or oci-layout:DIR")
+	flags.StringVarP(&f.file, "output", "o", "", "file to write")
+	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it lives by; may be given again for other runtimes' reports")
+	flags.BoolVar(&f.images, "images", false, "take the container images of the modules along, as the desired state lists them")
+	flags.BoolVar(&f.offers, "offers", true, "take along what runtimes with autonomy may choose by themselves")
+	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; left out: all. Images that are named by digest are always whole")
+	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
+	flags.StringVar(&f.volumeSize, "volume-size", "", "cut the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "say what the file would hold, and write none")
+	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
+	publisherKeyFlags(flags, &f.keys)
+	f.registry.add(flags)
+	return cmd
+}
+
+// exported is what `export` prints.
+type exported struct {
+	Files        []string       `json:"files"`
+	SizeBytes    int64          `json:"sizeBytes"`
+	LeftOutBytes int64          `json:"leftOutBytes"`
+	Contents     []export.Entry `json:"contents"`
+}
+
+func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	options, packing, err := f.options(ctx, runtimes)
+	if err != nil {
+		return err
+	}
+	parcel, err := export.Gather(ctx, options)
+	if err != nil {
+		return err
+	}
+	told := exported{Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents}
+	for _, entry := range parcel.Contents {
+		told.LeftOutBytes += entry.LeftOutBytes
+	}
+	if !f.dryRun {
+		advance, done := bytesDone(cmd.ErrOrStderr(), "exporting", told.SizeBytes)
+		told.Files, err = carry.Write(ctx, f.file, parcel.Layout, packing, advance)
+		done()
+		if err != nil {
+			return fmt.Errorf("write %s: %w", f.file, err)
+		}
+	}
+	return print(cmd.OutOrStdout(), f.format, told, told.draw)
+}
+
+func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, carry.Packing, error) {
+	var options export.Options
+	packing := carry.Packing{Zstd: f.zstd}
+	if f.from == "" || f.file == "" && !f.dryRun {
+		return options, packing, usageError{errors.New("--from and -o are required")}
+	}
+	for _, id := range runtimes {
+		if err := bundle.CheckRuntimeID(id); err != nil {
+			return options, packing, usageError{err}
+		}
+	}
+	var err error
+	if f.volumeSize != "" {
+		if packing.VolumeBytes, err = carry.ParseSize(f.volumeSize); err != nil {
+			return options, packing, usageError{fmt.Errorf("--volume-size: %w", err)}
+		}
+	}
+	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun}
+	if options.Since, err = f.bases(runtimes); err != nil {
+		return options, packing, usageError{fmt.Errorf("--since: %w", err)}
+	}
+	if options.Platforms, err = platforms(f.platforms); err != nil {
+		return options, packing, usageError{fmt.Errorf("--platform: %w", err)}
+	}
+	access, err := f.registry.access()
+	if err != nil {
+		return options, packing, err
+	}
+	access.RequestTimeout = transferTimeout
+	if options.Registries, err = bundle.NewRegistries(access); err != nil {
+		return options, packing, err
+	}
+	if options.Place, err = bundle.NewPlace(f.from, options.Registries); err != nil {
+		return options, packing, usageError{fmt.Errorf("--from: %w", err)}
+	}
+	options.Keys, err = f.keys.Load(ctx)
+	return options, packing, err
+}
+
+// transferTimeout bounds one request with its body: the largest layer of an image over a slow line.
+const transferTimeout = 2 * time.Hour
+
+// bases reads what runtimes have already, by runtime.
+func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error) {
+	found := map[string]digest.Digest{}
+	for _, since := range f.since {
+		if d := digest.Digest(since); d.Validate() == nil {
+			if len(runtimes) != 1 || len(f.since) != 1 {
+				return nil, fmt.Errorf("%s: a digest is for one runtime; give the runtimes' reports", since)
+			}
+			found[runtimes[0]] = d
+			continue
+		}
+		report, err := readReport(since)
+		if err != nil {
+			return nil, err
+		}
+		if report.Observed != nil { // otherwise the runtime has nothing
+			found[report.Runtime] = report.Observed.Digest
+		}
+	}
+	for runtime := range found {
+		if !strings.Contains(" "+strings.Join(runtimes, " ")+" ", " "+runtime+" ") {
+			return nil, fmt.Errorf("the report is of runtime %s, which is not exported", runtime)
+		}
+	}
+	return found, nil
+}
+
+// readReport reads what a report in a file claims.
+func readReport(path string) (bundle.Report, error) {
+	fetched, err := reportFile(path)
+	if err != nil {
+		return bundle.Report{}, err
+	}
+	report, err := bundle.ClaimedReport(fetched)
+	if err != nil {
+		return report, fmt.Errorf("%s: %w", path, err)
+	}
+	return report, nil
+}
+
+func reportFile(path string) (bundle.Fetched, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return bundle.Fetched{}, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, bundle.MaxManifestBytes+1))
+	if err != nil {
+		return bundle.Fetched{}, err
+	}
+	fetched, err := bundle.ReadReportFile(data)
+	if err != nil {
+		return fetched, fmt.Errorf("%s: %w", path, err)
+	}
+	return fetched, nil
+}
+
+func platforms(names []string) ([]ocispec.Platform, error) {
+	var found []ocispec.Platform
+	for _, name := range names {
+		parts := strings.Split(name, "/")
+		if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
+			return nil, fmt.Errorf("%q: want OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT, such as linux/amd64", name)
+		}
+		p := ocispec.Platform{OS: parts[0], Architecture: parts[1]}
+		if len(parts) == 3 {
+			p.Variant = parts[2]
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+func (e exported) draw(out io.Writer) {
+	t := newTable(out)
+	t.AppendHeader(table.Row{"KIND", "NAME", "RUNTIMES", "BLOBS", "SIZE", "LEFT OUT"})
+	for _, c := range e.Contents {
+		t.AppendRow(table.Row{c.Kind, c.Name, strings.Join(c.Runtimes, ", "), c.Blobs, sizeText(c.SizeBytes), sizeText(c.LeftOutBytes)})
+	}
+	t.AppendFooter(table.Row{"", "", "", "", sizeText(e.SizeBytes), sizeText(e.LeftOutBytes)})
+	t.Render()
+	for _, file := range e.Files {
+		fmt.Fprintln(out, file)
+	}
+}
+
+func sizeText(n int64) string {
+	switch {
+	case n == 0:
+		return ""
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// bytesDone draws a bar on a terminal; elsewhere the table at the end says it all.
+func bytesDone(out io.Writer, what string, total int64) (advance func(int64), done func()) {
+	file, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return func(int64) {}, func() {}
+	}
+	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
+	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // drawing is a courtesy
+}

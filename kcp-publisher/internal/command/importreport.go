@@ -1,0 +1,105 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func newImportReport() *cobra.Command {
+	var to, format string
+	var registry registryFlags
+	cmd := &cobra.Command{
+		Use: "import-report FILE", Short: "takes in a report that was carried from a runtime", Args: exactly(1, "one file"),
+		Long: "import-report puts a report, as `skr-agent export-report` wrote it or as a QR code's text, where the publisher reads reports.\n" +
+			"The publisher checks its signature there like any other's. A report that is older than the one that lies there is refused.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return usageError{errors.New("--to is required")}
+			}
+			access, err := registry.access()
+			if err != nil {
+				return err
+			}
+			registries, err := bundle.NewRegistries(access)
+			if err != nil {
+				return err
+			}
+			place, err := bundle.NewPlace(to, registries)
+			if err != nil {
+				return usageError{fmt.Errorf("--to: %w", err)}
+			}
+			fetched, err := reportFile(args[0])
+			if err != nil {
+				return err
+			}
+			taken, err := importReport(cmd.Context(), place, fetched)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return print(cmd.OutOrStdout(), format, taken, taken.draw)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "where the publisher reads reports: registry prefix HOST/PATH, or oci-layout:DIR")
+	outputFlag(cmd.Flags(), &format)
+	registry.add(cmd.Flags())
+	return cmd
+}
+
+// takenReport is what `import-report` prints.
+type takenReport struct {
+	Runtime  string    `json:"runtime"`
+	Sequence int64     `json:"sequence"`
+	Time     time.Time `json:"time"`
+	// Bundle is the sequence of the bundle that the runtime lives by, 0 for none.
+	Bundle int64 `json:"bundle"`
+	Known  bool  `json:"known"`
+}
+
+func (r takenReport) draw(out io.Writer) {
+	what := "taken in"
+	if r.Known {
+		what = "was there already"
+	}
+	fmt.Fprintf(out, "report %d of runtime %s of %s %s; it lives by bundle %d\n", r.Sequence, r.Runtime, r.Time.Format(time.RFC3339), what, r.Bundle)
+}
+
+// importReport pushes a report unless a newer one is there. Who signed it is judged by the publisher, which knows the runtime's key.
+func importReport(ctx context.Context, place *bundle.Place, fetched bundle.Fetched) (takenReport, error) {
+	report, err := bundle.ClaimedReport(fetched)
+	if err != nil {
+		return takenReport{}, err
+	}
+	taken := takenReport{Runtime: report.Runtime, Sequence: report.Sequence, Time: report.Time}
+	if report.Observed != nil {
+		taken.Bundle = report.Observed.Sequence
+	}
+	repository, err := place.Repository(ctx, bundle.ReportRepository(report.Runtime))
+	if err != nil {
+		return taken, err
+	}
+	before, err := bundle.Fetch(ctx, repository, bundle.TagLatest)
+	if err != nil && !errors.Is(err, bundle.ErrNotFound) {
+		return taken, err
+	}
+	if err == nil {
+		// What lies there unreadable is no report, and is replaced.
+		if known, err := bundle.ClaimedReport(before); err == nil {
+			if known.Sequence > report.Sequence {
+				return taken, &bundle.Refusal{Reason: bundle.ReasonRollback, Detail: fmt.Sprintf(
+					"report %d of runtime %s is older than %d, which is there", report.Sequence, report.Runtime, known.Sequence)}
+			}
+			if taken.Known = known.Sequence == report.Sequence; taken.Known {
+				return taken, nil
+			}
+		}
+	}
+	return taken, bundle.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
+}

@@ -1,0 +1,221 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
+)
+
+// rolloutFlags are what all commands on rollouts take.
+type rolloutFlags struct{ kubeconfig, namespace, format string }
+
+func newRollout() *cobra.Command {
+	f := &rolloutFlags{}
+	cmd := &cobra.Command{
+		Use: "rollout", Short: "shows and steers how promotions reach the fleet",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q", args[0])}
+			}
+			return cmd.Help()
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.PersistentFlags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
+	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "kcp-system", "namespace of the Rollouts")
+	cmd.AddCommand(newRolloutList(f), newRolloutShow(f),
+		f.steer("pause", "lets no further runtime have the version", pause(true)),
+		f.steer("resume", "lets a paused rollout go on", pause(false)),
+		newRolloutApprove(f),
+		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", abort),
+		f.steer("undo", "gives every runtime that the rollout touched its last good version back", undo))
+	return cmd
+}
+
+func newRolloutList(f *rolloutFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "lists rollouts, those under way first", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := controlPlane(f.kubeconfig)
+			if err != nil {
+				return err
+			}
+			var all v1alpha1.RolloutList
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
+				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
+			}
+			slices.SortFunc(all.Items, byInterest)
+			return print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) { drawRollouts(out, all.Items) })
+		},
+	}
+	outputFlag(cmd.Flags(), &f.format)
+	return cmd
+}
+
+// byInterest puts rollouts under way first, and newer ones before older ones.
+func byInterest(a, b v1alpha1.Rollout) int {
+	ended := func(r v1alpha1.Rollout) int {
+		if rollout.Finished(r.Status.State) {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(ended(a)-ended(b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
+	if len(all) == 0 {
+		fmt.Fprintln(out, "no rollout: a promotion that a RolloutPolicy covers makes one")
+		return
+	}
+	t := newTable(out)
+	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED", "DEFERRED", "MESSAGE"})
+	for _, r := range all {
+		s := r.Status
+		t.AppendRow(table.Row{r.Name, r.Spec.From, r.Spec.To, s.State, s.Wave, s.Progress, s.Failed, s.Deferred, s.Message})
+	}
+	t.Render()
+}
+
+func newRolloutShow(f *rolloutFlags) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "show ROLLOUT", Short: "shows how far a rollout is; on a terminal, until it has ended", Args: exactly(1, "the name of a rollout"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := controlPlane(f.kubeconfig)
+			if err != nil {
+				return err
+			}
+			one, err := f.find(cmd.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			terminal := isTerminal(out)
+			if !cmd.Flags().Changed("watch") {
+				watch = terminal
+			}
+			if !watch || f.format != "table" {
+				return print(out, f.format, one, func(out io.Writer) { drawRollout(out, one, time.Now()) })
+			}
+			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
+			if terminal {
+				return follow(cmd.Context(), lookEvery, read, live(out))
+			}
+			return follow(cmd.Context(), lookEvery, read, plain(out))
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; so it is on a terminal unless told otherwise")
+	outputFlag(cmd.Flags(), &f.format)
+	return cmd
+}
+
+func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string) (*v1alpha1.Rollout, error) {
+	one := &v1alpha1.Rollout{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, one); err != nil {
+		return nil, fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err)
+	}
+	return one, nil
+}
+
+// steer makes a command that changes the spec of a rollout; change gives what to tell.
+func (f *rolloutFlags) steer(name, short string, change func(*v1alpha1.Rollout) (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " ROLLOUT", Short: short, Args: exactly(1, "the name of a rollout"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], change) },
+	}
+}
+
+func newRolloutApprove(f *rolloutFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "approve ROLLOUT WAVE", Short: "lets a wave begin that asks for approval", Args: exactly(2, "the names of a rollout and a wave"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.change(cmd, args[0], func(r *v1alpha1.Rollout) (string, error) { return approve(r, args[1]) })
+		},
+	}
+}
+
+func (f *rolloutFlags) change(cmd *cobra.Command, name string, change func(*v1alpha1.Rollout) (string, error)) error {
+	api, err := controlPlane(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	one, err := f.find(cmd.Context(), api, name)
+	if err != nil {
+		return err
+	}
+	before := one.DeepCopy()
+	told, err := change(one)
+	if err != nil {
+		return fmt.Errorf("rollout %s: %w", name, err)
+	}
+	if err := api.Patch(cmd.Context(), one, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("change Rollout %s/%s: %w", f.namespace, name, err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, told)
+	return nil
+}
+
+func pause(paused bool) func(*v1alpha1.Rollout) (string, error) {
+	return func(r *v1alpha1.Rollout) (string, error) {
+		if rollout.Finished(r.Status.State) {
+			return "", hasEnded(r)
+		}
+		r.Spec.Paused = paused
+		if paused {
+			return "is paused: no further runtime gets version " + r.Spec.To, nil
+		}
+		return "goes on", nil
+	}
+}
+
+func approve(r *v1alpha1.Rollout, wave string) (string, error) {
+	var waiting []string
+	for _, w := range r.Spec.Waves {
+		if w.Approval && !slices.Contains(r.Spec.ApprovedWaves, w.Name) {
+			waiting = append(waiting, w.Name)
+		}
+	}
+	switch {
+	case rollout.Finished(r.Status.State):
+		return "", hasEnded(r)
+	case slices.Contains(r.Spec.ApprovedWaves, wave):
+		return "has wave " + wave + " approved already", nil
+	case !slices.Contains(waiting, wave):
+		return "", usageError{fmt.Errorf("wave %q asks for no approval; those that do: %s", wave, cmp.Or(strings.Join(waiting, ", "), "none"))}
+	}
+	r.Spec.ApprovedWaves = append(r.Spec.ApprovedWaves, wave)
+	return "may begin wave " + wave, nil
+}
+
+func abort(r *v1alpha1.Rollout) (string, error) {
+	if rollout.Finished(r.Status.State) || r.Status.State == v1alpha1.RolloutRollingBack {
+		return "", hasEnded(r)
+	}
+	r.Spec.Abort = true
+	return fmt.Sprintf("stops: those that have version %s keep it, nobody else gets it (undo gives them %s back)", r.Spec.To, r.Spec.From), nil
+}
+
+func undo(r *v1alpha1.Rollout) (string, error) {
+	if r.Status.State == v1alpha1.RolloutSuperseded {
+		return "", errors.New("a newer one came after it: undo that")
+	}
+	r.Spec.Undo = true
+	return fmt.Sprintf("goes back: those it gave version %s get %s again", r.Spec.To, r.Spec.From), nil
+}
+
+func hasEnded(r *v1alpha1.Rollout) error {
+	return fmt.Errorf("it is %s already: %s", r.Status.State, r.Status.Message)
+}

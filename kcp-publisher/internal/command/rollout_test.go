@@ -1,0 +1,152 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// underWay is a rollout in its second wave of two, the second with approval, three minutes after noon.
+func underWay() *v1alpha1.Rollout {
+	started := metav1.NewTime(noon)
+	soaked := metav1.NewTime(noon.Add(2 * time.Minute))
+	end := metav1.NewTime(noon.Add(10 * time.Minute))
+	return &v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Name: "keda-regular-1"},
+		Spec: v1alpha1.RolloutSpec{
+			Policy: "careful", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0",
+			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "canaries"}, {Name: "others", Approval: true, Soak: metav1.Duration{Duration: 5 * time.Minute}}}},
+		},
+		Status: v1alpha1.RolloutStatus{
+			State: v1alpha1.RolloutProgressing, Message: "wave others: is watched before the next one starts", Wave: "2/2 others", Progress: "5/12", Total: 12, Updated: 5, Failed: 2, Deferred: 1,
+			StartedAt: &started, EstimatedEnd: &end,
+			Waves: []v1alpha1.WaveStatus{
+				{Name: "canaries", State: v1alpha1.WaveProven, Total: 2, Updated: 2},
+				{Name: "others", State: v1alpha1.WaveSoaking, Total: 10, Updated: 3, InFlight: 4, Failed: 2, Deferred: 1, ReadyAt: &soaked},
+			},
+			Failures: []v1alpha1.RuntimeFailure{{Runtime: "r-7", Wave: "others", Reason: "it is Error: crashes"}},
+		},
+	}
+}
+
+func TestARolloutIsShownWithItsFailuresFirst(t *testing.T) {
+	var out bytes.Buffer
+	drawRollout(&out, underWay(), noon.Add(3*time.Minute))
+	want := `rollout keda-regular-1: module keda in channel regular goes from 1.0.0 to 2.0.0, by policy careful
+  Progressing  wave others: is watched before the next one starts
+  time         began 3m0s ago, about 7m0s left
+
+  failed: r-7 (wave others): it is Error: crashes
+  and 1 more
+
+WAVE      STATE               PROGRESS              UPDATED  IN FLIGHT  FAILED  DEFERRED
+canaries  Proven              ████████████████████  2/2              0       0         0
+others    Soaking, 4m0s left  ██████░░░░░░░░░░░░░░  3/10             4       2         1
+`
+	if got := trimmed(out.String()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func trimmed(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestARolloutIsFollowedToItsEnd(t *testing.T) {
+	states := []*v1alpha1.Rollout{underWay(), underWay(), underWay()}
+	states[2].Status.State, states[2].Status.Message = v1alpha1.RolloutRolledBack, "wave others: 2 of 10 runtimes failed, 0 may"
+	read := func() (*v1alpha1.Rollout, error) {
+		next := states[0]
+		states = states[1:]
+		return next, nil
+	}
+	var out bytes.Buffer
+	err := follow(t.Context(), time.Millisecond, read, plain(&out))
+	if err == nil || err.Error() != "rollout keda-regular-1 is RolledBack: wave others: 2 of 10 runtimes failed, 0 may" {
+		t.Errorf("it ended with %v", err)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 2 || !strings.Contains(out.String(), "keda-regular-1 Progressing wave 2/2 others: 5/12 updated, 2 failed, 1 deferred: wave others: is watched") {
+		t.Errorf("%d lines:\n%s", lines, out.String())
+	}
+	var drawn bytes.Buffer
+	show := live(&drawn)
+	show(underWay())
+	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n"))
+	show(underWay())
+	if strings.Count(drawn.String(), up) != 1 {
+		t.Errorf("want %q once in %q", up, drawn.String())
+	}
+}
+
+func TestSteeringARollout(t *testing.T) {
+	finished := func(state v1alpha1.RolloutState) func(*v1alpha1.Rollout) {
+		return func(r *v1alpha1.Rollout) { r.Status.State, r.Status.Message = state, "over" }
+	}
+	approving := func(wave string) func(*v1alpha1.Rollout) (string, error) {
+		return func(r *v1alpha1.Rollout) (string, error) { return approve(r, wave) }
+	}
+	for name, c := range map[string]struct {
+		before func(*v1alpha1.Rollout)
+		do     func(*v1alpha1.Rollout) (string, error)
+		refuse string
+		after  func(v1alpha1.RolloutSpec) bool
+	}{
+		"pause":                       {nil, pause(true), "", func(s v1alpha1.RolloutSpec) bool { return s.Paused }},
+		"resume":                      {func(r *v1alpha1.Rollout) { r.Spec.Paused = true }, pause(false), "", func(s v1alpha1.RolloutSpec) bool { return !s.Paused }},
+		"pause what is over":          {finished(v1alpha1.RolloutSucceeded), pause(true), "it is Succeeded already: over", nil},
+		"approve":                     {nil, approving("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "others" }},
+		"approve twice":               {func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }, approving("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 }},
+		"approve what nobody asks":    {nil, approving("canaries"), `wave "canaries" asks for no approval; those that do: others`, nil},
+		"approve what is over":        {finished(v1alpha1.RolloutStopped), approving("others"), "it is Stopped already: over", nil},
+		"abort":                       {nil, abort, "", func(s v1alpha1.RolloutSpec) bool { return s.Abort }},
+		"abort what is over":          {finished(v1alpha1.RolloutRolledBack), abort, "it is RolledBack already: over", nil},
+		"undo":                        {nil, undo, "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
+		"undo what succeeded":         {finished(v1alpha1.RolloutSucceeded), undo, "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
+		"undo what others came after": {finished(v1alpha1.RolloutSuperseded), undo, "a newer one came after it: undo that", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := underWay()
+			if c.before != nil {
+				c.before(r)
+			}
+			told, err := c.do(r)
+			if c.refuse != "" {
+				if err == nil || err.Error() != c.refuse {
+					t.Errorf("refused with %v", err)
+				}
+				return
+			}
+			if err != nil || told == "" || !c.after(r.Spec) {
+				t.Errorf("%q, %v, %+v", told, err, r.Spec)
+			}
+		})
+	}
+	var usage usageError
+	if _, err := approve(underWay(), "nobody"); !errors.As(err, &usage) {
+		t.Errorf("a wave that is not there is no mistake in the call: %v", err)
+	}
+}
+
+func TestRolloutsUnderWayAreListedFirst(t *testing.T) {
+	older, over := *underWay(), *underWay()
+	over.Name, over.Status.State, over.CreationTimestamp = "keda-regular-0", v1alpha1.RolloutSucceeded, metav1.NewTime(noon)
+	if byInterest(older, over) >= 0 || byInterest(over, older) <= 0 {
+		t.Error("one that is over comes first")
+	}
+	var out bytes.Buffer
+	drawRollouts(&out, nil)
+	if !strings.Contains(out.String(), "no rollout") {
+		t.Errorf("without any: %s", out.String())
+	}
+}

@@ -1,0 +1,133 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"golang.org/x/term"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
+)
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// lookEvery is how often a rollout that is followed is looked at.
+const lookEvery = time.Second
+
+// follow shows a rollout again and again until it has ended.
+func follow(ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout)) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		one, err := read()
+		if err != nil {
+			return err
+		}
+		show(one)
+		if rollout.Finished(one.Status.State) {
+			return ended(one)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// ended makes a rollout that did not succeed an error for scripts that wait for it.
+func ended(r *v1alpha1.Rollout) error {
+	if r.Status.State == v1alpha1.RolloutSucceeded {
+		return nil
+	}
+	return fmt.Errorf("rollout %s is %s: %s", r.Name, r.Status.State, r.Status.Message)
+}
+
+// live draws over what it drew before.
+func live(out io.Writer) func(*v1alpha1.Rollout) {
+	lines := 0
+	return func(r *v1alpha1.Rollout) {
+		var next bytes.Buffer
+		drawRollout(&next, r, time.Now())
+		if lines > 0 {
+			fmt.Fprintf(out, "\x1b[%dA\x1b[J", lines) // up, and clear what is below
+		}
+		_, _ = out.Write(next.Bytes())
+		lines = bytes.Count(next.Bytes(), []byte("\n"))
+	}
+}
+
+// plain writes a line whenever something changed.
+func plain(out io.Writer) func(*v1alpha1.Rollout) {
+	last := ""
+	return func(r *v1alpha1.Rollout) {
+		s := r.Status
+		line := fmt.Sprintf("%s %s wave %s: %s updated, %d failed, %d deferred: %s", r.Name, s.State, s.Wave, s.Progress, s.Failed, s.Deferred, s.Message)
+		if line != last {
+			fmt.Fprintln(out, time.Now().UTC().Format(time.RFC3339), line)
+		}
+		last = line
+	}
+}
+
+// drawRollout shows one rollout, what went wrong first.
+func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time) {
+	s := r.Status
+	fmt.Fprintf(out, "rollout %s: module %s in channel %s goes from %s to %s, by policy %s\n", r.Name, r.Spec.Module, r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
+	fmt.Fprintf(out, "  %-12s %s\n", cmp.Or(string(s.State), "New"), s.Message)
+	fmt.Fprintf(out, "  %-12s %s\n\n", "time", duration(s, now))
+	for _, f := range s.Failures {
+		fmt.Fprintf(out, "  failed: %s (wave %s): %s\n", f.Runtime, f.Wave, f.Reason)
+	}
+	if more := int(s.Failed) - len(s.Failures); more > 0 && len(s.Failures) > 0 {
+		fmt.Fprintf(out, "  and %d more\n", more)
+	}
+	if len(s.Failures) > 0 {
+		fmt.Fprintln(out)
+	}
+	t := newTable(out)
+	t.AppendHeader(table.Row{"WAVE", "STATE", "PROGRESS", "UPDATED", "IN FLIGHT", "FAILED", "DEFERRED"})
+	for i, w := range s.Waves {
+		state := string(w.State)
+		if w.State == v1alpha1.WaveSoaking && w.ReadyAt != nil && i < len(r.Spec.Waves) {
+			if left := w.ReadyAt.Add(r.Spec.Waves[i].Soak.Duration).Sub(now); left > 0 {
+				state += ", " + left.Round(time.Second).String() + " left"
+			}
+		}
+		t.AppendRow(table.Row{w.Name, state, bar(w.Updated, w.Total), fmt.Sprintf("%d/%d", w.Updated, w.Total), w.InFlight, w.Failed, w.Deferred})
+	}
+	t.Render()
+}
+
+// duration says when a rollout began and when it ended or will.
+func duration(s v1alpha1.RolloutStatus, now time.Time) string {
+	switch {
+	case s.StartedAt == nil:
+		return "not begun"
+	case s.FinishedAt != nil:
+		return fmt.Sprintf("began %s, took %s", s.StartedAt.UTC().Format(time.RFC3339), s.FinishedAt.Sub(s.StartedAt.Time).Round(time.Second))
+	case s.EstimatedEnd != nil && s.EstimatedEnd.After(now):
+		return fmt.Sprintf("began %s ago, about %s left", now.Sub(s.StartedAt.Time).Round(time.Second), s.EstimatedEnd.Sub(now).Round(time.Minute))
+	}
+	return fmt.Sprintf("began %s ago", now.Sub(s.StartedAt.Time).Round(time.Second))
+}
+
+func bar(done, all int32) string {
+	const width = 20
+	filled := int32(width)
+	if all > 0 {
+		filled = done * width / all
+	}
+	return strings.Repeat("█", int(filled)) + strings.Repeat("░", int(width-filled))
+}

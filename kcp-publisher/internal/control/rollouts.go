@@ -1,0 +1,151 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
+)
+
+// Rollouts makes and moves rollouts, and says by which catalog and gates Kymas are resolved. It remembers nothing: what it decides is
+// written to the rollouts before anybody acts upon it, so that whoever comes after it decides the same.
+type Rollouts struct {
+	Client  client.Client
+	Events  events.EventRecorder
+	Catalog *Catalog
+	// ClusterUID is that of the control plane's own cluster.
+	ClusterUID string
+	// Interval is how often a rollout that is under way is looked at when nothing happens: soaks and deadlines are times.
+	Interval time.Duration
+	Now      func() time.Time
+
+	view atomic.Pointer[View]
+}
+
+const (
+	// rolloutInterval is the longest that a rollout under way goes without a look.
+	rolloutInterval = 10 * time.Second
+	// reportsSettle is how long reports are gathered: looking at a whole fleet for each would take all the time there is.
+	reportsSettle = 500 * time.Millisecond
+)
+
+// View is what Kymas are resolved by, nil before the first look.
+func (r *Rollouts) View() *View { return r.view.Load() }
+
+// Reconcile looks at all tracks; the request's name means nothing.
+func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	next := &View{catalog: r.Catalog.Snapshot()}
+	if next.catalog == nil {
+		return ctrl.Result{}, nil // the catalog asks for a look once it is there
+	}
+	inNamespace := client.InNamespace(r.Catalog.Namespace)
+	var policies fleet.RolloutPolicyList
+	var rollouts fleet.RolloutList
+	if err := errors.Join(r.Client.List(ctx, &policies, inNamespace), r.Client.List(ctx, &rollouts, inNamespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
+	}
+	var all []inhabitant
+	var round rollout.Round
+	if len(policies.Items)+len(rollouts.Items) > 0 {
+		var kymas v1beta2.KymaList
+		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
+			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
+		}
+		all = census(kymas.Items, next.catalog, r.ClusterUID)
+		round = rollout.Look(policies.Items, rollouts.Items, followers(all), r.Now())
+	}
+	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read is not the newest
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	tellRollouts(round.Newest)
+	next.gates = round.Gates
+	before := r.view.Swap(next)
+	if err := r.mark(ctx, before, next, all); err != nil {
+		r.view.Store(before) // or the next look would see no difference
+		return ctrl.Result{}, err
+	}
+	if round.Active {
+		return ctrl.Result{RequeueAfter: r.Interval}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// write makes the API server know a round, so that it may be acted upon.
+func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []fleet.Rollout) error {
+	for _, made := range round.Create {
+		status := made.Status
+		made.Namespace = r.Catalog.Namespace
+		if err := r.Client.Create(ctx, made); err != nil {
+			return fmt.Errorf("create Rollout %s/%s: %w", made.Namespace, made.Name, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("a rollout begins", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel, "from", made.Spec.From, "to", made.Spec.To)
+		r.note(made, rollout.Begun(made))
+		if err := r.status(ctx, made, status); err != nil {
+			return err
+		}
+	}
+	for _, changed := range round.Update {
+		status := changed.Status
+		for i := range before {
+			if before[i].Name == changed.Name {
+				changed.Status = before[i].Status
+			}
+		}
+		if err := r.status(ctx, changed, status); err != nil {
+			return err
+		}
+	}
+	for _, old := range round.Forget {
+		if err := r.Client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Rollout %s/%s: %w", old.Namespace, old.Name, err)
+		}
+	}
+	return nil
+}
+
+// status writes a status over the one that the rollout has, unless somebody wrote to it meanwhile.
+func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
+	before := object.DeepCopy()
+	object.Status = status
+	if err := r.Client.Status().Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write status of Rollout %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	r.note(object, rollout.Changes(before.Status, status))
+	return nil
+}
+
+func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
+	for _, c := range changes {
+		r.Events.Eventf(object, nil, c.Type, c.Reason, "Rollout", "%s", noted(c.Note))
+	}
+}
+
+// mark asks for a look at every Kyma that is decided otherwise now.
+func (r *Rollouts) mark(ctx context.Context, before, now *View, all []inhabitant) error {
+	if before == nil || before.catalog.Revision != now.catalog.Revision {
+		return r.Catalog.markAll(ctx)
+	}
+	if len(before.gates) > 0 && len(all) == 0 {
+		return r.Catalog.markAll(ctx) // the last policy is gone
+	}
+	for i := range all {
+		if now.differs(before, all[i].runtime, all[i].follows, all[i].kyma.Status.Runtime) {
+			if err := send(ctx, r.Catalog.Changed, all[i].kyma); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

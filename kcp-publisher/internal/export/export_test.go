@@ -1,0 +1,317 @@
+package export
+
+import (
+	"context"
+	"crypto"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/handlers"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/sirupsen/logrus"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// fleet is a registry with bundles, modules and images in it.
+type fleet struct {
+	t          *testing.T
+	host       string
+	registries *bundle.Registries
+	place      *bundle.Place
+	keys       publish.Keys
+	last       map[string]*bundle.Position
+	random     *rand.Rand
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	logrus.SetOutput(io.Discard)
+	config := &configuration.Configuration{Storage: configuration.Storage{
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+	}}
+	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
+	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), config))
+	t.Cleanup(server.Close)
+	f := &fleet{t: t, host: strings.TrimPrefix(server.URL, "http://"), last: map[string]*bundle.Position{}, random: rand.New(rand.NewPCG(1, 2))}
+	var err error
+	f.registries, err = bundle.NewRegistries(bundle.Access{})
+	f.must(err)
+	f.place, err = bundle.NewPlace(f.host+"/fleet", f.registries)
+	f.must(err)
+	signer, rootKey := f.signer(), f.signer()
+	public, err := signer.PublicKey()
+	f.must(err)
+	data, err := bundle.NewRoot(rootKey, []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	f.must(err)
+	root, err := bundle.ParseRoot(data)
+	f.must(err)
+	f.must(bundle.PushRoot(t.Context(), f.place, root))
+	f.keys = publish.Keys{Signer: signer, Root: root}
+	return f
+}
+
+func (f *fleet) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) signer() bundle.Signer {
+	data, err := bundle.GenerateKey()
+	f.must(err)
+	signer, err := bundle.LoadSigner(data)
+	f.must(err)
+	return signer
+}
+
+func (f *fleet) noise(n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(f.random.Uint32())
+	}
+	return data
+}
+
+// push puts a blob into a repository of the registry, and a manifest that holds it.
+func (f *fleet) push(repository string, blob bundle.Blob) {
+	f.t.Helper()
+	to, err := f.registries.Repository(f.host + "/" + repository)
+	f.must(err)
+	f.must(bundle.PushBlob(f.t.Context(), to, blob))
+}
+
+// module makes a module's content somewhere else than beside the bundles.
+func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Manifest {
+	f.t.Helper()
+	blob := bundle.NewBlob("application/x-tar", f.noise(sizeBytes))
+	f.push("modules/"+name, blob)
+	return bundle.Manifest{
+		Name: name, Module: name, Version: "1.0.0", Spec: v1beta2.ManifestSpec{Version: "1.0.0", LocalizedImages: images},
+		Content: []bundle.Content{{
+			Name: "raw-manifest", Repository: f.host + "/modules/" + name, MediaType: blob.Descriptor.MediaType,
+			Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
+		}},
+	}
+}
+
+// publish makes the next bundle of a runtime and gives its digest.
+func (f *fleet) publish(runtime string, modules ...bundle.Manifest) digest.Digest {
+	f.t.Helper()
+	return f.publishState(runtime, bundle.DesiredState{CRDs: []string{}, Manifests: modules})
+}
+
+func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.Digest {
+	f.t.Helper()
+	documents, err := bundle.NewDocuments(state, bundle.Catalog{})
+	f.must(err)
+	sequence := int64(1)
+	if f.last[runtime] != nil {
+		sequence = f.last[runtime].Sequence + 1
+	}
+	manifest, err := bundle.Compose(documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: runtime}, Epoch: f.keys.Root.Epoch, RootVersion: 1, Sequence: sequence, Previous: f.last[runtime],
+		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
+	}, f.keys.Signer)
+	f.must(err)
+	f.must(bundle.PushBundle(f.t.Context(), f.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+	f.last[runtime] = &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
+	return manifest.Descriptor.Digest
+}
+
+func (f *fleet) options(runtimes ...string) Options {
+	return Options{Place: f.place, Registries: f.registries, Keys: f.keys, Runtimes: runtimes, Offers: true, Sign: true}
+}
+
+func (f *fleet) gather(options Options) Parcel {
+	f.t.Helper()
+	parcel, err := Gather(f.t.Context(), options)
+	f.must(err)
+	return parcel
+}
+
+// written is the size of the file.
+func (f *fleet) written(parcel Parcel) int64 {
+	f.t.Helper()
+	path := filepath.Join(f.t.TempDir(), "file.tar")
+	_, err := carry.Write(f.t.Context(), path, parcel.Layout, carry.Packing{}, func(int64) {})
+	f.must(err)
+	info, err := os.Stat(path)
+	f.must(err)
+	return info.Size()
+}
+
+func (p Parcel) holds(d digest.Digest) bool {
+	return slices.ContainsFunc(p.Layout.Items, func(item carry.Item) bool { return item.Descriptor.Digest == d })
+}
+
+func TestADeltaIsLittleMoreThanWhatChanged(t *testing.T) {
+	f := newFleet(t)
+	var modules []bundle.Manifest
+	for i := range 20 {
+		modules = append(modules, f.module(fmt.Sprintf("module-%d", i), 50_000))
+	}
+	first := f.publish("berlin", modules...)
+	whole := f.written(f.gather(f.options("berlin")))
+	changed := slices.Clone(modules)
+	for i := range 2 {
+		changed[i] = f.module(modules[i].Name, 50_000)
+	}
+	f.publish("berlin", changed...)
+	options := f.options("berlin")
+	options.Since = map[string]digest.Digest{"berlin": first}
+	parcel := f.gather(options)
+
+	// What differs between the two bundles: two contents, the desired state and the bundle itself. The catalog is the same.
+	repository, err := f.place.Reading(t.Context(), bundle.DesiredRepository("berlin"))
+	f.must(err)
+	newest, err := bundle.Fetch(t.Context(), repository, bundle.TagDesired)
+	f.must(err)
+	var manifest ocispec.Manifest
+	f.must(json.Unmarshal(newest.Bytes, &manifest))
+	blobs := 2*50_000 + manifest.Config.Size + int64(len(newest.Bytes))
+	size := f.written(parcel)
+	t.Logf("everything is %d bytes, what changed %d, the delta %d: %.3f times", whole, blobs, size, float64(size)/float64(blobs))
+	if float64(size) > 1.1*float64(blobs) {
+		t.Errorf("the delta has %d bytes for %d that changed", size, blobs)
+	}
+	for i, m := range modules {
+		if parcel.holds(m.Content[0].Digest) {
+			t.Errorf("carries the old content of %s", m.Name)
+		}
+		if got := parcel.holds(changed[i].Content[0].Digest); got != (i < 2) {
+			t.Errorf("carries the content of %s: %v", m.Name, got)
+		}
+	}
+	for _, entry := range parcel.Contents {
+		if entry.Kind == KindRoot {
+			t.Errorf("carries a root that the runtime follows: %+v", entry)
+		}
+	}
+}
+
+func TestRuntimesInOneFileShareTheirBlobs(t *testing.T) {
+	f := newFleet(t)
+	keda, nats := f.module("keda", 200_000), f.module("nats", 200_000)
+	f.publish("berlin", keda, nats)
+	f.publish("munich", keda, nats)
+	one, both := f.written(f.gather(f.options("berlin"))), f.written(f.gather(f.options("berlin", "munich")))
+	if both-one > 10_000 {
+		t.Errorf("a second runtime takes %d bytes of %d", both-one, both)
+	}
+	options := f.options("berlin", "munich")
+	options.Since = map[string]digest.Digest{"berlin": f.publish("berlin", keda)}
+	f.publish("berlin", keda, nats)
+	if parcel := f.gather(options); !parcel.holds(keda.Content[0].Digest) {
+		t.Error("munich lacks what berlin has")
+	}
+	options.Since["munich"] = f.last["munich"].Digest
+	if parcel := f.gather(options); parcel.holds(keda.Content[0].Digest) || !parcel.holds(nats.Content[0].Digest) {
+		t.Error("both have keda, and berlin lacks nats")
+	}
+}
+
+func TestWhatARuntimeMayChooseIsTakenAlong(t *testing.T) {
+	f := newFleet(t)
+	index, _ := f.image("lab/nats:1", "linux/amd64")
+	agent, _ := f.image("lab/agent:1", "linux/amd64")
+	proof := bundle.NewBlob("application/json", []byte(`"released"`))
+	f.push("modules/nats", proof)
+	keda, nats := f.module("keda", 1000), f.module("nats", 1000, f.host+"/lab/nats:1")
+	nats.Channel = "regular"
+	nats.Release = []bundle.Content{{
+		Name: "component", Repository: f.host + "/modules/nats", MediaType: proof.Descriptor.MediaType, Digest: proof.Descriptor.Digest, SizeBytes: proof.Descriptor.Size,
+	}}
+	f.publishState("berlin", bundle.DesiredState{
+		CRDs: []string{}, Manifests: []bundle.Manifest{keda}, Offers: []bundle.Manifest{nats},
+		Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog, Agent: f.host + "/lab/agent@" + agent.Descriptor.Digest.String()},
+	})
+	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false}, "only what is asked for": {false, true}} {
+		options := f.options("berlin")
+		options.Offers, options.Images = c.offers, c.images
+		parcel := f.gather(options)
+		for what, want := range map[digest.Digest]bool{
+			keda.Content[0].Digest: true, proof.Descriptor.Digest: true, nats.Content[0].Digest: c.offers,
+			index.Descriptor.Digest: c.offers && c.images, agent.Descriptor.Digest: c.images,
+		} {
+			if got := parcel.holds(what); got != want {
+				t.Errorf("%s: carries %s: %v", name, what, got)
+			}
+		}
+	}
+}
+
+func TestWhatCannotBeExportedIsSaid(t *testing.T) {
+	f := newFleet(t)
+	keda := f.module("keda", 10)
+	keda.Spec.LocalizedImages = []string{f.host + "/lab/keda:gone"}
+	f.publish("berlin", keda)
+	for name, c := range map[string]struct {
+		options func(*Options)
+		want    string
+	}{
+		"a runtime without a bundle":   {func(o *Options) { o.Runtimes = []string{"munich"} }, "runtime munich: nothing is published for it"},
+		"a bundle that nobody has":     {func(o *Options) { o.Since = map[string]digest.Digest{"berlin": digest.FromString("x")} }, "is not in the registry any more: export without --since"},
+		"an image that nobody has":     {func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone"},
+		"a bundle of another's making": {func(o *Options) { o.Keys.Root = newFleet(t).keys.Root }, "refused (UnknownKey)"},
+	} {
+		options := f.options("berlin")
+		c.options(&options)
+		if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// image pushes an image for these platforms and gives its index and the layer of each platform.
+func (f *fleet) image(name string, platforms ...string) (bundle.Blob, map[string]digest.Digest) {
+	f.t.Helper()
+	repository, tag, _ := strings.Cut(name, ":")
+	to, err := f.registries.Repository(f.host + "/" + repository)
+	f.must(err)
+	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}
+	layers := map[string]digest.Digest{}
+	push := func(mediaType string, document any, tag string) bundle.Blob {
+		data, err := json.Marshal(document)
+		f.must(err)
+		blob := bundle.NewBlob(mediaType, data)
+		if tag == "" {
+			f.must(to.Push(f.t.Context(), blob.Descriptor, strings.NewReader(string(data))))
+		} else {
+			f.must(bundle.PushManifest(f.t.Context(), to, blob, tag))
+		}
+		return blob
+	}
+	for _, platform := range platforms {
+		layer, config := bundle.NewBlob(ocispec.MediaTypeImageLayer, f.noise(1000)), bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
+		f.push(repository, layer)
+		f.push(repository, config)
+		manifest := push(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
+		}, "")
+		parts := strings.Split(platform, "/")
+		manifest.Descriptor.Platform = &ocispec.Platform{OS: parts[0], Architecture: parts[1]}
+		index.Manifests = append(index.Manifests, manifest.Descriptor)
+		layers[platform] = layer.Descriptor.Digest
+	}
+	return push(ocispec.MediaTypeImageIndex, index, tag), layers
+}

@@ -1,0 +1,257 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// Options say what to export.
+type Options struct {
+	Place      *bundle.Place
+	Registries *bundle.Registries
+	Keys       publish.Keys
+	Runtimes   []string
+	// Since are the bundles, by runtime, that runtimes live by already: what those need is left out.
+	Since map[string]digest.Digest
+	// Images takes the container images along, Platforms only those platforms of images that no digest pins.
+	Images    bool
+	Platforms []ocispec.Platform
+	// Offers takes along what runtimes with autonomy may choose by themselves.
+	Offers bool
+	// Sign signs the list of images; without it the file cannot be used.
+	Sign bool
+}
+
+// gathering collects what runtimes need.
+type gathering struct {
+	Options
+	needs  []need
+	known  map[string]map[place]bool
+	images *imageFinder
+	roots  map[string]int64 // by runtime: the newest root that it has
+}
+
+// Gather reads the newest bundles of the runtimes and all that they refer to, but for the bytes of the contents.
+func Gather(ctx context.Context, options Options) (Parcel, error) {
+	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, roots: map[string]int64{}}
+	for _, runtime := range options.Runtimes {
+		if err := g.runtime(ctx, runtime); err != nil {
+			return Parcel{}, fmt.Errorf("runtime %s: %w", runtime, err)
+		}
+	}
+	if err := g.trust(ctx); err != nil {
+		return Parcel{}, fmt.Errorf("root of trust: %w", err)
+	}
+	if err := g.list(ctx); err != nil {
+		return Parcel{}, fmt.Errorf("list of images: %w", err)
+	}
+	return selected(g.needs, g.known), nil
+}
+
+func (g *gathering) runtime(ctx context.Context, runtime string) error {
+	if since, ok := g.Since[runtime]; ok {
+		base, err := g.bundle(ctx, runtime, since.String())
+		if errors.Is(err, bundle.ErrNotFound) {
+			return fmt.Errorf("bundle %s is not in the registry any more: export without --since", since)
+		}
+		if err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+		needs, err := g.needsOf(ctx, runtime, base)
+		if err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+		g.known[runtime] = map[place]bool{}
+		for _, n := range needs {
+			g.known[runtime][n.place()] = true
+		}
+		g.roots[runtime] = base.Statement.Predicate.RootVersion
+	}
+	newest, err := g.bundle(ctx, runtime, bundle.TagDesired)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return fmt.Errorf("nothing is published for it in %s: %w", g.Place.Name(bundle.DesiredRepository(runtime)), err)
+	}
+	if err != nil {
+		return err
+	}
+	needs, err := g.needsOf(ctx, runtime, newest)
+	if err != nil {
+		return err
+	}
+	needs[0].always = true
+	needs[0].reference = bundle.DesiredRepository(runtime) + ":" + bundle.TagDesired
+	g.needs = append(g.needs, needs...)
+	return nil
+}
+
+// published is a bundle with its own bytes.
+type published struct {
+	bundle.Bundle
+	manifest bundle.Blob
+}
+
+func (g *gathering) bundle(ctx context.Context, runtime, reference string) (published, error) {
+	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return published{}, err
+	}
+	fetched, err := bundle.Fetch(ctx, repository, reference)
+	if err != nil {
+		return published{}, err
+	}
+	verified, err := bundle.Adopt(fetched, runtime, g.Keys.Root, g.Keys.Former...)
+	if err != nil {
+		return published{}, err
+	}
+	opened, err := bundle.FetchBundle(ctx, repository, verified)
+	return published{opened, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}, err
+}
+
+// needsOf lists what a runtime needs to live by a bundle, the bundle's own manifest first.
+func (g *gathering) needsOf(ctx context.Context, runtime string, b published) ([]need, error) {
+	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s, sequence %d", runtime, b.Statement.Predicate.Sequence)
+	own := need{runtime: runtime, kind: KindBundle, name: name, repository: bundle.DesiredRepository(runtime), item: carry.InMemory(b.manifest)}
+	needs := []need{own}
+	for _, d := range []ocispec.Descriptor{b.Config, b.Catalog} {
+		own.item = itemFrom(repository, d)
+		needs = append(needs, own)
+	}
+	for _, m := range b.State.All() {
+		if needs, err = g.module(ctx, needs, runtime, m, true); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range b.State.Offers { // the agent asks for their proofs when it is given the bundle
+		if needs, err = g.module(ctx, needs, runtime, m, g.Offers); err != nil {
+			return nil, err
+		}
+	}
+	if agent := b.State.Settings.Agent; g.Images && agent != "" {
+		return g.image(ctx, needs, runtime, agent)
+	}
+	return needs, nil
+}
+
+// module adds what a module needs, or only the proof that it was released.
+func (g *gathering) module(ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool) ([]need, error) {
+	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
+	for _, c := range m.Release {
+		held, err := g.held(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
+		if err != nil {
+			return nil, wrapped(err)
+		}
+		needs = append(needs, held...)
+	}
+	if !whole {
+		return needs, nil
+	}
+	for _, c := range m.Content {
+		held, err := g.held(ctx, runtime, KindContent, fmt.Sprintf("%s %s, %s", m.Module, m.Version, c.Name), c)
+		if err != nil {
+			return nil, wrapped(err)
+		}
+		needs = append(needs, held...)
+	}
+	if !g.Images {
+		return needs, nil
+	}
+	for _, reference := range m.Spec.LocalizedImages {
+		var err error
+		if needs, err = g.image(ctx, needs, runtime, reference); err != nil {
+			return nil, wrapped(err)
+		}
+	}
+	return needs, nil
+}
+
+func (g *gathering) image(ctx context.Context, needs []need, runtime, reference string) ([]need, error) {
+	found, err := g.images.find(ctx, reference)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", reference, err)
+	}
+	for _, n := range found.needs {
+		n.runtime = runtime
+		needs = append(needs, n)
+	}
+	return needs, nil
+}
+
+// held is a content with the manifest that keeps registries from collecting it.
+func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
+	from, err := g.repository(ctx, c.Repository)
+	if err != nil {
+		return nil, err
+	}
+	blob := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
+	holder, tag, err := bundle.ContentHolder(blob)
+	if err != nil {
+		return nil, err
+	}
+	n := need{runtime: runtime, kind: kind, name: name, repository: bundle.ContentRepository, item: itemFrom(from, blob)}
+	held, empty := n, n
+	held.item, held.reference = carry.InMemory(holder), bundle.ContentRepository+":"+tag
+	empty.item = carry.InMemory(bundle.EmptyBlob())
+	return []need{n, held, empty}, nil
+}
+
+func (g *gathering) repository(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+	if relative, ok := strings.CutPrefix(name, "./"); ok {
+		return g.Place.Reading(ctx, relative)
+	}
+	return g.Registries.Repository(name)
+}
+
+func itemFrom(from oras.ReadOnlyTarget, d ocispec.Descriptor) carry.Item {
+	return carry.Item{Descriptor: d, Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) }}
+}
+
+// trust takes the versions of the root along that one of the runtimes may lack.
+func (g *gathering) trust(ctx context.Context) error {
+	first := g.Keys.Root.Version
+	for _, runtime := range g.Runtimes {
+		first = min(first, g.roots[runtime])
+	}
+	repository, err := g.Place.Reading(ctx, bundle.TrustRepository)
+	if err != nil {
+		return err
+	}
+	for version := first + 1; version <= g.Keys.Root.Version; version++ {
+		tag := bundle.RootTag(version)
+		fetched, err := bundle.Fetch(ctx, repository, tag)
+		if errors.Is(err, bundle.ErrNotFound) {
+			continue // older than what this registry has seen: whoever lacks it has to pin a newer one
+		}
+		if err != nil {
+			return err
+		}
+		data, _, err := bundle.ReadRoot(ctx, repository, version)
+		if err != nil {
+			return err
+		}
+		for i, blob := range []bundle.Blob{
+			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), bundle.NewBlob(bundle.MediaTypeRoot, data), bundle.EmptyBlob(),
+		} {
+			n := need{kind: KindRoot, name: fmt.Sprintf("version %d", version), item: carry.InMemory(blob)}
+			if i == 0 {
+				n.reference = bundle.TrustRepository + ":" + tag
+			}
+			g.needs = append(g.needs, n)
+		}
+	}
+	return nil
+}

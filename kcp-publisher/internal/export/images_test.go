@@ -1,0 +1,83 @@
+package export
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestImagesAreTakenForThePlatformsAskedFor(t *testing.T) {
+	const amd, arm = "linux/amd64", "linux/arm64"
+	f := newFleet(t)
+	index, layers := f.image("lab/keda:1", amd, arm)
+	reference := f.host + "/lab/keda:1"
+	f.publish("berlin", f.module("keda", 10, reference))
+	f.publish("munich", f.module("keda", 10, reference+"@"+index.Descriptor.Digest.String()))
+	linux := func(architecture string) []ocispec.Platform {
+		return []ocispec.Platform{{OS: "linux", Architecture: architecture}}
+	}
+	for name, c := range map[string]struct {
+		runtime   string
+		images    bool
+		platforms []ocispec.Platform
+		amd, arm  bool
+		index     bool // the index is the one that lies in the registry
+	}{
+		"no images":                        {"berlin", false, nil, false, false, false},
+		"all platforms":                    {"berlin", true, nil, true, true, true},
+		"one platform":                     {"berlin", true, linux("amd64"), true, false, false},
+		"another":                          {"berlin", true, linux("arm64"), false, true, false},
+		"a digest covers all of its image": {"munich", true, linux("amd64"), true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := f.options(c.runtime)
+			options.Images, options.Platforms = c.images, c.platforms
+			parcel := f.gather(options)
+			for platform, want := range map[string]bool{amd: c.amd, arm: c.arm} {
+				if got := parcel.holds(layers[platform]); got != want {
+					t.Errorf("carries %s: %v", platform, got)
+				}
+			}
+			if got := parcel.holds(index.Descriptor.Digest); got != c.index {
+				t.Errorf("carries the index: %v", got)
+			}
+			lists := 0
+			for _, r := range parcel.Layout.References {
+				if strings.HasPrefix(r.Name, bundle.CarriedRepository+":") {
+					lists++
+				}
+			}
+			if (lists == 1) != c.images {
+				t.Errorf("carries %d signed lists", lists)
+			}
+		})
+	}
+	options := f.options("berlin")
+	options.Images, options.Platforms = true, linux("s390x")
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), `only for ["linux/amd64" "linux/arm64"]`) {
+		t.Errorf("a platform that is not there: %v", err)
+	}
+}
+
+func TestTheSameExportGivesTheSameFileAgain(t *testing.T) {
+	f := newFleet(t)
+	f.image("lab/keda:1", "linux/amd64")
+	first := f.publish("berlin", f.module("nats", 10))
+	f.publish("berlin", f.module("keda", 10, f.host+"/lab/keda:1"))
+	options := f.options("berlin")
+	options.Images, options.Since = true, map[string]digest.Digest{"berlin": first}
+	digests := func() string {
+		var all []string
+		for _, item := range f.gather(options).Layout.Items {
+			all = append(all, item.Descriptor.Digest.String())
+		}
+		return strings.Join(all, "\n")
+	}
+	if one, two := digests(), digests(); one != two {
+		t.Errorf("first\n%s\nthen\n%s", one, two)
+	}
+}

@@ -1,0 +1,101 @@
+package export
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/carry"
+)
+
+func needOf(runtime, kind, name, text string) need {
+	return need{runtime: runtime, kind: kind, name: name, repository: "content", item: carry.InMemory(bundle.NewBlob("text/plain", []byte(text)))}
+}
+
+func TestWhatIsCarriedIsToldLineByLine(t *testing.T) {
+	own := func(runtime string) need {
+		n := needOf(runtime, KindBundle, runtime+", sequence 7", "bundle of "+runtime)
+		n.always, n.reference = true, "runtimes/"+runtime+":desired"
+		return n
+	}
+	keda, moved := needOf("berlin", KindContent, "keda", "12345"), needOf("berlin", KindContent, "keda", "12345")
+	moved.repository = "elsewhere"
+	for name, c := range map[string]struct {
+		needs []need
+		known map[string]map[place]bool
+		want  []Entry
+	}{
+		"a runtime that has nothing gets everything": {
+			[]need{keda, own("berlin")}, nil, []Entry{
+				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
+				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
+		"what it has is left out, but for what the file is about": {
+			[]need{keda, own("berlin")}, map[string]map[place]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
+				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
+				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, LeftOutBytes: 5}}},
+		"what it has in another repository is not left out": {
+			[]need{keda}, map[string]map[place]bool{"berlin": {moved.place(): true}}, []Entry{
+				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
+		"runtimes share a blob": {
+			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, nil, []Entry{
+				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
+		"what one of them lacks is carried": {
+			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, map[string]map[place]bool{"berlin": {keda.place(): true}}, []Entry{
+				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if parcel := selected(c.needs, c.known); !reflect.DeepEqual(parcel.Contents, c.want) {
+				t.Errorf("got  %+v\nwant %+v", parcel.Contents, c.want)
+			}
+		})
+	}
+}
+
+// TestNobodyLacksAnythingAndNothingIsCarriedInVain holds the two for any wishes and any knowledge.
+func TestNobodyLacksAnythingAndNothingIsCarriedInVain(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		var needs []need
+		known := map[string]map[place]bool{"a": {}, "b": {}, "c": {}}
+		for range random.IntN(40) {
+			n := needOf(string(rune('a'+random.IntN(3))), KindContent, fmt.Sprint(random.IntN(5)), fmt.Sprint(random.IntN(12)))
+			n.always = random.IntN(8) == 0
+			needs = append(needs, n)
+			known[n.runtime][n.place()] = random.IntN(2) == 0
+		}
+		parcel := selected(needs, known)
+		carried := map[digest.Digest]bool{}
+		for _, item := range parcel.Layout.Items {
+			if carried[item.Descriptor.Digest] {
+				t.Fatal("a blob is carried twice")
+			}
+			carried[item.Descriptor.Digest] = true
+		}
+		wanted := map[digest.Digest]bool{}
+		for _, n := range needs {
+			lacks := n.always || !known[n.runtime][n.place()]
+			if lacks && !carried[n.item.Descriptor.Digest] {
+				t.Fatalf("%s lacks %s", n.runtime, n.name)
+			}
+			wanted[n.item.Descriptor.Digest] = wanted[n.item.Descriptor.Digest] || lacks
+		}
+		for d := range carried {
+			if !wanted[d] {
+				t.Fatalf("%s is carried and everybody has it", d)
+			}
+		}
+		told := int64(0)
+		for _, entry := range parcel.Contents {
+			told += entry.SizeBytes
+		}
+		if told != parcel.Layout.SizeBytes() {
+			t.Fatalf("the table says %d bytes, the file has %d", told, parcel.Layout.SizeBytes())
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package ingest
+
+import (
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// evidence notes what the newest report proves of the versions that rollouts gave. It proves nothing unless it names the newest
+// bundle by its digest, was made for the generation of the Kyma that the bundle answers, and tells of the module in exactly the
+// version that was given: all else is about something that was there before.
+func evidence(facts Facts) map[string]v1beta2.GivenVersion {
+	if len(facts.Given) == 0 {
+		return nil
+	}
+	said := map[string]bundle.ReportedModule{}
+	if exact(facts) {
+		for _, m := range facts.Report.Modules {
+			said[m.Name] = m
+		}
+	}
+	proven := make(map[string]v1beta2.GivenVersion, len(facts.Given))
+	versions := resolve.Versions(facts.Published.State)
+	for module, given := range facts.Given {
+		given.State = ""
+		if m := said[module]; m.Version == versions[module] {
+			given.State = m.State
+			given.Ready = given.Ready || m.State == v1beta2.StateReady
+		}
+		proven[module] = given
+	}
+	return proven
+}
+
+// exact says that the newest report is about the newest bundle and about the wishes that the bundle answers.
+func exact(facts Facts) bool {
+	return facts.ReportRefused == nil && current(facts) && facts.Report.Kyma != nil && facts.Report.Kyma.Generation == facts.Published.Predicate.KymaGeneration
+}

@@ -1,0 +1,44 @@
+package rollout
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// Change is something that people should hear of a rollout. Type is that of a Kubernetes Event.
+type Change struct{ Type, Reason, Note string }
+
+// Begun is told of a rollout that was made.
+func Begun(r *fleet.Rollout) []Change {
+	note := fmt.Sprintf("module %s goes from %s to %s in channel %s, by policy %s", r.Spec.Module, r.Spec.From, r.Spec.To, r.Spec.Channel, r.Spec.Policy)
+	return []Change{{corev1.EventTypeNormal, "RolloutBegun", note}}
+}
+
+// Changes gives what happened between two statuses: waves that began or are proven, and where the rollout stands now.
+func Changes(before, after fleet.RolloutStatus) []Change {
+	var all []Change
+	for i, w := range after.Waves {
+		was := fleet.WaveStatus{}
+		if i < len(before.Waves) {
+			was = before.Waves[i]
+		}
+		if w.StartedAt != nil && was.StartedAt == nil && w.Total > 0 {
+			all = append(all, Change{corev1.EventTypeNormal, "WaveStarted", fmt.Sprintf("wave %s begins: %d runtimes", w.Name, w.Total)})
+		}
+		if w.ProvenAt != nil && was.ProvenAt == nil && w.Total > 0 {
+			all = append(all, Change{corev1.EventTypeNormal, "WaveProven", fmt.Sprintf("wave %s is proven: %d of %d runtimes are updated, %d failed, %d deferred", w.Name, w.Updated, w.Total, w.Failed, w.Deferred)})
+		}
+	}
+	if after.State == before.State || before.State == "" && after.State == fleet.RolloutProgressing {
+		return all
+	}
+	kind := corev1.EventTypeNormal
+	switch after.State {
+	case fleet.RolloutStopped, fleet.RolloutRollingBack:
+		kind = corev1.EventTypeWarning
+	}
+	return append(all, Change{kind, "Rollout" + string(after.State), after.Message})
+}

@@ -1,0 +1,91 @@
+package rollout
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Track is a module in a channel: what a policy covers and a promotion moves.
+type Track struct{ Module, Channel string }
+
+// Gates are all decisions at one moment. They are not changed once they are in use.
+type Gates map[Track]*Gate
+
+// Gate decides for the runtimes that follow one track.
+type Gate struct {
+	// rollout is the name of the newest, empty before the first.
+	rollout  string
+	from, to string
+	open     bool
+	held     string
+	// decisions are by runtime; a runtime without one came after they were made.
+	decisions map[string]Decision
+}
+
+// Open is the gate of a track on which nothing is under way: everybody may have the version.
+func Open(version string) *Gate { return &Gate{to: version, open: true} }
+
+// NewGate is the gate of a track whose newest rollout came to this step.
+func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
+	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
+	if step.Status.State == fleet.RolloutSucceeded {
+		g.open = true
+		return g
+	}
+	g.held = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).held(-1)
+	g.decisions = make(map[string]Decision, len(runtimes))
+	for i, d := range step.Decisions {
+		g.decisions[runtimes[i].ID] = d
+	}
+	return g
+}
+
+// Decide gives which version a runtime that has its own may have. Whom the plan did not know yet is held.
+func (g *Gate) Decide(runtime, own string) Decision {
+	if g.open {
+		return Decision{Version: g.to}
+	}
+	if d, known := g.decisions[runtime]; known {
+		return d
+	}
+	return Decision{Version: Keep(g.from, own), Held: g.held}
+}
+
+// Equal tells whether two gates decide alike for a runtime with its own version.
+func (g *Gate) Equal(other *Gate, runtime, own string) bool {
+	if g == nil || other == nil {
+		return g == other
+	}
+	return g.Decide(runtime, own) == other.Decide(runtime, own)
+}
+
+// Given says which rollouts gave the modules of a bundle their versions. before is what was known of the bundle before it, nil for
+// the first, issued when the bundle was. Comparing with what was written down, and not with what was done, is what makes a
+// publisher that died between the two come to the same answer.
+func (g Gates) Given(runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time) map[string]v1beta2.GivenVersion {
+	given := map[string]v1beta2.GivenVersion{}
+	for _, m := range manifests {
+		if before != nil && before.Versions[m.Module] == m.Version {
+			if known, ok := before.Given[m.Module]; ok {
+				given[m.Module] = known
+			}
+			continue
+		}
+		gate := g[Track{m.Module, m.Channel}]
+		if gate == nil || gate.rollout == "" {
+			continue
+		}
+		if m.Version == gate.to || m.Version == gate.from && gate.decisions[runtime].Undo != "" {
+			given[m.Module] = v1beta2.GivenVersion{Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second))}
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	return given
+}

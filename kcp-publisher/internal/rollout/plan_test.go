@@ -1,0 +1,150 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+const first = "keda-regular-1"
+
+func minutes(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
+
+// twoWaves is development first, then all others.
+func twoWaves() fleet.RolloutSpec {
+	return fleet.RolloutSpec{Policy: "careful", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0", Course: fleet.Course{
+		Waves: []fleet.Wave{
+			{Name: "development", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "dev"}}, Deadline: minutes(10), FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady}},
+			{Name: "production", Percent: new(int32(100)), Deadline: minutes(10), FailsOn: []fleet.Symptom{fleet.SymptomError}},
+		},
+		OfflineAfter: minutes(15),
+	}}
+}
+
+func at(id, stage, version string) Runtime {
+	return Runtime{ID: id, Labels: map[string]string{"stage": stage}, Heard: noon, Version: version, Current: true, State: v1beta2.StateReady}
+}
+
+func given(r Runtime, minutesAgo int) Runtime {
+	r.Version, r.Given = "2.0.0", &v1beta2.GivenVersion{Rollout: first, Time: metav1.NewTime(noon.Add(-time.Duration(minutesAgo) * time.Minute))}
+	return r
+}
+
+func TestWhatIsBelievedOfARuntime(t *testing.T) {
+	dev := given(at("dev", "dev", ""), 20)
+	for name, c := range map[string]struct {
+		change  func(*Runtime)
+		state   fleet.RolloutState
+		message string
+		next    bool // production may have the version
+	}{
+		"ready in exactly the bundle it was given":          {func(*Runtime) {}, fleet.RolloutProgressing, "production", true},
+		"ready in another bundle":                           {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-12*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
+		"ready once and republished since":                  {func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true},
+		"ready once and in trouble now":                     {func(r *Runtime) { r.Given.Ready, r.State = true, v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
+		"in trouble":                                        {func(r *Runtime) { r.State = v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
+		"in trouble in another bundle":                      {func(r *Runtime) { r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
+		"a warning that is no failure":                      {func(r *Runtime) { r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
+		"not ready after its deadline, and heard":           {func(r *Runtime) { r.State = v1beta2.StateProcessing }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
+		"not ready at its deadline, and not heard since":    {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-11*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
+		"silent for longer than it may be":                  {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutProgressing, "0 of 1", false},
+		"at the version already, and not from this rollout": {func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true},
+		"ahead of the version":                              {func(r *Runtime) { r.Version, r.Given = "3.0.0", nil }, fleet.RolloutProgressing, "production", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := dev
+			g := *dev.Given
+			r.Given = &g
+			c.change(&r)
+			started := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon.Add(-20 * time.Minute)})
+			step := Plan(first, twoWaves(), started.Status, []Runtime{r, at("prod", "prod", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon})
+			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
+				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+			}
+			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
+				t.Errorf("production may have %s", step.Decisions[1].Version)
+			}
+		})
+	}
+}
+
+// TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment is the history of argo-cd#29410: the status of a step's application was
+// that of the revision before, healthy and in sync, and so the step counted as done before it began.
+func TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment(t *testing.T) {
+	status := fleet.RolloutStatus{}
+	stale := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")} // healthy and in sync, with the version before
+	for minute := range 30 {
+		step := Plan(first, twoWaves(), status, stale, Situation{Channel: "2.0.0", Now: noon.Add(time.Duration(minute) * time.Second)})
+		if step.Decisions[0].Version != "2.0.0" || step.Decisions[1].Version != "1.0.0" || step.Status.Waves[1].StartedAt != nil {
+			t.Fatalf("pass %d: decisions %+v", minute, step.Decisions)
+		}
+		status = step.Status
+	}
+	// The bundle is out; the report is still of the one before, and says Ready.
+	stale[0] = given(stale[0], 0)
+	stale[0].Current = false
+	if step := Plan(first, twoWaves(), status, stale, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "1.0.0" {
+		t.Error("a report about the bundle before let production go")
+	}
+	stale[0].Current = true
+	if step := Plan(first, twoWaves(), status, stale, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "2.0.0" {
+		t.Errorf("development is ready and production is held: %+v", step.Status)
+	}
+}
+
+func TestTheCanaryOfTodayIsTheCanaryOfTomorrow(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves[0].Selector, spec.Waves[0].Percent = nil, new(int32(5))
+	canaries := func(spec fleet.RolloutSpec, n int) map[string]bool {
+		runtimes := make([]Runtime, n)
+		for i := range runtimes {
+			runtimes[i] = at(fmt.Sprint("runtime-", i), "prod", "1.0.0")
+		}
+		chosen := map[string]bool{}
+		for i, d := range Plan(first, spec, fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: noon}).Decisions {
+			if d.Version == "2.0.0" {
+				chosen[runtimes[i].ID] = true
+			}
+		}
+		return chosen
+	}
+	today := canaries(spec, 200)
+	spec.Module, spec.From, spec.To, spec.Revision = "istio", "0.9.0", "2.0.0", 7
+	tomorrow := canaries(spec, 200)
+	if len(today) != 10 || fmt.Sprint(today) != fmt.Sprint(tomorrow) {
+		t.Errorf("today %v, tomorrow %v", today, tomorrow)
+	}
+	larger, same := canaries(spec, 400), 0
+	for id := range today {
+		if larger[id] {
+			same++
+		}
+	}
+	if len(larger) != 20 || same < 3 {
+		t.Errorf("of %v only %d are canaries in the larger fleet %v", today, same, larger)
+	}
+}
+
+func TestACourseThatCannotBeReadHoldsEverything(t *testing.T) {
+	for field, spoil := range map[string]func(*fleet.Wave){
+		"spec.waves[0].maxFailures": func(w *fleet.Wave) { w.MaxFailures = new(intstr.FromString("many")) },
+		"spec.waves[0].selector": func(w *fleet.Wave) {
+			w.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "Is"}}}
+		},
+		"spec.waves[1].name": func(w *fleet.Wave) { w.Name = "production" },
+	} {
+		spec := twoWaves()
+		spoil(&spec.Waves[0])
+		step := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon})
+		if step.Status.State != fleet.RolloutWaiting || !strings.HasPrefix(step.Status.Message, field) || step.Decisions[0].Version != "1.0.0" {
+			t.Errorf("%s: %s %q, %+v", field, step.Status.State, step.Status.Message, step.Decisions)
+		}
+	}
+}

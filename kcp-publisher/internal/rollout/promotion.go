@@ -1,0 +1,86 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Covering gives the policy of a track, nil for none: of several the one whose name sorts first.
+func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
+	var first *fleet.RolloutPolicy
+	for i := range policies {
+		p := &policies[i]
+		covers := (len(p.Spec.Modules) == 0 || slices.Contains(p.Spec.Modules, track.Module)) &&
+			(len(p.Spec.Channels) == 0 || slices.Contains(p.Spec.Channels, track.Channel))
+		if covers && p.DeletionTimestamp.IsZero() && (first == nil || p.Name < first.Name) {
+			first = p
+		}
+	}
+	return first
+}
+
+// Newest gives the newest of one track's rollouts, nil for none.
+func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
+	if len(rollouts) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
+}
+
+// Name is that of a track's rollout with a revision. A channel's name has no dash, so that it can be told from the module's.
+func Name(track Track, revision int64) string {
+	const maxModule = 180 // a name has at most 253 bytes
+	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
+	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
+}
+
+// Next gives the rollout that has to be made because the channel has a version that the newest rollout is not about, nil when none
+// has to. runtimes are those that follow the track.
+func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime) *fleet.RolloutSpec {
+	from, revision := "", int64(1)
+	if newest == nil {
+		from = mostCommon(version, runtimes)
+	} else {
+		revision = newest.Spec.Revision + 1
+		switch from = newest.Spec.From; newest.Status.State {
+		case fleet.RolloutSucceeded:
+			from = newest.Spec.To
+		case fleet.RolloutRollingBack:
+			return nil // what it touched has to be told first
+		}
+		if newest.Spec.To == version {
+			return nil
+		}
+	}
+	if from == "" || from == version {
+		return nil
+	}
+	return &fleet.RolloutSpec{
+		Policy: policy.Name, Module: track.Module, Channel: track.Channel, Revision: revision, From: from, To: version,
+		Course: Complete(policy.Spec.Course),
+	}
+}
+
+// mostCommon gives the version that most runtimes have of those that are older than the promoted one: the last good version as
+// long as no rollout says which it is. Without any it is empty, and there is nothing to be careful with.
+func mostCommon(promoted string, runtimes []Runtime) string {
+	votes := map[string]int{}
+	for i := range runtimes {
+		if bundle.Older(runtimes[i].Version, promoted) {
+			votes[runtimes[i].Version]++
+		}
+	}
+	best := ""
+	for _, version := range slices.Sorted(maps.Keys(votes)) {
+		if best == "" || votes[version] > votes[best] {
+			best = version
+		}
+	}
+	return best
+}

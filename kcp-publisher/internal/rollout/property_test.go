@@ -1,0 +1,281 @@
+package rollout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const histories = 100_000 // half of them with a fixed seed
+
+func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
+	for name, seed := range map[string]uint64{"a fixed seed": 20261121, "a fresh seed": uint64(time.Now().UnixNano())} {
+		t.Run(name, func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			var next, ended, back atomic.Int64
+			var all sync.WaitGroup
+			for range runtime.GOMAXPROCS(0) {
+				all.Go(func() {
+					for i := next.Add(1); i <= histories/2 && !t.Failed(); i = next.Add(1) {
+						w := newWorld(rand.New(rand.NewPCG(seed, uint64(i))))
+						w.live()
+						if w.problem != "" {
+							t.Errorf("seed %d, history %d: %s", seed, i, w.problem)
+						}
+						switch Newest(w.rollouts).Status.State {
+						case fleet.RolloutSucceeded:
+							ended.Add(1)
+						case fleet.RolloutRolledBack:
+							back.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			t.Logf("%d succeeded, %d were rolled back", ended.Load(), back.Load())
+			if !t.Failed() && (ended.Load() < histories/20 || back.Load() < histories/50) {
+				t.Errorf("of %d histories %d succeeded and %d were rolled back: they prove too little", histories/2, ended.Load(), back.Load())
+			}
+		})
+	}
+}
+
+// live is a promotion with all that can happen to it, and then peace.
+func (w *world) live() {
+	w.channel = "2.0.0"
+	for range 8 {
+		w.stir()
+	}
+	for _, m := range w.machines {
+		m.online, m.mood = true, v1beta2.StateReady
+	}
+	// A promotion may have been made into a rollout only now; all people do from here on is to let it go.
+	for range 60 {
+		if newest := Newest(w.rollouts); newest != nil {
+			newest.Spec.Paused = false
+			for _, wave := range newest.Spec.Waves {
+				newest.Spec.ApprovedWaves = append(newest.Spec.ApprovedWaves[:len(newest.Spec.ApprovedWaves):len(newest.Spec.ApprovedWaves)], wave.Name)
+			}
+			if Finished(newest.Status.State) && (newest.Spec.To == w.channel || newest.Spec.From == w.channel) {
+				w.settled(newest)
+				return
+			}
+		}
+		w.promote()
+		for _, m := range w.machines {
+			w.publish(m)
+			w.report(m)
+		}
+		w.now = w.now.Add(time.Minute)
+	}
+	newest := Newest(w.rollouts)
+	w.fail("reports stopped failing an hour ago and %s is still %s: %s", newest.Name, newest.Status.State, newest.Status.Message)
+}
+
+// stir is a minute in which anything happens.
+func (w *world) stir() {
+	for _, m := range w.machines {
+		switch w.random.IntN(14) {
+		case 0:
+			m.online = !m.online
+		case 1:
+			m.mood = v1beta2.StateError
+		case 2:
+			m.mood = v1beta2.StateProcessing
+		case 3:
+			m.mood = v1beta2.StateReady
+		case 4: // an old report is put back
+			m.said, m.saidState = w.random.IntN(m.digest), v1beta2.StateReady
+		case 5: // a report about somebody else's bundle
+			m.said, m.saidState, m.heard = -1, v1beta2.StateReady, w.now
+		case 6: // something else in the bundle changes
+			w.push(m)
+		case 7: // the publisher dies between push and status
+			known, digest := *m.known.DeepCopy(), m.knownDigest
+			w.publish(m)
+			m.known, m.knownDigest = known, digest
+		}
+		if w.chance(80) {
+			w.publish(m)
+		}
+		if w.chance(70) {
+			w.report(m)
+		}
+	}
+	if newest := Newest(w.rollouts); newest != nil {
+		switch w.random.IntN(40) {
+		case 0, 1:
+			newest.Spec.Paused = !newest.Spec.Paused
+		case 2, 3, 4:
+			newest.Spec.ApprovedWaves = []string{newest.Spec.Waves[0].Name}
+		case 5:
+			newest.Spec.Undo = true
+		case 6:
+			newest.Spec.Abort = true
+		case 7:
+			w.channel = "3.0.0"
+		case 8:
+			w.channel = newest.Spec.From
+		}
+	}
+	w.promote()
+	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
+}
+
+// check holds one step against what really happened.
+func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime) {
+	active := !Finished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
+	for i := range step.Status.Waves {
+		started := step.Status.Waves[i].StartedAt != nil
+		if i > 0 && started && step.Status.Waves[i-1].ProvenAt == nil {
+			w.fail("%s: wave %d started before the one before it was proven", r.Name, i)
+		}
+		if len(before.Waves) > 0 && before.Waves[i].ProvenAt == nil && step.Status.Waves[i].ProvenAt != nil {
+			w.checkProof(r, step, i, facts)
+		}
+	}
+	fresh, flying, failing, wave := map[int]int{}, map[int]int{}, map[int]int{}, map[int]int{}
+	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
+	p.begin(facts)
+	for i, m := range w.machines {
+		n := p.members[i].wave
+		wave[n]++
+		mine := m.known.Given[keda.Module].Rollout == r.Name && m.known.Versions[keda.Module] == r.Spec.To
+		ready := m.readyBy[r.Name+r.Spec.To]
+		broken := mine && m.said == m.knownDigest && m.saidState == v1beta2.StateError
+		quiet := w.now.Sub(m.heard) > r.Spec.OfflineAfter.Duration
+		late := mine && !ready && m.heard.After(m.known.Given[keda.Module].Time.Add(5*time.Minute))
+		if broken {
+			failing[n]++
+		}
+		may := step.Decisions != nil && step.Decisions[i].Version == r.Spec.To && m.known.Versions[keda.Module] != r.Spec.To
+		granted := may && !contains(before, n, m.id)
+		if granted {
+			fresh[n]++
+			if step.Status.Waves[n].StartedAt == nil || !active || r.Spec.Paused || quiet {
+				w.fail("%s: %s may have the version although its wave did not start, the rollout rests, or it is silent", r.Name, m.id)
+			}
+		}
+		if may || mine && !ready && !broken && !quiet && !late {
+			flying[n]++
+		}
+	}
+	for n, count := range fresh {
+		if limit := r.Spec.Waves[n].MaxConcurrent; limit != nil && count > 0 {
+			bound := max(1, scaledDown(limit.String(), int(step.Status.Waves[n].Total)))
+			if flying[n] > bound {
+				w.fail("%s: wave %d has %d runtimes under way, at most %d may be", r.Name, n, flying[n], bound)
+			}
+		}
+		for other, failed := range failing {
+			if limit := r.Spec.Waves[other].MaxFailures; failed > 0 && step.Status.Waves[other].StartedAt != nil {
+				bound := 0
+				if limit != nil {
+					bound = scaledDown(limit.String(), int(step.Status.Waves[other].Total))
+				}
+				if failed > bound {
+					w.fail("%s: wave %d goes on although %d runtimes of wave %d failed and %d may", r.Name, n, failed, other, bound)
+				}
+			}
+		}
+	}
+}
+
+// checkProof holds a wave that was found proven against what its runtimes really said.
+func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
+	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
+	p.begin(facts)
+	said, concerned := 0, 0
+	for i, m := range w.machines {
+		has := m.known.Versions[keda.Module]
+		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || bundle.Older(r.Spec.To, has)
+		if p.members[i].wave != wave || aside {
+			continue
+		}
+		concerned++
+		if m.readyBy[r.Name+r.Spec.To] {
+			said++
+		}
+	}
+	if concerned > 0 && said == 0 {
+		w.fail("%s: wave %d of %d runtimes is proven and none of them said that it is ready", r.Name, wave, concerned)
+	}
+	if got := int(step.Status.Waves[wave].Updated); got > said {
+		w.fail("%s: wave %d counts %d updated runtimes, %d said so", r.Name, wave, got, said)
+	}
+}
+
+// checkBelief makes the same step again: a restart decides the same, and what a report says of another bundle means nothing.
+func (w *world) checkBelief(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation) {
+	lies := append([]Runtime(nil), facts...)
+	for i := range lies {
+		if !lies[i].Current {
+			lies[i].State = []v1beta2.State{v1beta2.StateReady, v1beta2.StateError, v1beta2.StateWarning}[w.random.IntN(3)]
+		}
+	}
+	if other := Plan(r.Name, r.Spec, before, lies, situation); !reflect.DeepEqual(step, other) {
+		w.fail("%s: a report that is not about the published bundle changed\n%+v\nto\n%+v", r.Name, step, other)
+	}
+	if again := Plan(r.Name, r.Spec, step.Status, facts, situation); !reflect.DeepEqual(step.Decisions, again.Decisions) || step.Status.State != again.Status.State {
+		w.fail("%s: a restart decides otherwise:\n%+v\n%+v", r.Name, step, again)
+	}
+}
+
+// settled holds the fleet against how its newest rollout ended, once everything was carried out.
+func (w *world) settled(r *fleet.Rollout) {
+	for range 3 {
+		w.promoteSurely()
+		for _, m := range w.machines {
+			w.publish(m)
+			w.report(m)
+		}
+	}
+	for _, m := range w.machines {
+		switch {
+		case r.Status.State == fleet.RolloutSucceeded && bundle.Older(m.version, r.Spec.To):
+			w.fail("%s succeeded and %s has %s", r.Name, m.id, m.version)
+		case r.Status.State == fleet.RolloutRolledBack && m.version == r.Spec.To && m.givenBy == r.Name:
+			w.fail("%s was rolled back and %s still has its version", r.Name, m.id)
+		}
+	}
+}
+
+func (w *world) promoteSurely() {
+	newest := Newest(w.rollouts)
+	facts := make([]Runtime, len(w.machines))
+	for i, m := range w.machines {
+		facts[i] = m.fact()
+	}
+	step := Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{Channel: w.channel, Now: w.now})
+	newest.Status, w.gates = step.Status, Gates{keda: NewGate(newest, step, facts)}
+}
+
+func contains(status fleet.RolloutStatus, wave int, id string) bool {
+	if wave < 0 || wave >= len(status.Waves) {
+		return false
+	}
+	for _, granted := range status.Waves[wave].Granted {
+		if granted == id {
+			return true
+		}
+	}
+	return false
+}
+
+func scaledDown(amount string, of int) int {
+	var n int
+	if _, err := fmt.Sscanf(amount, "%d%%", &n); err == nil && amount[len(amount)-1] == '%' {
+		return n * of / 100
+	}
+	fmt.Sscanf(amount, "%d", &n)
+	return n
+}

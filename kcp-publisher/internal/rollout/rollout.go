@@ -1,0 +1,255 @@
+// Package rollout decides which runtime may have a promoted version, and why the others are held. It is pure.
+//
+// A rollout is a promotion of one module in one channel. Plan takes it as it stands, what is known of every runtime that follows
+// the channel, and the time; out come how it stands now and one Decision for each runtime. Whoever carries decisions out writes
+// the status first: a decision that is acted upon is one that a restart makes again.
+//
+// What is believed: a runtime is updated once a signed report names exactly the bundle that was published to it and says that the
+// module is ready in that version. A runtime that is silent, or that waits for its maintenance window, is deferred, which is neither
+// success nor failure. No wave starts
+// before the one before it is proven, and nothing but such reports proves it.
+package rollout
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Runtime is what is known of a runtime that follows the module's channel.
+type Runtime struct {
+	ID string
+	// Labels are those of its Kyma in the control plane.
+	Labels map[string]string
+	// Heard is the time of its last report, zero before the first.
+	Heard time.Time
+	// Version is the module's in the newest bundle published to it, empty when the bundle does not have the module.
+	Version string
+	// Given says which rollout gave it that version, nil when none did.
+	Given *v1beta2.GivenVersion
+	// Current says that the last report names the newest bundle by its digest, was made for the same generation of the runtime's
+	// Kyma, and tells of the module in that version. State and Message are the module's in it; they mean nothing without it.
+	Current bool
+	State   v1beta2.State
+	Message string
+	// Waits says that the runtime has the bundle and installs the version once its maintenance window opens.
+	Waits bool
+}
+
+// Situation is what else a plan depends on.
+type Situation struct {
+	// Newer is the name of the rollout that came after this one, empty for the newest.
+	Newer string
+	// Channel is the version that the channel has now.
+	Channel string
+	Now     time.Time
+}
+
+// Decision is which version of the module a runtime may have.
+type Decision struct {
+	// Version is the one it may have, empty for none yet.
+	Version string
+	// Undo is the version that Version may replace although it is older.
+	Undo string
+	// Held says in a few stable words why it may not have the promoted one, empty when it may.
+	Held string
+}
+
+// Step is what a rollout does next.
+type Step struct {
+	Status fleet.RolloutStatus
+	// Decisions are in the order of the runtimes. A finished rollout has none.
+	Decisions []Decision
+}
+
+// Finished tells whether a rollout does nothing more unless it is undone.
+func Finished(state fleet.RolloutState) bool {
+	switch state {
+	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
+		return true
+	}
+	return false
+}
+
+// plan is one step in the making.
+type plan struct {
+	name      string
+	spec      fleet.RolloutSpec
+	status    fleet.RolloutStatus
+	situation Situation
+	members   []member
+	waves     []wave
+	// downwards says that the promoted version is older than the last good one: nobody who has that is given it.
+	downwards bool
+}
+
+// Plan decides the next step of a rollout. Equal arguments give equal steps, and its own status is all it remembers.
+func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation) Step {
+	p := &plan{name: name, spec: spec, status: *before.DeepCopy(), situation: situation}
+	p.downwards = bundle.Older(spec.To, spec.From)
+	if err := Check(spec.Course); err != nil {
+		return p.stuck(runtimes, err)
+	}
+	p.begin(runtimes)
+	p.judge(runtimes)
+	p.steer()
+	if p.active() {
+		p.advance()
+	}
+	p.grant(runtimes)
+	p.count(runtimes)
+	return Step{Status: p.status, Decisions: p.decide(runtimes)}
+}
+
+// stuck holds everything where it is while the course cannot be read.
+func (p *plan) stuck(runtimes []Runtime, why error) Step {
+	if p.active() {
+		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+why.Error()
+	}
+	p.members = make([]member, len(runtimes))
+	for i, r := range runtimes {
+		p.members[i] = member{wave: -1, touched: r.Given != nil && r.Given.Rollout == p.name}
+	}
+	return Step{Status: p.status, Decisions: p.decide(runtimes)}
+}
+
+// active tells whether the rollout is still on its way forward.
+func (p *plan) active() bool {
+	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
+}
+
+// back tells whether the rollout gives last good versions back, or has.
+func (p *plan) back() bool {
+	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
+}
+
+// steer lets what users ask for and what went wrong change the direction. What has ended stays ended, unless it is undone.
+func (p *plan) steer() {
+	state := &p.status.State
+	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
+	switch failed := p.overBudget(); {
+	case *state == fleet.RolloutSuperseded || *state == fleet.RolloutRolledBack:
+	case *state == fleet.RolloutRollingBack:
+		p.checkRolledBack()
+	case p.situation.Newer != "":
+		if p.active() {
+			p.end(fleet.RolloutSuperseded, "rollout "+p.situation.Newer+" came after it")
+		}
+	case p.spec.Undo:
+		p.goBack("it was undone")
+	case withdrawn:
+		p.goBack("channel " + p.spec.Channel + " has " + p.spec.From + " again")
+	case !p.active():
+	case p.spec.Abort:
+		p.end(fleet.RolloutStopped, "it was aborted")
+	case failed != "" && p.spec.OnFailure == fleet.OnFailureStop:
+		p.end(fleet.RolloutStopped, failed)
+	case failed != "":
+		p.goBack(failed)
+	}
+}
+
+// stamp is now as the API keeps it, in whole seconds; never earlier, so that no soak is shorter than it was asked for.
+func (p *plan) stamp() metav1.Time {
+	now := p.situation.Now.UTC().Truncate(time.Second)
+	if now.Before(p.situation.Now) {
+		now = now.Add(time.Second)
+	}
+	return metav1.NewTime(now)
+}
+
+func (p *plan) end(state fleet.RolloutState, why string) {
+	now := p.stamp()
+	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd = state, why, &now, nil
+}
+
+func (p *plan) goBack(why string) {
+	now := p.stamp()
+	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd, p.status.BackSince = fleet.RolloutRollingBack, why, nil, nil, &now
+	p.checkRolledBack()
+}
+
+// checkRolledBack ends a rollback once every runtime that was touched has its last good version and said so, is silent, or had
+// as long as it may take. Whom it could not be given to by then is not waited for, or no promotion could ever follow; they go back
+// as soon as it can be given.
+func (p *plan) checkRolledBack() {
+	for i := range p.members {
+		m := &p.members[i]
+		if m.touched && m.standing != reverted && m.standing != aside && !p.overdue(m) {
+			return
+		}
+	}
+	p.end(fleet.RolloutRolledBack, p.status.Message)
+}
+
+// overdue tells whether a runtime should have been given its last good version long ago.
+func (p *plan) overdue(m *member) bool {
+	since := p.status.BackSince
+	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
+}
+
+// overBudget says which wave has more failures than it may have, if one has.
+func (p *plan) overBudget() string {
+	for i := range p.waves {
+		w := &p.waves[i]
+		if p.status.Waves[i].StartedAt != nil && w.failed > w.maxFailures {
+			p.status.Waves[i].State = fleet.WaveFailed
+			return w.failure(p.spec.Waves[i].Name)
+		}
+	}
+	return ""
+}
+
+// advance starts waves and finds them proven, in their order.
+func (p *plan) advance() {
+	now := p.stamp()
+	p.status.State = fleet.RolloutProgressing
+	if p.spec.Paused {
+		p.status.State, p.status.Message = fleet.RolloutPaused, "it is paused"
+	}
+	for i := range p.waves {
+		w, s := &p.waves[i], &p.status.Waves[i]
+		if s.ProvenAt != nil {
+			continue
+		}
+		if s.StartedAt == nil {
+			if p.spec.Paused {
+				return
+			}
+			if p.spec.Waves[i].Approval && !p.approved(i) {
+				s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting, "wave "+s.Name+" waits for its approval"
+				return
+			}
+			s.StartedAt = &now
+		}
+		why := w.unready()
+		if why == "" && s.ReadyAt == nil {
+			s.ReadyAt = &now
+		}
+		if s.State = fleet.WaveProgressing; s.ReadyAt != nil {
+			s.State = fleet.WaveSoaking
+		}
+		soaked := s.ReadyAt != nil && (w.total == 0 || !p.situation.Now.Before(s.ReadyAt.Add(p.spec.Waves[i].Soak.Duration)))
+		if why != "" || !soaked || p.spec.Paused {
+			if !p.spec.Paused {
+				p.status.Message = "wave " + s.Name + ": " + w.doing(why, s.ReadyAt != nil)
+			}
+			return
+		}
+		s.ProvenAt, s.State = &now, fleet.WaveProven
+	}
+	p.end(fleet.RolloutSucceeded, "every wave is proven")
+}
+
+func (p *plan) approved(wave int) bool {
+	for _, name := range p.spec.ApprovedWaves {
+		if name == p.spec.Waves[wave].Name {
+			return true
+		}
+	}
+	return false
+}

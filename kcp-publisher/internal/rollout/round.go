@@ -1,0 +1,140 @@
+package rollout
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// Followers are the runtimes that follow a track. Channel is the version that it has now.
+type Followers struct {
+	Channel  string
+	Runtimes []Runtime
+}
+
+// Round is what one look at all tracks comes to. Whoever carries it out writes Create and Update before Gates come into force.
+type Round struct {
+	// Create are new rollouts with their first status; Update are those whose status changed; Forget are old ones that nobody needs.
+	Create, Update, Forget []*fleet.Rollout
+	// Gates are those of the tracks that have one. Without one everybody may have what the channel has.
+	Gates Gates
+	// Newest are the newest rollouts of all tracks, sorted by name, as the round leaves them.
+	Newest []*fleet.Rollout
+	// Active says that a rollout is under way, so that time alone may change something.
+	Active bool
+}
+
+// keptRollouts is how many finished rollouts of a track are kept for people to read.
+const keptRollouts = 10
+
+// Look decides what the rollouts of all tracks do next. A track that nobody follows, or whose channel has no version at the moment,
+// stands still: nothing is proven by runtimes that are not seen.
+func Look(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Round {
+	byTrack := map[Track][]*fleet.Rollout{}
+	for i := range rollouts {
+		r := &rollouts[i]
+		if track := (Track{r.Spec.Module, r.Spec.Channel}); r.DeletionTimestamp.IsZero() {
+			byTrack[track] = append(byTrack[track], r)
+		}
+	}
+	tracks := map[Track]bool{}
+	for track := range byTrack {
+		tracks[track] = true
+	}
+	for track := range followers {
+		tracks[track] = true
+	}
+	round := Round{Gates: Gates{}}
+	for _, track := range slices.SortedFunc(maps.Keys(tracks), func(a, b Track) int {
+		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Channel, b.Channel))
+	}) {
+		seen, followed := followers[track]
+		round.track(track, Covering(policies, track), byTrack[track], seen, followed, now)
+	}
+	return round
+}
+
+func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rollout, seen Followers, followed bool, now time.Time) {
+	newest := Newest(own)
+	if !followed {
+		if newest != nil {
+			r.stay(newest)
+		}
+		return
+	}
+	if policy == nil && newest != nil {
+		if Finished(newest.Status.State) && newest.Spec.To != seen.Channel {
+			return // nothing is under way, and nothing asks for waves any more
+		}
+		// What has begun goes on as it began, the promotion after it included.
+		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
+		policy.Name = newest.Spec.Policy
+	}
+	if policy == nil {
+		return
+	}
+	if spec := Next(policy, track, seen.Channel, newest, seen.Runtimes); spec != nil {
+		next := &fleet.Rollout{Spec: *spec}
+		next.Name = Name(track, spec.Revision)
+		own, newest = append(own, next), next
+	}
+	if newest == nil {
+		return
+	}
+	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
+		// It is over and says what it came to. Those that were away get the version without waiting for anybody.
+		r.stay(newest)
+		r.forget(own)
+		return
+	}
+	situation := Situation{Channel: seen.Channel, Now: now}
+	step := Plan(newest.Name, newest.Spec, newest.Status, seen.Runtimes, situation)
+	r.Gates[track] = NewGate(newest, step, seen.Runtimes)
+	r.keep(newest, step.Status)
+	for _, old := range own {
+		if old != newest && !Finished(old.Status.State) {
+			situation := Situation{Channel: seen.Channel, Newer: newest.Name, Now: now}
+			r.keep(old, Plan(old.Name, old.Spec, old.Status, seen.Runtimes, situation).Status)
+		}
+	}
+	r.forget(own)
+}
+
+// stay keeps a track as its rollout left it: unless that has succeeded, nobody new may have the version, and nobody loses it.
+func (r *Round) stay(newest *fleet.Rollout) {
+	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
+	r.Newest = append(r.Newest, newest)
+}
+
+// keep notes how a rollout stands now.
+func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus) {
+	next := rollout.DeepCopy()
+	next.Status = status
+	switch {
+	case rollout.ResourceVersion == "":
+		r.Create = append(r.Create, next)
+	case !equality.Semantic.DeepEqual(rollout.Status, status):
+		r.Update = append(r.Update, next)
+	}
+	if status.State != fleet.RolloutSuperseded {
+		r.Newest = append(r.Newest, next)
+	}
+	r.Active = r.Active || !Finished(status.State)
+}
+
+func (r *Round) forget(own []*fleet.Rollout) {
+	if len(own) <= keptRollouts {
+		return
+	}
+	oldest := slices.SortedFunc(slices.Values(own), func(a, b *fleet.Rollout) int { return cmp.Compare(b.Spec.Revision, a.Spec.Revision) })
+	for _, old := range oldest[keptRollouts:] {
+		if Finished(old.Status.State) {
+			r.Forget = append(r.Forget, old)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+var everyone = []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
+
+func policies(names ...string) []fleet.RolloutPolicy {
+	var all []fleet.RolloutPolicy
+	for _, name := range names {
+		p := fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: twoWaves().Course}}
+		p.Name = name
+		all = append(all, p)
+	}
+	return all
+}
+
+// carriedOut gives a rollout of the first promotion as the API server keeps it.
+func carriedOut(state fleet.RolloutState) fleet.Rollout {
+	r := fleet.Rollout{Spec: twoWaves()}
+	r.Name, r.ResourceVersion = first, "7"
+	r.Status = Plan(first, r.Spec, fleet.RolloutStatus{}, everyone, Situation{Channel: "2.0.0", Now: noon}).Status
+	if state != "" {
+		r.Status.State = state
+	}
+	return r
+}
+
+func TestWhatALookComesTo(t *testing.T) {
+	following := func(version string) map[Track]Followers {
+		return map[Track]Followers{keda: {Channel: version, Runtimes: everyone}}
+	}
+	for name, c := range map[string]struct {
+		policies  []fleet.RolloutPolicy
+		rollouts  []fleet.Rollout
+		followers map[Track]Followers
+		made      string
+		// dev and prod are what a runtime of that name may have; empty when there is no gate.
+		dev, prod string
+	}{
+		"Without a policy there is no gate":                          {followers: following("2.0.0")},
+		"A channel that nobody is behind of needs no rollout":        {policies: policies("careful"), followers: following("1.0.0")},
+		"A promotion makes a rollout, and its first wave may go":     {policies: policies("careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0", prod: "1.0.0"},
+		"Of two policies the first by name counts":                   {policies: policies("slow", "careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0", prod: "1.0.0"},
+		"A rollout goes on although its policy is gone":              {rollouts: []fleet.Rollout{carriedOut("")}, followers: following("2.0.0"), dev: "2.0.0", prod: "1.0.0"},
+		"So does the promotion after it":                             {rollouts: []fleet.Rollout{carriedOut("")}, followers: following("3.0.0"), made: "keda-regular-2", dev: "3.0.0", prod: "1.0.0"},
+		"What was stopped stays stopped without its policy":          {rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("2.0.0"), dev: "1.0.0", prod: "1.0.0"},
+		"The next promotion after that asks for no waves any more":   {rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("3.0.0")},
+		"With its policy the next promotion goes in waves":           {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRolledBack)}, followers: following("3.0.0"), made: "keda-regular-2", dev: "3.0.0", prod: "1.0.0"},
+		"A track that nobody is seen to follow stands still":         {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut("")}, dev: "1.0.0", prod: "1.0.0"},
+		"While a rollback is under way a new promotion has to wait":  {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRollingBack)}, followers: following("3.0.0"), dev: "1.0.0", prod: "1.0.0"},
+		"A rollout that somebody deletes counts as gone":             {rollouts: []fleet.Rollout{deleted(carriedOut(""))}, followers: following("2.0.0")},
+		"A rollout that succeeded lets everybody have what it moved": {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutSucceeded)}, followers: following("2.0.0"), dev: "2.0.0", prod: "2.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			round := Look(c.policies, c.rollouts, c.followers, noon)
+			made := ""
+			for _, r := range round.Create {
+				made += r.Name
+			}
+			if made != c.made {
+				t.Errorf("made %q, want %q", made, c.made)
+			}
+			gate := round.Gates[keda]
+			if (gate == nil) != (c.dev == "") {
+				t.Fatalf("gate %+v", gate)
+			}
+			if gate == nil {
+				return
+			}
+			if dev, prod := gate.Decide("dev", "1.0.0"), gate.Decide("prod", "1.0.0"); dev.Version != c.dev || prod.Version != c.prod {
+				t.Errorf("dev may have %+v, prod %+v", dev, prod)
+			}
+			for i, r := range round.Create {
+				if r.Spec.Policy != "careful" || round.Create[i].Status.State == "" {
+					t.Errorf("made %+v", r)
+				}
+			}
+		})
+	}
+}
+
+func deleted(r fleet.Rollout) fleet.Rollout {
+	r.DeletionTimestamp = &metav1.Time{Time: noon}
+	return r
+}
+
+func TestATrackThatStandsStillProvesNothing(t *testing.T) {
+	started := carriedOut("")
+	round := Look(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
+	if len(round.Update)+len(round.Create) > 0 {
+		t.Errorf("written: %+v", round.Update)
+	}
+}
+
+func TestALookThatFindsNothingNewWritesNothing(t *testing.T) {
+	all := []fleet.Rollout{carriedOut("")}
+	round := Look(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
+	if len(round.Create)+len(round.Update)+len(round.Forget) > 0 || !round.Active {
+		t.Errorf("%+v", round)
+	}
+}
+
+func TestAPublisherThatDiedBetweenTwoWritesSupersedesLater(t *testing.T) {
+	older, newer := carriedOut(""), carriedOut("")
+	newer.Name, newer.Spec.Revision, newer.Spec.To, newer.Status = "keda-regular-2", 2, "3.0.0", fleet.RolloutStatus{}
+	round := Look(policies("careful"), []fleet.Rollout{older, newer}, map[Track]Followers{keda: {"3.0.0", everyone}}, noon)
+	if len(round.Create) > 0 || len(round.Update) != 2 || round.Update[1].Name != first || round.Update[1].Status.State != fleet.RolloutSuperseded {
+		t.Errorf("%+v", round.Update)
+	}
+}
+
+func TestOldRolloutsAreForgotten(t *testing.T) {
+	var all []fleet.Rollout
+	for i := range keptRollouts + 3 {
+		r := carriedOut(fleet.RolloutSucceeded)
+		r.Spec.Revision = int64(i + 1)
+		r.Name = Name(keda, r.Spec.Revision)
+		all = append(all, r)
+	}
+	round := Look(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon)
+	forgotten := ""
+	for _, r := range round.Forget {
+		forgotten += " " + r.Name
+	}
+	if forgotten != " keda-regular-3 keda-regular-2 keda-regular-1" {
+		t.Errorf("forgotten:%s", forgotten)
+	}
+}
+
+func TestARolloutThatIsMadeAnewGoesToThoseAgainThatWentBack(t *testing.T) {
+	back := given(at("dev", "dev", ""), 30)
+	back.Version = "1.0.0" // given back by the rollout of the same name that was deleted
+	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
+	if step.Decisions[0].Version != "2.0.0" || step.Status.Waves[0].Total != 1 {
+		t.Errorf("%+v, %+v", step.Decisions[0], step.Status.Waves[0])
+	}
+}
+
+func TestAnUpgradeThatWaitsForItsWindowIsDeferred(t *testing.T) {
+	waits := given(at("dev", "dev", ""), 20) // longer than its deadline
+	waits.Current, waits.Waits = false, true
+	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
+	if w := step.Status.Waves[0]; w.Deferred != 1 || w.Failed != 0 || step.Decisions[1].Version != "1.0.0" {
+		t.Errorf("%+v, %+v", w, step.Decisions[1])
+	}
+	if !strings.Contains(step.Status.Message, "0 of 1 runtimes are updated") {
+		t.Errorf("the rollout says %s", step.Status.Message)
+	}
+}
+
+func TestAWayBackThatCannotBeGoneBlocksNobodyForEver(t *testing.T) {
+	broken := given(at("dev", "dev", ""), 1)
+	broken.State, broken.Message = "Error", "crashes"
+	runtimes := []Runtime{broken, everyone[1]}
+	back := Plan(first, twoWaves(), carriedOut("").Status, runtimes, Situation{Channel: "2.0.0", Now: noon})
+	for _, c := range []struct {
+		minutes int
+		want    fleet.RolloutState
+	}{{9, fleet.RolloutRollingBack}, {11, fleet.RolloutRolledBack}} {
+		later := Plan(first, twoWaves(), back.Status, runtimes, Situation{Channel: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute)})
+		if d := later.Decisions[0]; later.Status.State != c.want || d.Version != "1.0.0" || d.Undo != "2.0.0" {
+			t.Errorf("after %d minutes it is %s and decides %+v", c.minutes, later.Status.State, d)
+		}
+	}
+}
+
+func TestPeopleHearOfWhatHappenedOnce(t *testing.T) {
+	started := carriedOut("").Status
+	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
+		t.Errorf("at the start: %+v", got)
+	}
+	broken := given(at("dev", "dev", ""), 1)
+	broken.State, broken.Message = "Error", "crashes"
+	stopped := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
+	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" || got[0].Reason != "RolloutRollingBack" || got[0].Note != "wave development: 1 of 1 runtimes failed, 0 may" {
+		t.Errorf("at the end: %+v", got)
+	}
+	if got := Changes(stopped, stopped); len(got) > 0 {
+		t.Errorf("told again: %+v", got)
+	}
+}
+
+// BenchmarkLook is one look at 50 modules' rollouts in a fleet of 10,000 runtimes, all in their second wave.
+func BenchmarkLook(b *testing.B) {
+	followers := map[Track]Followers{}
+	var rollouts []fleet.Rollout
+	policy := policies("careful")
+	policy[0].Spec.Waves[0].Percent, policy[0].Spec.Waves[0].Selector = new(int32(5)), nil
+	for module := range 50 {
+		track := Track{fmt.Sprint("module-", module), "regular"}
+		runtimes := make([]Runtime, 10_000)
+		for i := range runtimes {
+			runtimes[i] = at(fmt.Sprint("runtime-", i), "prod", "1.0.0")
+		}
+		followers[track] = Followers{"2.0.0", runtimes}
+	}
+	for _, r := range Look(policy, nil, followers, noon).Create {
+		r.ResourceVersion = "1"
+		rollouts = append(rollouts, *r)
+		for i := range followers[Track{r.Spec.Module, "regular"}].Runtimes {
+			runtime := &followers[Track{r.Spec.Module, "regular"}].Runtimes[i]
+			if i%20 == 0 {
+				*runtime = given(*runtime, 1)
+				runtime.Given.Rollout = r.Name
+			}
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if round := Look(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 || len(round.Update) != 50 {
+			b.Fatalf("%d gates, %d updates", len(round.Gates), len(round.Update))
+		}
+	}
+}

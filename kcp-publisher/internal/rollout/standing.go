@@ -1,0 +1,191 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// standing is how a runtime stands to a rollout.
+type standing int
+
+const (
+	aside    standing = iota // has the promoted version or a newer one, and not from this rollout: no concern of it
+	waiting                  // does not have the version yet
+	silent                   // does not have the version yet and is not heard
+	inFlight                 // has it and did not say how it went
+	updated                  // said, of exactly the bundle it was given, that it is ready
+	failed                   // said the opposite, or said too long nothing of it while it was heard
+	deferred                 // has it and is not heard, or waits for its maintenance window
+	reverted                 // has its last good version back
+)
+
+// member is a runtime in a plan.
+type member struct {
+	place    int64
+	wave     int // -1 for none
+	standing standing
+	// touched says that this rollout gave the runtime the version that it has: the promoted one or, back, the last good one.
+	touched bool
+	granted bool
+	reason  string // why it failed
+}
+
+// judge says of every runtime how it stands, and counts.
+func (p *plan) judge(runtimes []Runtime) {
+	for i := range runtimes {
+		m := &p.members[i]
+		p.stand(m, &runtimes[i])
+		if m.standing == aside || m.wave < 0 {
+			continue
+		}
+		w := &p.waves[m.wave]
+		w.total++
+		switch m.standing {
+		case waiting:
+			w.reachable = append(w.reachable, i)
+		case inFlight:
+			w.inFlight++
+		case updated:
+			w.updated++
+		case failed:
+			w.failed++
+		case silent, deferred:
+			w.deferred++
+		}
+	}
+	for i := range p.waves {
+		p.waves[i].budgets(p.spec.Waves[i])
+	}
+}
+
+func (p *plan) stand(m *member, r *Runtime) {
+	quiet := r.Heard.IsZero() || p.situation.Now.Sub(r.Heard) > p.spec.OfflineAfter.Duration
+	m.touched = r.Given != nil && r.Given.Rollout == p.name
+	switch {
+	case m.touched && r.Version == p.spec.To:
+		p.standWithVersion(m, r, quiet)
+	case m.touched && r.Version == p.spec.From && p.back():
+		m.standing = inFlight
+		if r.Current || quiet || p.late(m, r) {
+			m.standing = reverted
+		}
+	case r.Version == p.spec.To || p.newer(r.Version):
+		m.touched, m.standing = false, aside
+	case quiet:
+		m.touched, m.standing = false, silent
+	default:
+		m.touched, m.standing = false, waiting
+	}
+}
+
+// newer tells whether a version is newer than the promoted one. Most runtimes have the last good one, which is compared once.
+func (p *plan) newer(version string) bool {
+	if version == p.spec.From {
+		return p.downwards
+	}
+	return bundle.Older(p.spec.To, version)
+}
+
+// standWithVersion judges a runtime that this rollout gave the version.
+func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
+	switch symptom := symptom(r.State); {
+	case r.Current && symptom != "" && p.failsOn(m.wave, symptom):
+		m.standing, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
+	case r.Current && r.State == v1beta2.StateReady, r.Given.Ready:
+		m.standing = updated
+	case quiet, r.Waits:
+		m.standing = deferred
+	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
+		m.standing, m.reason = failed, fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration, lateReason(r))
+	default:
+		m.standing = inFlight
+	}
+}
+
+func lateReason(r *Runtime) string {
+	if !r.Current {
+		return "it reports another bundle than it was given"
+	}
+	return fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
+}
+
+func symptom(state v1beta2.State) fleet.Symptom {
+	switch state {
+	case v1beta2.StateError:
+		return fleet.SymptomError
+	case v1beta2.StateWarning:
+		return fleet.SymptomWarning
+	}
+	return ""
+}
+
+func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
+	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
+}
+
+// late tells whether a runtime had as long as it may take and has been heard since: silence is no failure.
+func (p *plan) late(m *member, r *Runtime) bool {
+	if m.wave < 0 {
+		return false
+	}
+	until := r.Given.Time.Add(p.spec.Waves[m.wave].Deadline.Duration)
+	return p.situation.Now.After(until) && r.Heard.After(until)
+}
+
+// grant lets further runtimes of started waves have the version, in the order of their places.
+func (p *plan) grant(runtimes []Runtime) {
+	forward := p.active() || p.status.State == fleet.RolloutSucceeded
+	for i := range p.waves {
+		w, s := &p.waves[i], &p.status.Waves[i]
+		before := s.Granted
+		s.Granted = nil
+		if !forward || s.StartedAt == nil {
+			continue
+		}
+		open := !p.spec.Paused
+		if w.maxConcurrent < 0 || p.status.State == fleet.RolloutSucceeded {
+			for _, r := range w.reachable {
+				p.members[r].granted = open
+			}
+			continue
+		}
+		free := w.maxConcurrent - w.inFlight - p.keepGrants(w, i, before, runtimes)
+		slices.SortFunc(w.reachable, func(a, b int) int { return cmp.Compare(p.members[a].place, p.members[b].place) })
+		for _, r := range w.reachable {
+			if open && free > 0 && !p.members[r].granted {
+				p.members[r].granted = true
+				free--
+			}
+		}
+		for r := range p.members {
+			if p.members[r].wave == i && p.members[r].granted {
+				s.Granted = append(s.Granted, runtimes[r].ID)
+			}
+		}
+		slices.Sort(s.Granted)
+	}
+}
+
+// keepGrants grants again what was granted and may be under way, and tells how many of them take a place among the concurrent.
+func (p *plan) keepGrants(w *wave, number int, before []string, runtimes []Runtime) (kept int) {
+	if len(before) == 0 {
+		return 0
+	}
+	known := make(map[string]bool, len(before))
+	for _, id := range before {
+		known[id] = true
+	}
+	for r := range p.members {
+		m := &p.members[r]
+		if m.wave == number && (m.standing == waiting || m.standing == silent) && known[runtimes[r].ID] {
+			m.granted = true
+			kept++
+		}
+	}
+	return kept
+}

@@ -1,0 +1,202 @@
+package rollout
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// maxGranted bounds the names of runtimes in one wave's status.
+const maxGranted = 500
+
+// everybody is a wave's place that all runtimes have: no hash is higher.
+const everybody = int64(math.MaxInt64)
+
+// Rest is the name of the wave that is added for what no wave selects.
+const Rest = "rest"
+
+// Complete gives the course with a last wave for what no other selects; it is as the one before it.
+func Complete(course fleet.Course) fleet.Course {
+	all := *course.DeepCopy()
+	last := all.Waves[len(all.Waves)-1]
+	if last.Percent != nil && *last.Percent == 100 {
+		return all
+	}
+	rest := *last.DeepCopy()
+	rest.Name, rest.Selector, rest.Count, rest.Percent, rest.MinReady = Rest, nil, nil, new(int32(100)), nil
+	all.Waves = append(all.Waves, rest)
+	return all
+}
+
+// Check says what is wrong with a course that the API server accepted. The error names the field.
+func Check(course fleet.Course) error {
+	names := map[string]bool{}
+	for i, w := range course.Waves {
+		if names[w.Name] {
+			return fmt.Errorf("waves[%d].name: %q appears twice", i, w.Name)
+		}
+		names[w.Name] = true
+		if _, err := metav1.LabelSelectorAsSelector(w.Selector); err != nil {
+			return fmt.Errorf("waves[%d].selector: %v", i, err)
+		}
+		for _, bound := range []struct {
+			field string
+			value *intstr.IntOrString
+		}{{"maxConcurrent", w.MaxConcurrent}, {"minReady", w.MinReady}, {"maxFailures", w.MaxFailures}, {"maxDeferred", w.MaxDeferred}} {
+			if bound.value == nil {
+				continue
+			}
+			if n, err := intstr.GetScaledValueFromIntOrPercent(bound.value, 100, true); err != nil || n < 0 {
+				return fmt.Errorf("waves[%d].%s: %q is no number and no percentage such as \"10%%\"", i, bound.field, bound.value.String())
+			}
+		}
+	}
+	return nil
+}
+
+// place is where a runtime stands in the order by which waves take runtimes: a hash of policy and runtime, so that it is the
+// same in every rollout of the policy. It fits a JSON number.
+func place(policy, runtime string) int64 {
+	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
+	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
+}
+
+// wave is what a wave of the spec comes to with the runtimes there are.
+type wave struct {
+	selector labels.Selector // nil for a wave by percent or count
+	// total are its runtimes; each of them is counted once below, those that wait for the version in none.
+	total, updated, inFlight, failed, deferred int
+	// reachable are the runtimes that wait for the version and are not silent.
+	reachable []int
+
+	minReady, maxFailures, maxDeferred, maxConcurrent int // minReady and maxConcurrent are -1 when not given
+}
+
+func (p *plan) selectors() {
+	p.waves = make([]wave, len(p.spec.Waves))
+	for i := range p.spec.Waves {
+		if s := p.spec.Waves[i].Selector; s != nil {
+			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // Check has seen it
+		}
+	}
+}
+
+// begin fixes what must not change while the rollout runs: up to which place a wave by percent or count reaches.
+func (p *plan) begin(runtimes []Runtime) {
+	p.selectors()
+	p.members = make([]member, len(runtimes))
+	for i := range runtimes {
+		p.members[i].place = place(p.spec.Policy, runtimes[i].ID)
+	}
+	if len(p.status.Waves) != len(p.spec.Waves) {
+		now := p.stamp()
+		p.status.StartedAt = &now
+		p.status.Waves = make([]fleet.WaveStatus, len(p.spec.Waves))
+		for i := range p.status.Waves {
+			p.status.Waves[i] = fleet.WaveStatus{Name: p.spec.Waves[i].Name, State: fleet.WavePending}
+		}
+		p.fixPlaces(runtimes)
+	}
+	for i := range runtimes {
+		p.members[i].wave = p.waveOf(i, runtimes[i].Labels)
+	}
+}
+
+func (p *plan) fixPlaces(runtimes []Runtime) {
+	left := make([]int, len(runtimes))
+	for i := range left {
+		left[i] = i
+	}
+	slices.SortFunc(left, func(a, b int) int { return cmp.Compare(p.members[a].place, p.members[b].place) })
+	for i, w := range p.spec.Waves {
+		if w.Selector != nil {
+			left = slices.DeleteFunc(left, func(r int) bool { return p.waves[i].selector.Matches(labels.Set(runtimes[r].Labels)) })
+			continue
+		}
+		take := 0
+		switch {
+		case w.Percent != nil && *w.Percent == 100:
+			p.status.Waves[i].Place = new(everybody)
+			return
+		case w.Percent != nil:
+			take = (len(runtimes)*int(*w.Percent) + 99) / 100
+		case w.Count != nil:
+			take = int(*w.Count)
+		}
+		take = min(take, len(left))
+		reach := int64(-1)
+		if take > 0 {
+			reach = p.members[left[take-1]].place
+		}
+		p.status.Waves[i].Place, left = &reach, left[take:]
+	}
+}
+
+// waveOf gives the first wave that selects a runtime, -1 for none.
+func (p *plan) waveOf(runtime int, own labels.Set) int {
+	for i := range p.waves {
+		if s := p.waves[i].selector; s != nil && s.Matches(own) {
+			return i
+		}
+		if reach := p.status.Waves[i].Place; reach != nil && p.members[runtime].place <= *reach {
+			return i
+		}
+	}
+	return -1
+}
+
+// budgets gives a wave's bounds in runtimes.
+func (w *wave) budgets(spec fleet.Wave) {
+	scaled := func(v *intstr.IntOrString, of int, up bool, otherwise int) int {
+		if v == nil {
+			return otherwise
+		}
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // Check has seen it
+		return n
+	}
+	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
+	w.maxFailures = scaled(spec.MaxFailures, w.total, false, 0)
+	w.maxDeferred = scaled(spec.MaxDeferred, w.total, false, w.total/4)
+	w.maxConcurrent = -1
+	if spec.MaxConcurrent != nil {
+		w.maxConcurrent = min(max(scaled(spec.MaxConcurrent, w.total, false, 0), 1), maxGranted)
+	}
+}
+
+// unready says what a wave still misses, nothing when the runtimes it has are enough.
+func (w *wave) unready() string {
+	need := w.minReady
+	if need < 0 {
+		need = w.total - w.deferred - w.failed
+	}
+	if w.total > 0 {
+		need = max(need, 1) // silence and failures alone prove nothing
+	}
+	switch {
+	case w.updated < need:
+		return fmt.Sprintf("%d of %d runtimes are updated, %d have to be", w.updated, w.total, need)
+	case w.deferred > w.maxDeferred:
+		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, %d may", w.deferred, w.total, w.maxDeferred)
+	}
+	return ""
+}
+
+func (w *wave) doing(unready string, soaking bool) string {
+	if unready == "" && soaking {
+		return "is watched before the next one starts"
+	}
+	return unready
+}
+
+func (w *wave) failure(name string) string {
+	return fmt.Sprintf("wave %s: %d of %d runtimes failed, %d may", name, w.failed, w.total, w.maxFailures)
+}

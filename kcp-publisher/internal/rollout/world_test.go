@@ -1,0 +1,204 @@
+package rollout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+var keda = Track{"keda", "regular"}
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// machine is a runtime with what lies in the registry for it and what its Kyma says of it.
+type machine struct {
+	id     string
+	labels map[string]string
+	// In the registry: the newest bundle.
+	version string
+	digest  int
+	// In the Kyma: the bundle it knows of, and the last report.
+	known       v1beta2.PublishedBundle
+	knownDigest int
+	said        int // the bundle that the last report was about
+	saidState   v1beta2.State
+	heard       time.Time
+	// In the runtime.
+	online bool
+	mood   v1beta2.State
+	// What really happened, for judging: which rollout gave it its version, and which of them it was ready with.
+	givenBy string
+	bundles map[int]string // rollout and version by digest
+	readyBy map[string]bool
+}
+
+func (m *machine) fact() Runtime {
+	r := Runtime{ID: m.id, Labels: m.labels, Heard: m.heard, Version: m.known.Versions[keda.Module], Current: m.said == m.knownDigest, State: m.saidState}
+	if given, ok := m.known.Given[keda.Module]; ok {
+		r.Given = &given
+	}
+	return r
+}
+
+// world is a fleet, its publisher and its rollouts.
+type world struct {
+	random   *rand.Rand
+	now      time.Time
+	digests  int
+	policy   *fleet.RolloutPolicy
+	channel  string
+	machines []*machine
+	rollouts []*fleet.Rollout
+	gates    Gates
+	problem  string // the first promise that was broken
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.problem == "" {
+		w.problem = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *world) chance(percent int) bool { return w.random.IntN(100) < percent }
+
+func newWorld(random *rand.Rand) *world {
+	w := &world{random: random, now: noon, channel: "1.0.0", gates: Gates{keda: Open("1.0.0")}}
+	w.policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: w.course()}}
+	w.policy.Name = "careful"
+	for i := range 2 + random.IntN(5) {
+		m := &machine{id: fmt.Sprint("r-", i), version: "1.0.0", online: true, mood: v1beta2.StateReady, bundles: map[int]string{}, readyBy: map[string]bool{}}
+		if w.chance(30) {
+			m.labels = map[string]string{"canary": "yes"}
+		}
+		w.machines = append(w.machines, m)
+		w.push(m)
+		w.publish(m)
+		w.report(m)
+	}
+	return w
+}
+
+func (w *world) course() fleet.Course {
+	course := fleet.Course{OnFailure: fleet.OnFailureRollback, OfflineAfter: metav1.Duration{Duration: 3 * time.Minute}}
+	if w.chance(40) {
+		course.OnFailure = fleet.OnFailureStop
+	}
+	amount := func() *intstr.IntOrString {
+		switch w.random.IntN(4) {
+		case 0:
+			return new(intstr.FromString(fmt.Sprintf("%d%%", w.random.IntN(101))))
+		case 1:
+			return new(intstr.FromInt32(w.random.Int32N(3)))
+		}
+		return nil
+	}
+	for i := range 1 + w.random.IntN(3) {
+		wave := fleet.Wave{
+			Name: fmt.Sprint("w", i), Deadline: metav1.Duration{Duration: 5 * time.Minute}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
+			MaxConcurrent: amount(), MaxFailures: amount(), MaxDeferred: amount(), Approval: w.chance(15),
+			Soak: metav1.Duration{Duration: time.Duration(w.random.IntN(3)) * time.Minute},
+		}
+		switch w.random.IntN(3) {
+		case 0:
+			wave.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}}
+		case 1:
+			wave.Percent = new(1 + w.random.Int32N(100))
+		case 2:
+			wave.Count = new(1 + w.random.Int32N(3))
+		}
+		course.Waves = append(course.Waves, wave)
+	}
+	return course
+}
+
+// push puts a new bundle with the machine's version into the registry.
+func (w *world) push(m *machine) {
+	w.digests++
+	m.digest = w.digests
+	m.bundles[m.digest] = m.givenBy + m.version
+}
+
+// publish is a look of the publisher at one runtime: what its gate allows is pushed as the resolver would, then written down.
+func (w *world) publish(m *machine) {
+	gate := w.gates[keda]
+	d := gate.Decide(m.id, m.known.Versions[keda.Module])
+	switch {
+	case d.Version == m.version:
+	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // no downgrade
+	default:
+		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout {
+			w.fail("%s goes back from %s to %s, but %s did not give it that", m.id, m.version, d.Version, gate.rollout)
+		}
+		m.version, m.givenBy = d.Version, gate.rollout
+		w.push(m)
+	}
+	w.write(m)
+}
+
+// write is the status that follows a look.
+func (w *world) write(m *machine) {
+	manifests := []bundle.Manifest{{Module: keda.Module, Channel: keda.Channel, Version: m.version}}
+	given := w.gates.Given(m.id, manifests, &m.known, w.now)
+	m.known = v1beta2.PublishedBundle{Versions: map[string]string{keda.Module: m.version}, Given: given}
+	m.knownDigest = m.digest
+	w.believe(m)
+}
+
+// believe notes that a report about exactly the known bundle said the module to be ready.
+func (w *world) believe(m *machine) {
+	if m.said != m.knownDigest || m.saidState != v1beta2.StateReady {
+		return
+	}
+	m.readyBy[m.bundles[m.said]] = true
+	if given, ok := m.known.Given[keda.Module]; ok {
+		given.Ready = true
+		m.known.Given[keda.Module] = given
+	}
+}
+
+// report is a runtime that pulls its bundle and says how it is.
+func (w *world) report(m *machine) {
+	if m.online {
+		m.said, m.saidState, m.heard = m.digest, m.mood, w.now
+		w.believe(m)
+	}
+}
+
+// promote makes the rollouts follow the channel, one step of each; what is written may not be acted upon yet.
+func (w *world) promote() {
+	facts := make([]Runtime, len(w.machines))
+	for i, m := range w.machines {
+		facts[i] = m.fact()
+	}
+	newest := Newest(w.rollouts)
+	if spec := Next(w.policy, keda, w.channel, newest, facts); spec != nil {
+		next := &fleet.Rollout{Spec: *spec}
+		next.Name = Name(keda, spec.Revision)
+		w.rollouts = append(w.rollouts, next)
+		if newest != nil && !Finished(newest.Status.State) {
+			newest.Status = Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{Newer: next.Name, Channel: w.channel, Now: w.now}).Status
+		}
+		newest = next
+	}
+	if newest == nil {
+		return
+	}
+	situation := Situation{Channel: w.channel, Now: w.now}
+	before := *newest.Status.DeepCopy()
+	step := Plan(newest.Name, newest.Spec, before, facts, situation)
+	w.check(newest, before, step, facts)
+	if w.chance(20) {
+		w.checkBelief(newest, before, step, facts, situation)
+	}
+	newest.Status = step.Status
+	if !w.chance(10) { // or it died before anybody could act
+		w.gates = Gates{keda: NewGate(newest, step, facts)}
+	}
+}

@@ -1,0 +1,162 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
+)
+
+// transferTimeout bounds one request with its body: the largest layer of an image over a slow line.
+const transferTimeout = 2 * time.Hour
+
+func newImport() *cobra.Command {
+	var to, trustFile, format string
+	var skew time.Duration
+	var registry registryFlags
+	cmd := &cobra.Command{
+		Use: "import FILE... --to LOCATION --trust FILE", Short: "takes in files that `kcp-publisher export` wrote",
+		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
+			"may be repeated: what is there is not written again. Volumes (FILE.001, FILE.002, ...) are given together.\n\n" +
+			"Exit code 0 says that everything is there, 3 that a file was refused and nothing of it written.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("want at least one file")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" || trustFile == "" {
+				return usageError{errors.New("--to and --trust are required")}
+			}
+			if skew <= 0 {
+				return usageError{fmt.Errorf("--clock-skew %s: want more than 0", skew)}
+			}
+			importer, err := newImporter(&registry, to, trustFile)
+			if err != nil {
+				return err
+			}
+			importer.ClockSkew = skew
+			files, err := carry.Files(args)
+			if err != nil {
+				return &bundle.Refusal{Reason: bundle.ReasonIncomplete, Detail: err.Error()}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			outcomes := []imported{}
+			for _, paths := range files {
+				var outcome receive.Outcome
+				if outcome, err = importOne(ctx, cmd, importer, paths); err != nil {
+					err = fmt.Errorf("%s: %w", paths[0], err)
+					break
+				}
+				outcomes = append(outcomes, imported{paths, outcome})
+			}
+			return errors.Join(err, printImported(cmd.OutOrStdout(), format, outcomes))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
+	flags.StringVar(&trustFile, "trust", "", "pinned root of trust")
+	flags.DurationVar(&skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
+	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
+	registry.add(flags)
+	return cmd
+}
+
+func newImporter(registry *registryFlags, to, trustFile string) (receive.Importer, error) {
+	registries, err := registry.registries(false, bundle.Access{RequestTimeout: transferTimeout})
+	if err != nil {
+		return receive.Importer{}, err
+	}
+	place, err := bundle.NewPlace(to, registries)
+	if err != nil {
+		return receive.Importer{}, usageError{fmt.Errorf("--to: %w", err)}
+	}
+	data, err := os.ReadFile(trustFile)
+	if err != nil {
+		return receive.Importer{}, usageError{fmt.Errorf("--trust: %w", err)}
+	}
+	root, err := bundle.ParseRoot(data)
+	if err != nil {
+		return receive.Importer{}, fmt.Errorf("--trust %s: %w", trustFile, err)
+	}
+	return receive.Importer{To: place, Root: root, Now: time.Now}, nil
+}
+
+func importOne(ctx context.Context, cmd *cobra.Command, importer receive.Importer, paths []string) (receive.Outcome, error) {
+	file, ok := cmd.ErrOrStderr().(*os.File)
+	if ok && term.IsTerminal(int(file.Fd())) {
+		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription("checking and importing"),
+			progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
+		importer.Advance = func(n int64) { _ = bar.Add64(n) } // drawing is a courtesy
+		defer func() { _ = bar.Finish() }()
+	}
+	return importer.Import(ctx, paths)
+}
+
+// imported is one row of what `import` prints.
+type imported struct {
+	Files           []string `json:"files"`
+	receive.Outcome `json:",inline"`
+}
+
+func printImported(out io.Writer, format string, outcomes []imported) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(outcomes)
+	case "yaml":
+		text, err := yaml.Marshal(outcomes)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	case "table":
+		for _, o := range outcomes {
+			fmt.Fprintf(out, "%s: %d written, %d there already\n", strings.Join(o.Files, " "), o.Written, o.Known)
+			for _, b := range o.Bundles {
+				fmt.Fprintf(out, "bundle     %s %d (before: %d) %s\n", b.Runtime, b.Sequence, b.Before, b.Digest)
+			}
+			for _, image := range o.Images {
+				fmt.Fprintf(out, "image      %s\n", image)
+			}
+			for _, mirror := range o.Mirrors {
+				fmt.Fprintf(out, "agents need --mirror %s\n", mirror)
+			}
+		}
+		return nil
+	}
+	return usageError{fmt.Errorf("-o %q: want table, json or yaml", format)}
+}
+
+// readMirrors reads FROM=TO.
+func readMirrors(texts []string) (map[string]string, error) {
+	mirrors := map[string]string{}
+	for _, text := range texts {
+		from, to, ok := strings.Cut(text, "=")
+		if !ok || from == "" || to == "" {
+			return nil, fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
+		}
+		mirrors[from] = to
+	}
+	if err := (bundle.Settings{Mirrors: mirrors}).Check(); err != nil {
+		return nil, fmt.Errorf("--mirror: %w", err)
+	}
+	return mirrors, nil
+}

@@ -1,0 +1,317 @@
+// Package receive takes in files that were carried: a file and what lies at the target go in; either everything that the file
+// brings is at the target afterwards, or, if one thing about it is wrong, nothing was written.
+//
+// A file is followed by the same rules as a registry: bundles by bundle.Verify with the pinned root, contents by the digests that
+// bundles name, images by a list that a publisher signed. A bundle becomes visible after everything that it needs, so that an import
+// that is cut off leaves what was there, and the next one continues it.
+package receive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/carry"
+)
+
+// Importer takes in files.
+type Importer struct {
+	To   *bundle.Place
+	Root bundle.Root
+	Now  func() time.Time
+	// ClockSkew is how far ahead of Now a bundle may have been issued; 0 stands for bundle.MaxClockSkew.
+	ClockSkew time.Duration
+	// Advance hears of bytes that were read or written; nil for nobody.
+	Advance func(int64)
+}
+
+// Outcome is what an import did.
+type Outcome struct {
+	Bundles []Received `json:"bundles"`
+	Images  []string   `json:"images"`
+	// Mirrors are what runtimes need to find the images, as --mirror takes it.
+	Mirrors []string `json:"mirrors"`
+	// Written and Known count blobs and manifests that were written, and that were there.
+	Written int `json:"written"`
+	Known   int `json:"known"`
+}
+
+// Received is a bundle that is at the target now.
+type Received struct {
+	Runtime  string        `json:"runtime"`
+	Sequence int64         `json:"sequence"`
+	Digest   digest.Digest `json:"digest"`
+	// Before is the sequence of the bundle that was there, 0 for none.
+	Before int64 `json:"before"`
+}
+
+// Import takes in one file, given as its volumes in order. A *bundle.Refusal says that the file is not taken, and that nothing was
+// written; any other error may leave blobs behind that the next import counts as known.
+func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
+	if i.Advance == nil {
+		i.Advance = func(int64) {}
+	}
+	file, err := carry.Open(paths, i.Advance)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer file.Close()
+	judged, err := i.judge(ctx, file)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return i.write(ctx, file, judged)
+}
+
+// judged is a file that may be taken in.
+type judged struct {
+	bundles []judgedBundle
+	// roots are the versions of the root of trust that the file brings and that were followed.
+	roots  []int64
+	images []bundle.CarriedImage
+	list   *carry.Reference
+	// contents are what the bundles refer to.
+	contents []ocispec.Descriptor
+	// imageBlobs are those of each image that are in the file, below the image itself first.
+	imageBlobs map[string][]ocispec.Descriptor
+}
+
+type judgedBundle struct {
+	bundle.Bundle
+	before   int64
+	manifest ocispec.Descriptor
+}
+
+func (i Importer) judge(ctx context.Context, file *carry.File) (judged, error) {
+	var found judged
+	root, err := i.followRoot(ctx, file, &found)
+	if err != nil {
+		return found, err
+	}
+	var missing lacking
+	for _, r := range file.References() {
+		repository, tag, ok := strings.Cut(r.Name, ":")
+		runtime, isRuntime := strings.CutPrefix(repository, bundle.DesiredRepository(""))
+		switch {
+		case ok && isRuntime && tag == bundle.TagDesired:
+			b, err := i.judgeBundle(ctx, file, root, runtime, r.Descriptor, &missing)
+			if err != nil {
+				return found, fmt.Errorf("bundle of runtime %s: %w", runtime, err)
+			}
+			found.bundles = append(found.bundles, b)
+		case ok && repository == bundle.CarriedRepository:
+			if found.list != nil {
+				return found, malformed("there is more than one list of images")
+			}
+			found.list = &r
+		case ok && (repository == bundle.TrustRepository || repository == bundle.ContentRepository || strings.HasPrefix(repository, bundle.ImageRepository(""))):
+		default:
+			return found, malformed("%q does not belong into such a file", r.Name)
+		}
+	}
+	if len(found.bundles) == 0 {
+		return found, malformed("there is no bundle in the file")
+	}
+	for _, b := range found.bundles {
+		if err := i.judgeContents(ctx, file, b, &found, &missing); err != nil {
+			return found, err
+		}
+	}
+	if err := i.judgeImages(ctx, file, root, &found, &missing); err != nil {
+		return found, err
+	}
+	return found, missing.refusal()
+}
+
+func malformed(format string, args ...any) *bundle.Refusal {
+	return &bundle.Refusal{Reason: bundle.ReasonMalformed, Detail: fmt.Sprintf(format, args...)}
+}
+
+// followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are written.
+func (i Importer) followRoot(ctx context.Context, file *carry.File, found *judged) (bundle.Root, error) {
+	root := i.Root
+	carried := file.Repository(bundle.TrustRepository)
+	if data, _, err := bundle.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
+		found.roots = append(found.roots, root.Version)
+	}
+	for range bundle.MaxRootHops {
+		data, _, err := bundle.FetchRoot(ctx, i.To, root.Version+1)
+		fromFile := i.absent(err)
+		if fromFile {
+			data, _, err = bundle.ReadRoot(ctx, carried, root.Version+1)
+		}
+		if errors.Is(err, bundle.ErrNotFound) {
+			break
+		}
+		if err == nil {
+			var next bundle.Root
+			if next, err = root.Next(data); err == nil {
+				root = next
+			}
+		}
+		if err != nil {
+			return root, fmt.Errorf("root of trust version %d: %w", root.Version+1, err)
+		}
+		if fromFile {
+			found.roots = append(found.roots, root.Version)
+		}
+	}
+	return root, nil
+}
+
+// absent says that there is nothing at the target; a folder that does not exist yet has nothing.
+func (i Importer) absent(err error) bool {
+	return errors.Is(err, bundle.ErrNotFound) || i.To.IsLayout() && isNotExist(err)
+}
+
+// judgeBundle decides whether a runtime may follow the bundle after the one that is there.
+func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root bundle.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
+	if err := bundle.CheckRuntimeID(runtime); err != nil {
+		return judgedBundle{}, malformed("%v", err)
+	}
+	trust := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
+	target, err := i.reading(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return judgedBundle{}, err
+	}
+	last, err := i.last(ctx, target, root, runtime)
+	if err != nil {
+		return judgedBundle{}, err
+	}
+	trust.Last = last
+	carried := file.Repository(bundle.DesiredRepository(runtime))
+	fetched, err := bundle.Fetch(ctx, carried, bundle.TagDesired)
+	if err != nil {
+		return judgedBundle{}, err
+	}
+	verified, err := bundle.Verify(fetched, trust, i.Now())
+	if err != nil {
+		return judgedBundle{}, err
+	}
+	documents := [2][]byte{}
+	for n, document := range []ocispec.Descriptor{verified.Config, verified.Catalog} {
+		data, err := either(ctx, carried, target, document)
+		if errors.Is(err, bundle.ErrNotFound) {
+			missing.add(runtime, "a document of its bundle", document, verified.Statement.Predicate.Previous, last)
+			continue
+		}
+		if err != nil {
+			return judgedBundle{}, err
+		}
+		documents[n] = data
+	}
+	if documents[0] == nil || documents[1] == nil {
+		return judgedBundle{}, missing.refusal()
+	}
+	opened, err := verified.Open(documents[0], documents[1])
+	return judgedBundle{opened, last.Sequence, d}, err
+}
+
+// last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is replaced.
+func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root bundle.Root, runtime string) (bundle.Accepted, error) {
+	if target == nil {
+		return bundle.Accepted{}, nil
+	}
+	fetched, err := bundle.Fetch(ctx, target, bundle.TagDesired)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return bundle.Accepted{}, nil
+	}
+	if err != nil {
+		return bundle.Accepted{}, fmt.Errorf("read the bundle at %s: %w", i.To, err)
+	}
+	verified, err := bundle.Adopt(fetched, runtime, root, i.Root)
+	if err != nil {
+		return bundle.Accepted{}, nil //nolint:nilerr // see above
+	}
+	return verified.Accepted, nil
+}
+
+// either reads a document from the file, or else from the target.
+func either(ctx context.Context, carried, target oras.ReadOnlyTarget, d ocispec.Descriptor) ([]byte, error) {
+	data, err := bundle.FetchBlob(ctx, carried, d, bundle.MaxDocumentBytes)
+	if !errors.Is(err, bundle.ErrNotFound) || target == nil {
+		return data, err
+	}
+	return bundle.FetchBlob(ctx, target, d, bundle.MaxDocumentBytes)
+}
+
+// want is a content that a bundle names; what is not needed is taken when it is carried, and not missed.
+type want struct {
+	content bundle.Content
+	what    string
+	needed  bool
+}
+
+func (b judgedBundle) wants() []want {
+	var wants []want
+	add := func(m bundle.Manifest, contents []bundle.Content, needed bool) {
+		for _, c := range contents {
+			wants = append(wants, want{c, fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version), needed})
+		}
+	}
+	for _, m := range b.State.All() {
+		add(m, m.Content, true)
+		add(m, m.Release, true)
+	}
+	for _, m := range b.State.Offers { // agents ask for all proofs; the contents may have been left out on purpose
+		add(m, m.Content, false)
+		add(m, m.Release, true)
+	}
+	return wants
+}
+
+// judgeContents finds the contents of a bundle in the file or at the target.
+func (i Importer) judgeContents(ctx context.Context, file *carry.File, b judgedBundle, found *judged, missing *lacking) error {
+	target, err := i.reading(ctx, bundle.ContentRepository)
+	if err != nil {
+		return err
+	}
+	for _, w := range b.wants() {
+		d := ocispec.Descriptor{MediaType: w.content.MediaType, Digest: w.content.Digest, Size: w.content.SizeBytes}
+		size, carried := file.Size(d.Digest)
+		if carried && size != d.Size {
+			return &bundle.Refusal{Reason: bundle.ReasonWrongDigest, Detail: fmt.Sprintf("%s: %s is %d bytes, signed was %d", w.what, d.Digest, size, d.Size)}
+		}
+		if carried {
+			found.contents = append(found.contents, d)
+			continue
+		}
+		if !w.needed {
+			continue
+		}
+		there, err := exists(ctx, target, d)
+		if err != nil {
+			return fmt.Errorf("look for content at %s: %w", i.To, err)
+		}
+		if !there {
+			missing.add(b.Statement.Predicate.Audience.Runtime, w.what, d, b.Statement.Predicate.Previous, b.lastSeen())
+		}
+	}
+	return nil
+}
+
+func (b judgedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequence: b.before} }
+
+// reading opens a repository at the target; nil when there is no target yet.
+func (i Importer) reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+	target, err := i.To.Reading(ctx, name)
+	if err != nil && i.To.IsLayout() && isNotExist(err) {
+		return nil, nil
+	}
+	return target, err
+}
+
+func exists(ctx context.Context, target oras.ReadOnlyTarget, d ocispec.Descriptor) (bool, error) {
+	if target == nil {
+		return false, nil
+	}
+	return target.Exists(ctx, d)
+}
