@@ -33,7 +33,8 @@ type Rendered struct {
 	Notes string
 }
 
-// Render gives what `helm install` would send to the API server of an empty cluster. It fails on values that the chart's schema refuses.
+// Render gives what `helm install` makes of the templates for an empty cluster; what lies in crds/ is none. It fails on values that the
+// chart's schema refuses.
 func (r Release) Render() (Rendered, error) {
 	loaded, err := loader.LoadDir(r.Dir)
 	if err != nil {

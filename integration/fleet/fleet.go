@@ -62,6 +62,8 @@ type Options struct {
 	PublisherRights []string
 	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
 	AgentRights []string
+	// Account makes the programs' accounts, instead of files of rights; nil for none.
+	Account Account
 }
 
 // Fleet is one control plane with its registry and runtimes.
@@ -153,7 +155,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.Control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
 		return err
 	}
-	if err := confine(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
+	if err := f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
 		return err
 	}
 	return f.StartPublisher()

@@ -68,7 +68,7 @@ func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runti
 	if err := r.enrol(ctx); err != nil {
 		return nil, err
 	}
-	if err := confine(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
+	if err := f.employ(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
 	if err := f.Control.Create(ctx, kyma); err != nil {

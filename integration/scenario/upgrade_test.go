@@ -42,7 +42,7 @@ func becomePod(t *testing.T, r *fleet.Runtime, name, image string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "skr-agent", Image: image}}},
 	}))
-	r.AgentFlags = []string{"--deployment", "skr-agent", "--pod", name}
+	r.AgentFlags = append(r.AgentFlags, "--deployment", "skr-agent", "--pod", name)
 	r.Agent().Stop()
 	must(t, r.StartAgent())
 }

@@ -30,23 +30,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/skr-agent/registry/.dockerconfigjson" }}{{ end }}
 {{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/skr-agent/registry-ca/ca.crt" }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
+{{- range .Values.registry.mirrors }}{{ $args = append $args (printf "--mirror=%s" .) }}{{ end }}
+{{- with .Values.modules.serviceAccount }}{{ $args = append $args (printf "--module-service-account=%s" .) }}{{ end }}
+{{- range $module, $account := .Values.modules.serviceAccounts }}{{ $args = append $args (printf "--module-service-account=%s=%s" $module $account) }}{{ end }}
 {{- concat $args .Values.extraArgs | toYaml }}
 {{- end }}
 
-{{/* Binds a ClusterRole to the agent: root, name, role. */}}
-{{- define "skr-agent.clusterRoleBinding" -}}
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: {{ .name }}
-  labels:
-    {{- include "skr-agent.labels" .root | nindent 4 }}
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: ClusterRole
-  name: {{ .role }}
-subjects:
-- kind: ServiceAccount
-  name: skr-agent
-  namespace: kyma-system
+{{/* ServiceAccounts that modules are installed with, NAMESPACE/NAME. */}}
+{{- define "skr-agent.moduleAccounts" -}}
+{{- $accounts := list }}
+{{- range concat (list .Values.modules.serviceAccount) (values (default dict .Values.modules.serviceAccounts)) }}
+{{- if . }}{{ $accounts = append $accounts (contains "/" . | ternary . (printf "kyma-system/%s" .)) }}{{ end }}
+{{- end }}
+{{- $accounts | uniq | sortAlpha | toJson }}
 {{- end }}

@@ -1,0 +1,260 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/chart"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// chartNamespaces are where the charts are installed, each under its own name.
+var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
+
+// byChart installs the programs' charts with these values, by program, and lets the programs work as the ServiceAccounts that the charts
+// make, by tokens as kubelets bring them to pods.
+func byChart(values map[string]map[string]any) fleet.Account {
+	return func(ctx context.Context, program string, admin *rest.Config) ([]byte, error) {
+		objects, err := renderChart(program, values[program])
+		if err != nil {
+			return nil, err
+		}
+		cluster, err := client.New(admin, client.Options{})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			if err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("helm"), client.ForceOwnership); err != nil {
+				return nil, fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+		}
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: chartNamespaces[program], Name: program}}
+		request := &authenticationv1.TokenRequest{}
+		if err := cluster.SubResource("token").Create(ctx, account, request); err != nil {
+			return nil, fmt.Errorf("ask for a token: %w", err)
+		}
+		return clientcmd.Write(api.Config{
+			Clusters:       map[string]*api.Cluster{"c": {Server: admin.Host, CertificateAuthorityData: admin.CAData}},
+			AuthInfos:      map[string]*api.AuthInfo{"u": {Token: request.Status.Token}},
+			Contexts:       map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+			CurrentContext: "x",
+		})
+	}
+}
+
+func renderChart(name string, values map[string]any) ([]*unstructured.Unstructured, error) {
+	release := chart.Release{Dir: filepath.Join("..", "..", "charts", name), Name: name, Namespace: chartNamespaces[name], Values: values}
+	rendered, err := release.Render()
+	if err != nil {
+		return nil, err
+	}
+	return rendered.Objects()
+}
+
+// minimal are the values that the publisher's chart wants at least.
+func minimal() map[string]any {
+	return map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
+}
+
+// as is a client with a program's rights.
+func as(t *testing.T, kubeconfig string) client.Client {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	must(t, err)
+	c, err := client.New(config, client.Options{})
+	must(t, err)
+	return c
+}
+
+// thing is an object of which nothing but its name is known.
+func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
+}
+
+// things is a list of such.
+func things(apiVersion, kind string) *unstructured.UnstructuredList {
+	l := &unstructured.UnstructuredList{}
+	l.SetAPIVersion(apiVersion)
+	l.SetKind(kind + "List")
+	return l
+}
+
+func refused(t *testing.T, attempts map[string]error) {
+	t.Helper()
+	for what, err := range attempts {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s is not refused: %v", what, err)
+		}
+	}
+}
+
+// admitted asks the API server for the one Deployment's pod under the strictest of the Pod Security Standards.
+func admitted(t *testing.T, cluster client.Client, namespace string) {
+	t.Helper()
+	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	must(t, cluster.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch(types.MergePatchType, strict)))
+	var deployments appsv1.DeploymentList
+	must(t, cluster.List(t.Context(), &deployments, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": "Helm"}))
+	if len(deployments.Items) != 1 {
+		t.Fatalf("%d Deployments in %s come from a chart", len(deployments.Items), namespace)
+	}
+	template := deployments.Items[0].Spec.Template
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "strict", Labels: template.Labels}, Spec: template.Spec}
+	must(t, cluster.Create(t.Context(), pod.DeepCopy(), client.DryRunAll))
+	pod.Spec.Containers[0].SecurityContext = nil
+	if err := cluster.Create(t.Context(), pod, client.DryRunAll); !apierrors.IsForbidden(err) {
+		t.Errorf("a pod without a security context is admitted to %s, so that the one before proved nothing: %v", namespace, err)
+	}
+}
+
+// missedNothing looks in a program's log for something that the API server did not let it do.
+func missedNothing(t *testing.T, p *fleet.Process) {
+	t.Helper()
+	log := p.Log()
+	if len(log) == 0 {
+		t.Error("the program has no log")
+	}
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "forbidden") {
+			t.Errorf("a right is missing: %s", line)
+		}
+	}
+}
+
+func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{LeaderElect: true, Account: byChart(map[string]map[string]any{"kcp-publisher": minimal()})})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	must(t, f.Police(ctx, "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, f.UntilRollout(ctx, firstRollout, "it has an end", func(s v1alpha1.RolloutStatus) bool { return s.FinishedAt != nil }))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
+	}))
+	must(t, r.UntilGone(ctx, "scaler"))
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	deleteKyma(t, f, r)
+	untilForgotten(t, r, 60*time.Second)
+	missedNothing(t, f.Publisher())
+	missedNothing(t, r.Agent())
+
+	for namespace, cluster := range map[string]client.Client{sample.Namespace: f.Control, v1beta2.RuntimeNamespace: r.API} {
+		admitted(t, cluster, namespace)
+	}
+
+	const ours = "operator.kyma-project.io/v1beta2"
+	publisher := as(t, f.PublisherKubeconfig())
+	must(t, publisher.List(ctx, things(ours, "Kyma"), client.InNamespace(sample.Namespace)))
+	refused(t, map[string]error{
+		"making a Secret":             publisher.Create(ctx, thing("v1", "Secret", sample.Namespace, "mine")),
+		"Secrets elsewhere":           publisher.List(ctx, things("v1", "Secret"), client.InNamespace("default")),
+		"reading a webhook's key":     publisher.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-webhook"}, thing("v1", "Secret", "", "")),
+		"writing a module's version":  publisher.Create(ctx, thing(ours, "ModuleTemplate", sample.Namespace, "mine-1.0.0")),
+		"making a Kyma":               publisher.Create(ctx, thing(ours, "Kyma", sample.Namespace, "mine")),
+		"deleting a Kyma":             publisher.Delete(ctx, thing(ours, "Kyma", sample.Namespace, "one")),
+		"Kymas of another namespace":  publisher.List(ctx, things(ours, "Kyma"), client.InNamespace("default")),
+		"deleting a definition":       publisher.Delete(ctx, thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kymas.operator.kyma-project.io")),
+		"registering webhooks":        publisher.Create(ctx, thing("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "mine")),
+		"breaking somebody's lease":   publisher.Delete(ctx, thing("coordination.k8s.io/v1", "Lease", sample.Namespace, "other")),
+		"another namespace's details": publisher.Get(ctx, client.ObjectKey{Name: "default"}, thing("v1", "Namespace", "", "")),
+	})
+}
+
+// The publisher serves webhooks and asks for signatures. The agent may install what one ClusterRole allows, but the scaler with the
+// rights of an account; and its image is a bundle's.
+func TestTheChartsFurtherRightsAreThoseThatTheirValuesTake(t *testing.T) {
+	ctx, address := t.Context(), freeAddress(t)
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules: [{components: '*', required: false}]\n"), 0o600))
+	publisher := minimal()
+	publisher["webhook"] = map[string]any{"enabled": true}
+	publisher["signaturePolicy"] = map[string]any{"kind": "SignaturePolicy"} // the file that is used is policy
+	f := newFleet(t, fleet.Options{
+		LeaderElect:    true,
+		PublisherFlags: []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address, "--signature-policy", policy},
+		Account: byChart(map[string]map[string]any{
+			"kcp-publisher": publisher,
+			"skr-agent": {
+				"rbac":    map[string]any{"clusterAdmin": false, "clusterRoles": []any{"small-modules"}},
+				"modules": map[string]any{"serviceAccounts": map[string]any{"scaler": "modules"}},
+			},
+		}),
+		AgentFlags: []string{"--module-service-account", "scaler=modules"},
+	})
+	until(t, 30*time.Second, "v1beta1 is served", func() (bool, string) {
+		err := f.Control.List(ctx, things("operator.kyma-project.io/v1beta1", "Kyma"))
+		return err == nil, fmt.Sprint(err)
+	})
+	r, err := f.AddRuntime(ctx, "one", "regular", "mailer")
+	must(t, err)
+	must(t, r.API.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "small-modules"}, Rules: []rbacv1.PolicyRule{
+		writing("", "configmaps"), writing("apps", "deployments"),
+	}}))
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+
+	t.Run("the bundle says which image the agent runs", func(t *testing.T) {
+		own := deployed(t, r)
+		first := own.Spec.Template.Spec.Containers[0].Image
+		must(t, r.API.Patch(ctx, own, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"kyma-pull.dev/proven-image":%q}}}`, first))))
+		becomePod(t, r, "agent-1", first)
+		wantAgent(t, f, r, agentImage("2.0"))
+		until(t, 60*time.Second, "the Deployment runs it", func() (bool, string) {
+			got := deployed(t, r).Spec.Template.Spec.Containers[0].Image
+			return got == agentImage("2.0"), got
+		})
+	})
+	missedNothing(t, f.Publisher())
+	missedNothing(t, r.Agent())
+	t.Run("a module is refused that its account has no rights for, and installed once it has", func(t *testing.T) {
+		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: "scaler", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}))
+		untilRefused(t, r, "scaler", "nothing was applied", "system:serviceaccount:kyma-system:modules may not")
+		grant(t, r, "modules", "system:serviceaccount:kyma-system:modules",
+			writing("", "configmaps", "serviceaccounts"), writing("apps", "deployments"), writing("scheduling.k8s.io", "priorityclasses"),
+			writing("apiextensions.k8s.io", "customresourcedefinitions"), writing(rbacv1.GroupName, "clusterroles", "clusterrolebindings"),
+			writing("sample.kyma-pull.dev", "scalers", "scalers/status"))
+		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+	})
+	t.Run("modules are removed", func(t *testing.T) {
+		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
+		must(t, r.UntilGone(ctx, "scaler"))
+		must(t, r.UntilGone(ctx, "mailer"))
+	})
+	agent := as(t, r.AgentKubeconfig())
+	refused(t, map[string]error{
+		"granting rights":        agent.Create(ctx, thing("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "mine")),
+		"defining a kind":        agent.Delete(ctx, thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "other.example.org")),
+		"a Secret elsewhere":     agent.Get(ctx, client.ObjectKey{Namespace: "default", Name: "mine"}, thing("v1", "Secret", "", "")),
+		"a token of its own":     agent.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent"}}, &authenticationv1.TokenRequest{}),
+		"deleting its namespace": agent.Delete(ctx, thing("v1", "Namespace", "", "kyma-system")),
+	})
+}
