@@ -38,13 +38,8 @@ func audited(as account, files []string) []string {
 	return []string{as.user()}
 }
 
-// confine writes a kubeconfig for a program: as its ServiceAccount with the rights that the files give, or as the admin when there are
-// none. Where programs are pods, charts give them their accounts.
-func confine(ctx context.Context, where Cluster, admin client.Client, kubeconfig string, as account, files []string) error {
-	c, here := where.(*cluster.Cluster)
-	if !here {
-		return nil
-	}
+// confine writes a kubeconfig for a program: as its ServiceAccount with the rights that the files give, or as the admin when there are none.
+func confine(ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string) error {
 	if len(files) == 0 {
 		return c.WriteKubeconfig(kubeconfig)
 	}
