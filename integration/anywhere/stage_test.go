@@ -65,7 +65,7 @@ func play(m *testing.M) int {
 			fmt.Printf("export KUBECONFIG=%s  # %s\n", path, name)
 		}
 	} else {
-		err = errors.Join(err, clear())
+		err = errors.Join(err, takeDown())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "anywhere:", err)
@@ -117,7 +117,7 @@ func build(ctx context.Context) error {
 	return err
 }
 
-func clear() error {
+func takeDown() error {
 	var problems []error
 	if stage.fleet != nil {
 		problems = append(problems, stage.fleet.Close())
