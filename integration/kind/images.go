@@ -10,70 +10,78 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// Repositories of the images that are made here. Nothing serves them: they are loaded into the nodes.
+// Images that are made here. Nothing serves them: they are loaded into the nodes.
 const (
-	hostOfImages   = "kyma-pull.test"
-	publisherImage = hostOfImages + "/kcp-publisher"
-	agentImage     = hostOfImages + "/skr-agent"
-	registryImage  = hostOfImages + "/registry"
+	repository     = "kyma-pull.test"
 	tag            = "test"
+	publisherImage = repository + "/kcp-publisher"
+	agentImage     = repository + "/skr-agent"
+	registryImage  = repository + "/registry"
 )
 
-// image is one to be made: a program of this checkout, alone in a file system.
-type image struct {
-	repository, name, version string
-	program                   string // its package, below the checkout
-}
+var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter, samplemodule.VersionBroken}
 
-func (i image) reference() string { return i.repository + "/" + i.name + ":" + i.version }
-
-// build makes the image as `make images` does, and gives it to Docker.
-func (i image) build(ctx context.Context, checkout string) error {
-	dir, err := os.MkdirTemp("", "kyma-pull-image-")
+// buildImages makes all images of a run as `make images` does, and gives them to Docker.
+func buildImages(ctx context.Context, checkout string) error {
+	dir, err := os.MkdirTemp("", "kyma-pull-images-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, i.name)
-	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+i.version, "-o", program, "./"+i.program)
-	pack := exec.CommandContext(ctx, "go", "run", "./hack/images", "-repository", i.repository, "-version", i.version, "-output", dir, program)
+	// At once, for most of what they are made of is the same.
+	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+tag, "-o", dir+"/",
+		"./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	for _, cmd := range []*exec.Cmd{compile, pack} {
+	packer := filepath.Join(dir, "pack")
+	for _, cmd := range []*exec.Cmd{compile, exec.CommandContext(ctx, "go", "build", "-o", packer, "./hack/images")} {
 		cmd.Dir = checkout
 		if _, err := run(ctx, cmd); err != nil {
-			return fmt.Errorf("make image %s: %w", i.reference(), err)
+			return fmt.Errorf("compile the images' programs: %w", err)
 		}
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
-	if err != nil {
+	// An image is named like its program.
+	registry, operator := filepath.Join(dir, "registry"), filepath.Join(dir, samplemodule.Operator)
+	if err := os.Rename(filepath.Join(dir, "serve"), registry); err != nil {
 		return err
 	}
-	if len(archives) != 1 {
-		return fmt.Errorf("make image %s: hack/images gave archives %v", i.reference(), archives)
+	if err := os.Rename(filepath.Join(dir, "operator"), operator); err != nil {
+		return err
 	}
-	_, err = docker(ctx, "load", "--quiet", "--input", archives[0])
-	return err
-}
-
-// buildImages makes all images of a run.
-func buildImages(ctx context.Context, checkout string) error {
-	images := []image{
-		{hostOfImages, "kcp-publisher", tag, "kcp-publisher"},
-		{hostOfImages, "skr-agent", tag, "skr-agent"},
-		{hostOfImages, "registry", tag, "integration/registry/serve"},
+	if err := pack(ctx, packer, repository, tag, filepath.Join(dir, "kcp-publisher"), filepath.Join(dir, "skr-agent"), registry); err != nil {
+		return err
 	}
 	for _, version := range moduleVersions {
-		images = append(images, image{samplemodule.ImageRepository, samplemodule.Operator, version, "integration/samplemodule/operator"})
-	}
-	for _, i := range images {
-		if err := i.build(ctx, checkout); err != nil {
+		if err := pack(ctx, packer, samplemodule.ImageRepository, version, operator); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter, samplemodule.VersionBroken}
+// pack makes images of programs and gives them to Docker.
+func pack(ctx context.Context, packer, repository, version string, programs ...string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(packer), "archives-")
+	if err != nil {
+		return err
+	}
+	args := append([]string{"-repository", repository, "-version", version, "-output", dir}, programs...)
+	if _, err := run(ctx, exec.CommandContext(ctx, packer, args...)); err != nil {
+		return fmt.Errorf("make images: %w", err)
+	}
+	archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+	if err != nil {
+		return err
+	}
+	if len(archives) != len(programs) {
+		return fmt.Errorf("make images: %d archives of %d programs", len(archives), len(programs))
+	}
+	for _, archive := range archives {
+		if _, err := docker(ctx, "load", "--quiet", "--input", archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // runtimeImages are what pods of a runtime are started from.
 func runtimeImages() []string {

@@ -31,7 +31,10 @@ func used(_ context.Context, config client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}}}
 }
 
-type reconciler struct{ client.Client }
+type reconciler struct {
+	client.Client
+	version string // of the module
+}
 
 // Reconcile answers a Beacon, or lets it go once nobody uses it.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -59,7 +62,7 @@ func (r *reconciler) answer(ctx context.Context, beacon *unstructured.Unstructur
 	if err != nil {
 		return err
 	}
-	config := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"text": text, "version": version}}}
+	config := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"text": text, "version": r.version}}}
 	config.SetAPIVersion("v1")
 	config.SetKind("ConfigMap")
 	config.SetNamespace(beacon.GetNamespace())
@@ -87,7 +90,7 @@ func (r *reconciler) release(ctx context.Context, beacon *unstructured.Unstructu
 
 func (r *reconciler) tell(ctx context.Context, beacon *unstructured.Unstructured, state, message string) error {
 	before := beacon.DeepCopy()
-	status := map[string]any{"state": state, "message": message, "version": version}
+	status := map[string]any{"state": state, "message": message, "version": r.version}
 	if err := unstructured.SetNestedMap(beacon.Object, status, "status"); err != nil {
 		return err
 	}

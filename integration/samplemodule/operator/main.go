@@ -19,21 +19,20 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-var version = "dev" // set by the linker
-
 func main() {
+	version := flag.String("module-version", "", "version of the module, told in the status of each Beacon")
 	probes := flag.String("probe-address", ":8081", "address of the probes")
 	journal := flag.String("journal", "", "file that each start is noted in, none by default")
 	flag.Parse()
-	if err := run(*probes, *journal); err != nil {
+	if err := run(*version, *probes, *journal); err != nil {
 		fmt.Fprintln(os.Stderr, "operator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(probes, journal string) error {
+func run(version, probes, journal string) error {
 	ctrl.SetLogger(zap.New())
-	if err := note(journal); err != nil {
+	if err := note(journal, version); err != nil {
 		return err
 	}
 	config, err := ctrl.GetConfig()
@@ -52,14 +51,14 @@ func run(probes, journal string) error {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(newBeacon()).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(used)).Complete(&reconciler{mgr.GetClient()})
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(used)).Complete(&reconciler{mgr.GetClient(), version})
 	if err := errors.Join(err, mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
 }
 
-func note(journal string) error {
+func note(journal, version string) error {
 	if journal == "" {
 		return nil
 	}
