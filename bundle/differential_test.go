@@ -55,6 +55,10 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 		"in a subject a digest stands there twice": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"digest":{`, `"digest":{"sha256":"00",`))
 		},
+		"in the source an unknown key stands": func(t *testing.T, a *attempt) {
+			a.predicate(func(p *Predicate) { p.Source = &Source{Repository: "https://git.example/fleet", Commit: "a"} })
+			a.payload = append(a.payload, replace(t, `"source":{`, `"source":{"branch":"main",`))
+		},
 		"the predicate has a key of a later version": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":true,`))
 		},

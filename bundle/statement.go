@@ -51,6 +51,17 @@ type Predicate struct {
 	Sealed *Sealed `json:"sealed,omitempty"`
 	// RootVersion is the newest root of trust at the time of issue.
 	RootVersion int64 `json:"rootVersion"`
+	// Source is the commit that was current when the bundle was made, nil where there is none. A later commit that changes
+	// nothing for the runtime makes no new bundle, so that this one goes on naming the earlier.
+	Source *Source `json:"source,omitempty"`
+}
+
+// Source is one commit of the Git repository that says what a fleet gets.
+type Source struct {
+	// Repository is its address, without credentials.
+	Repository string `json:"repository"`
+	// Commit is the whole hash, hexadecimal.
+	Commit string `json:"commit"`
 }
 
 // AudienceNobody, as a key thumbprint, is for no agent: the runtime's key is revoked and no other is enrolled.

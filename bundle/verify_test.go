@@ -63,6 +63,19 @@ func TestComposeMakesWhatVerifyAccepts(t *testing.T) {
 	}
 }
 
+func TestABundleNamesItsCommit(t *testing.T) {
+	a := newAttempt(t)
+	want := Source{Repository: "https://git.example/fleet", Commit: strings.Repeat("a", 40)}
+	a.predicate(func(p *Predicate) { p.Source = &want })
+	verified, err := Verify(a.fetched(t), a.trust, a.now)
+	if err != nil || verified.Statement.Predicate.Source == nil || *verified.Statement.Predicate.Source != want {
+		t.Errorf("got %+v, %v", verified.Statement.Predicate.Source, err)
+	}
+	if verified.Config.Digest != a.documents.State.Descriptor.Digest || strings.Contains(string(a.documents.State.Bytes), want.Commit) {
+		t.Error("the commit is in what runtimes share")
+	}
+}
+
 // checks are faults that can come together, in the order in which they must be found.
 func checks(tb testing.TB) []struct {
 	name  string

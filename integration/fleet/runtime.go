@@ -36,7 +36,7 @@ type Runtime struct {
 	agent    Program
 }
 
-// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane and starts its agent.
+// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane, unless it is there, and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
@@ -71,7 +71,7 @@ func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runti
 	if err := f.employ(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, kyma); err != nil {
+	if err := f.Control.Create(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", r.ID, err)
 	}
 	return r, r.StartAgent()

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -122,8 +123,9 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("drift is put right", func(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
-		config.Data["level"] = "debug"
-		must(t, r.API.Update(ctx, config))
+		edited := config.DeepCopy()
+		edited.Data["level"] = "debug"
+		must(t, r.API.Patch(ctx, edited, client.MergeFrom(config)))
 		deployment := &appsv1.Deployment{}
 		must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
 		must(t, r.API.Delete(ctx, deployment))
@@ -140,7 +142,9 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("modules that reach further are refused whole", func(t *testing.T) { refuseOverreaching(t, f, r) })
 	t.Run("tenants are kept from the agent by the API server", func(t *testing.T) { refuseTenant(t, r) })
 	t.Run("an upgrade prunes, and a removal leaves nothing", func(t *testing.T) {
+		must(t, f.Police(ctx, "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
 		promote(t, f, "1.8.0")
+		must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		until(t, 20*time.Second, "the PriorityClass is pruned", func() (bool, string) {
 			err := r.API.Get(ctx, client.ObjectKey{Name: "scaler-priority"}, &schedulingv1.PriorityClass{})
@@ -153,8 +157,9 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("the agent looks after its own Deployment", func(t *testing.T) {
 		deployAgent(t, r, agentImage("1.0"))
 		upgraded := deployed(t, r)
+		before := upgraded.DeepCopy()
 		upgraded.Spec.Template.Spec.Containers[0].Image = agentImage("2.0")
-		must(t, r.API.Update(ctx, upgraded))
+		must(t, r.API.Patch(ctx, upgraded, client.MergeFrom(before)))
 		becomePod(t, r, "agent-2", agentImage("2.0"))
 		until(t, 60*time.Second, "the first start of an unproven image was counted", func() (bool, string) {
 			annotations := deployed(t, r).Annotations
@@ -165,7 +170,7 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		fits(t, "publisher", rights, func(right string) bool {
-			return isLaterOrElsewhere(right) || right == "list secrets" || strings.HasSuffix(right, ".fleet.kyma-project.io") // for rollouts
+			return isLaterOrElsewhere(right) || right == "list secrets" || right == "delete rollouts.fleet.kyma-project.io"
 		})
 		rights, err = r.AgentRights()
 		must(t, err)
@@ -178,10 +183,11 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("neither can the publisher", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes, and those that caches list with where the API
-// server cannot stream lists.
+// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes or a module was rolled out many times, and those
+// that caches list with where the API server cannot stream lists.
 func isLaterOrElsewhere(right string) bool {
-	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".operator.kyma-project.io")
+	return strings.HasPrefix(right, "patch events") || right == "delete rollouts.fleet.kyma-project.io" ||
+		strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".kyma-project.io")
 }
 
 func refuseAgent(t *testing.T, r *fleet.Runtime) {
@@ -284,24 +290,24 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"), writing("operator.kyma-project.io", "*"))
 	tenant, err := fleet.Connect(r.Kubeconfig(), "tenant")
 	must(t, err)
-	state := &corev1.Secret{}
-	must(t, tenant.Get(ctx, inKyma("skr-agent-state"), state))
-	state.Data = map[string][]byte{"manifest.json": []byte("{}")}
+	state := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-state"}}
+	must(t, tenant.Get(ctx, client.ObjectKeyFromObject(state), state))
+	forgotten := client.RawPatch(types.MergePatchType, []byte(`{"data":{"manifest.json":null}}`))
 	until(t, 20*time.Second, "the policy is in force", func() (bool, string) {
-		err := tenant.Update(ctx, state.DeepCopy(), client.DryRunAll)
+		err := tenant.Patch(ctx, state.DeepCopy(), forgotten, client.DryRunAll)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "secrets skr-agent-state is skr-agent's own"), fmt.Sprint(err)
 	})
-	forbidden(t, "a tenant", "edit the state", tenant.Update(ctx, state))
-	forbidden(t, "a tenant", "delete the key", tenant.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}))
-	manifest := &v1beta2.Manifest{}
-	must(t, tenant.Get(ctx, inKyma("mailer"), manifest))
-	manifest.Spec.Version = "9.9.9"
-	forbidden(t, "a tenant", "order another version", tenant.Update(ctx, manifest))
+	manifest := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "mailer"}}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}
+	forbidden(t, "a tenant", "edit the state", tenant.Patch(ctx, state, forgotten))
+	forbidden(t, "a tenant", "delete the key", tenant.Delete(ctx, key))
+	forbidden(t, "a tenant", "order another version", tenant.Patch(ctx, manifest, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"9.9.9"}}`))))
 	must(t, tenant.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenants-own"}}))
 	kyma, err := r.Kyma(ctx)
 	must(t, err)
+	before := kyma.DeepCopy()
 	kyma.Labels = map[string]string{"tenant": "may"}
-	must(t, tenant.Update(ctx, kyma))
+	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
 // fits checks that a program asked for nothing that its chart does not give, and was given nothing that it does not need.

@@ -24,9 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newFleet starts a fleet that offers scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0, and shows the logs of a story
-// that went wrong.
-func newFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
+// startFleet starts a fleet that offers nothing, and shows the logs of a story that went wrong.
+func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
 	options.Progress = os.Stderr
 	f, err := fleet.Start(t.Context(), options)
@@ -44,6 +43,13 @@ func newFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 			t.Error(err)
 		}
 	})
+	return f
+}
+
+// newFleet starts a fleet that offers scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0.
+func newFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
+	t.Helper()
+	f := startFleet(t, options)
 	must(t, f.Offer(t.Context(), sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")))
 	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.7.0"), sample.Channel("fast", "1.8.0")))
 	must(t, f.Release(t.Context(), "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0"), sample.Channel("fast", "1.0.0")))

@@ -51,6 +51,10 @@ const (
 	// AnnotationPublicFields is ours: fields of a ModuleTemplate or ModuleReleaseMeta, between commas, that look like a secret and are
 	// none, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"
+	// AnnotationGitCommit is ours: the commit that brought an object of the control plane to what it says, and AnnotationGitDigest the
+	// sha256 of what that commit says of it. Neither leaves the control plane.
+	AnnotationGitCommit = "kyma-pull.dev/git-commit"
+	AnnotationGitDigest = "kyma-pull.dev/git-digest"
 	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.

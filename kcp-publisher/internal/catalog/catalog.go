@@ -160,8 +160,9 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// lastApplied is kubectl's own record; it repeats the whole object and means nothing in another cluster.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// private are annotations that mean nothing in another cluster: kubectl's own record, which repeats the whole object, and the commit
+// that an object came with, which would make every runtime's catalog another one.
+var private = []string{"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest}
 
 func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	raw, err := json.Marshal(spec)
@@ -170,7 +171,7 @@ func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	}
 	e := bundle.CatalogEntry{Name: meta.Name, Labels: meta.Labels, Spec: raw}
 	for name, value := range meta.Annotations {
-		if name != lastApplied {
+		if !slices.Contains(private, name) {
 			if e.Annotations == nil {
 				e.Annotations = map[string]string{}
 			}

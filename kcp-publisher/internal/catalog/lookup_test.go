@@ -194,3 +194,19 @@ func BenchmarkLookupWithoutMeta(b *testing.B) {
 		}
 	}
 }
+
+func TestWhatOnlyTheControlPlaneKnowsMakesNoOtherCatalog(t *testing.T) {
+	noted := versioned("keda", "1.7.0")
+	noted.Annotations = map[string]string{
+		"kubectl.kubernetes.io/last-applied-configuration": "{}", v1beta2.AnnotationGitCommit: "abc", v1beta2.AnnotationGitDigest: "def",
+	}
+	plain := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", nil))
+	other := snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil))
+	if plain.Revision != other.Revision {
+		t.Error("annotations of the control plane's own make another catalog")
+	}
+	noted.Annotations["doc.example/link"] = "https://example.com"
+	if snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil)).Revision == plain.Revision {
+		t.Error("an annotation for runtimes makes no other catalog")
+	}
+}

@@ -39,18 +39,20 @@ type publishFlags struct {
 	validity         time.Duration
 	concurrency      int
 	registry         registryFlags
+	git              gitFlags
 }
 
 func newPublish(*global) *cobra.Command {
 	f := &publishFlags{}
 	cmd := &cobra.Command{
-		Use: "publish", Short: "publishes a folder of YAML to its runtimes, without any Kubernetes", Args: exactly(0, "no arguments"),
-		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder, resolves them and pushes one signed bundle per Kyma.\n" +
+		Use: "publish", Short: "publishes a folder of YAML, or that of a commit, to its runtimes, without any Kubernetes", Args: exactly(0, "no arguments"),
+		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or a Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
 			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "folder with YAML files; common transport archives below it are component sources too")
+	flags.StringVar(&f.from, "from", "", "folder with YAML files, or URL of a Git repository with them; common transport archives below are component sources too")
+	f.git.add(flags)
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
 	f.settings.add(flags)
@@ -84,10 +86,12 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
-	objects, err := source.Folder(f.from)
+	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	defer loaded.close()
+	objects := loaded.objects
 	snapshot, err := catalog.New(objects.Templates, objects.Metas)
 	if err != nil {
 		return err
@@ -122,7 +126,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 			Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: settings, Watchers: watchers, Maintenance: schedule,
 		}, err
 	}
-	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, request, cmd.ErrOrStderr())
+	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, request, loaded.source, cmd.ErrOrStderr())
 	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -201,14 +205,14 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 // requests gives what a Kyma asks for.
 type requests func(*v1beta2.Kyma) (resolve.Request, error)
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, progress io.Writer) []published {
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, from *bundle.Source, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := progressOf(progress, len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, request)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, request, from)
 			advance()
 			return nil
 		})
@@ -218,12 +222,12 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request requests) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, from *bundle.Source) published {
 	id := control.RuntimeID(kyma)
 	var outcome publish.Outcome
 	asked, err := request(kyma)
 	if err == nil {
-		outcome, err = publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}, asked, snapshot)
+		outcome, err = publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Source: from}, asked, snapshot)
 	}
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}

@@ -112,9 +112,9 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 			}
 			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
 			if terminal {
-				return follow(cmd.Context(), lookEvery, read, live(out))
+				return watchRollout(cmd.Context(), lookEvery, read, live(out))
 			}
-			return follow(cmd.Context(), lookEvery, read, plain(out))
+			return watchRollout(cmd.Context(), lookEvery, read, plain(out))
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; so it is on a terminal unless told otherwise")

@@ -72,7 +72,7 @@ func TestARolloutIsFollowedToItsEnd(t *testing.T) {
 		return next, nil
 	}
 	var out bytes.Buffer
-	err := follow(t.Context(), time.Millisecond, read, plain(&out))
+	err := watchRollout(t.Context(), time.Millisecond, read, plain(&out))
 	if err == nil || err.Error() != "rollout keda-regular-1 is RolledBack: wave others: 2 of 10 runtimes failed, 0 may" {
 		t.Errorf("it ended with %v", err)
 	}

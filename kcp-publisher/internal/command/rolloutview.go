@@ -25,8 +25,8 @@ func isTerminal(out io.Writer) bool {
 // lookEvery is how often a rollout that is followed is looked at.
 const lookEvery = time.Second
 
-// follow shows a rollout again and again until it has ended.
-func follow(ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout)) error {
+// watchRollout shows a rollout again and again until it has ended.
+func watchRollout(ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

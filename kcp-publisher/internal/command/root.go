@@ -89,7 +89,7 @@ func newRoot(version string) *cobra.Command {
 	flags.StringVar(&g.logLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&g.logFormat, "log-format", "json", "json or console")
 	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnrol(), newRevoke(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
-		newExport(), newImportReport())
+		newPromote(), newDiff(), newExport(), newImportReport())
 	return root
 }
 

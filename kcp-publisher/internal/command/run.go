@@ -44,6 +44,7 @@ type runFlags struct {
 	maintenance                     maintenanceFlags
 	registry                        registryFlags
 	webhooks                        admission.Options
+	follow                          followFlags
 }
 
 func newRun(g *global) *cobra.Command {
@@ -73,6 +74,7 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service before the publisher; switches v1beta1 and the checks of ModuleTemplates on")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT that the API server finds the publisher at, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
+	f.follow.add(flags)
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.add(flags)
 	return cmd
@@ -83,6 +85,10 @@ func (f *runFlags) run(g *global) error {
 		return usageError{errors.New("--location is required")}
 	}
 	ctrl.SetLogger(g.logger())
+	follower, err := f.follow.follower(f.namespace)
+	if err != nil {
+		return err
+	}
 	kymas, err := f.kymas()
 	if err != nil {
 		return err
@@ -115,6 +121,11 @@ func (f *runFlags) run(g *global) error {
 	probes.SetupChecks(mgr, ctrl.Log)
 	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
+	}
+	if follower != nil {
+		if err := followWith(mgr, follower, kymas); err != nil {
+			return err
+		}
 	}
 	if f.webhooks.Service != "" || f.webhooks.URL != "" {
 		f.webhooks.Namespace, f.webhooks.Now = f.namespace, time.Now

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,13 +30,38 @@ type Catalog struct {
 	// moved receives an event when the catalog is another.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
+	// held counts the changes that are being made and are not to be seen by halves; behind says that one of them was made since the
+	// catalog was read, and again asks for reading it.
+	held   atomic.Int32
+	behind atomic.Bool
+	again  chan event.GenericEvent
 }
+
+// Hold keeps the catalog, and with it every bundle, as it is until the change that is being made is complete.
+func (c *Catalog) Hold() (release func()) {
+	c.held.Add(1)
+	return sync.OnceFunc(func() {
+		c.behind.Store(true)
+		c.held.Add(-1)
+		select {
+		case c.again <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+		default: // there is a look to come
+		}
+	})
+}
+
+// changing tells whether bundles would be of half a change.
+func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.behind.Load() }
 
 // Snapshot gives the newest catalog, nil before the first was read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
 // Reconcile reads the whole catalog; the request's name means nothing.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	if c.held.Load() > 0 {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+	}
+	c.behind.Store(false)
 	var templates v1beta2.ModuleTemplateList
 	if err := c.Reader.List(ctx, &templates, client.InNamespace(c.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list ModuleTemplates: %w", err)
@@ -48,10 +74,10 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
 	}
-	before := c.snapshot.Swap(next)
-	if before != nil && before.Revision == next.Revision {
+	if before := c.snapshot.Load(); before != nil && before.Revision == next.Revision {
 		return ctrl.Result{}, nil
 	}
+	c.snapshot.Store(next)
 	ctrl.LoggerFrom(ctx).Info("the catalog changed", "revision", next.Revision, "templates", len(templates.Items))
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }

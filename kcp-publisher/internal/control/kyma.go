@@ -47,8 +47,10 @@ type Kymas struct {
 	// Maintenance says when runtimes may be upgraded where that means downtime.
 	Maintenance Maintenance
 	Signatures  SignatureKeys
-	Watchers    Watchers
-	Rollouts    Rollouts
+	// Source gives the commit that the control plane has, nil for none; it is nil itself where no repository is followed.
+	Source   func() *bundle.Source
+	Watchers Watchers
+	Rollouts Rollouts
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
 	// Secrets reads those that are for runtimes.
@@ -97,7 +99,8 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	view := k.Rollouts.View()
-	if _, known := k.Watchers.Snapshot(); view == nil || !known {
+	_, known := k.Watchers.Snapshot()
+	if view == nil || !known || k.Catalog.changing() || view.catalog != k.Catalog.Snapshot() {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
@@ -131,7 +134,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	var outcome publish.Outcome
 	request, err := k.request(kyma, report.accepted)
 	if err == nil {
-		request.Gates, request.OfferGates = view.decisions(runtime, request, kyma.Status.Runtime), view.offers(runtime, request, kyma.Status.Runtime)
+		request.Gates = view.decisions(runtime, request, kyma.Status.Runtime)
 		outcome, err = k.Publisher.Publish(ctx, next, request, view.catalog)
 	}
 	facts := ingest.Facts{
@@ -178,7 +181,8 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	return nil
 }
 
-func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
+// Request gives what a Kyma's runtime asks for, as far as the Kyma says it.
+func (k *Kymas) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := asked(kyma, k.ClusterUID)
 	request.Settings = k.Settings
 	var err error
@@ -197,8 +201,14 @@ func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (reso
 	}
 	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	if report == nil {
-		return request, nil
+	return request, nil
+}
+
+// request adds what the runtime's newest report says.
+func (k *Kymas) request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
+	request, err := k.Request(kyma)
+	if err != nil || report == nil {
+		return request, err
 	}
 	for _, m := range report.Modules {
 		asked := func(module v1beta2.Module) bool { return module.Name == m.Name }
@@ -224,6 +234,9 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 	r := publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	if silence, carried, err := k.allowed(kyma); carried && err == nil {
 		r.Validity = silence // what may be on its way for that long must still be good when it arrives
+	}
+	if k.Source != nil {
+		r.Source = k.Source()
 	}
 	status := kyma.Status.Runtime
 	if status == nil {

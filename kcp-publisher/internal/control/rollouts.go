@@ -48,6 +48,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if next.catalog == nil {
 		return ctrl.Result{}, nil // the catalog asks for a look once it is there
 	}
+	if r.Catalog.changing() {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // policies may be there by halves
+	}
 	inNamespace := client.InNamespace(r.Catalog.Namespace)
 	var policies fleet.RolloutPolicyList
 	var rollouts fleet.RolloutList

@@ -33,20 +33,20 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
-	if kymas.ClusterUID, err = clusterUID(mgr.GetAPIReader()); err != nil {
+	if kymas.ClusterUID, err = ClusterUID(mgr.GetAPIReader()); err != nil {
 		return err
 	}
 	kymas.Client = mgr.GetClient()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
 	kymas.Catalog.Reader = mgr.GetClient()
-	kymas.Catalog.Changed = changed
+	kymas.Catalog.Changed, kymas.Catalog.again = changed, start()
 	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
 	kymas.reports = map[types.NamespacedName]heard{}
 	registryUp.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
 	err = ctrl.NewControllerManagedBy(mgr).Named("catalog").
-		WatchesRawSource(source.Channel(start(), gathered())).
+		WatchesRawSource(source.Channel(kymas.Catalog.again, gathered())).
 		Watches(&v1beta2.ModuleTemplate{}, gathered()).
 		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
 		Complete(kymas.Catalog)
@@ -109,8 +109,8 @@ func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
 	return nil
 }
 
-// clusterUID is the UID of the kube-system namespace, by which runtimes name their clusters.
-func clusterUID(reader client.Reader) (string, error) {
+// ClusterUID is the UID of the kube-system namespace, by which runtimes name their clusters.
+func ClusterUID(reader client.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var namespace corev1.Namespace

@@ -15,43 +15,31 @@ type View struct {
 	gates   rollout.Gates
 }
 
-// decisions gives what gates say to a runtime, by module, where they say anything.
-func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[string]rollout.Decision {
+// decisions gives what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
+// by itself, for all that it may choose.
+func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
 	if len(v.gates) == 0 {
 		return nil
 	}
 	versions := versionsOf(known)
-	decisions := map[string]rollout.Decision{}
+	decisions := map[rollout.Track]rollout.Decision{}
+	ask := func(track rollout.Track, offered string) {
+		if gate := v.gates[track]; gate != nil {
+			if d := gate.Decide(runtime, versions[track.Module]); d != (rollout.Decision{Version: offered}) {
+				decisions[track] = d
+			}
+		}
+	}
 	for _, follow := range resolve.Follows(request, v.catalog) {
-		gate := v.gates[rollout.Track{Module: follow.Module, Channel: follow.Channel}]
-		if gate == nil {
-			continue
-		}
-		if d := gate.Decide(runtime, versions[follow.Module]); d != (rollout.Decision{Version: follow.Version}) {
-			decisions[follow.Module] = d
-		}
+		ask(rollout.Track{Module: follow.Module, Channel: follow.Channel}, follow.Version)
 	}
 	for _, leaving := range request.Leaving {
-		if gate := v.gates[rollout.Track{Module: leaving.Name, Channel: leaving.Channel}]; gate != nil {
-			decisions[leaving.Name] = gate.Decide(runtime, versions[leaving.Name])
-		}
+		ask(rollout.Track{Module: leaving.Name, Channel: leaving.Channel}, "")
 	}
-	return decisions
-}
-
-// offers gives what gates say about all that a runtime with autonomy may choose: nobody chooses what a rollout still keeps from them.
-func (v *View) offers(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
-	if len(v.gates) == 0 || request.Settings.Autonomy != bundle.AutonomyCatalog {
-		return nil
-	}
-	versions := versionsOf(known)
-	decisions := map[rollout.Track]rollout.Decision{}
-	for module, channels := range v.catalog.Offers(request.Labels) {
-		for _, channel := range channels {
-			track := rollout.Track{Module: module, Channel: channel}
-			if gate := v.gates[track]; gate != nil {
-				decisions[track] = gate.Decide(runtime, versions[module])
-			}
+	if request.Settings.Autonomy == bundle.AutonomyCatalog {
+		for track := range v.gates {
+			offered, _ := v.catalog.Offered(track.Module, track.Channel, request.Labels) // what is not offered is not decided about
+			ask(track, offered)
 		}
 	}
 	return decisions

@@ -3,19 +3,28 @@ package publish
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-
-	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
-// adopt reads what lies in the registry. What no publisher of this fleet signed counts as nothing: the next bundle replaces
-// it. The error is only of the registry.
-func (p *Publisher) adopt(ctx context.Context, repository oras.Target, fetched bundle.Fetched, runtime string) (*Published, error) {
-	keys := p.keys.Load()
-	verified, err := bundle.Adopt(fetched, runtime, keys.Root, keys.Former...)
+// Read gives the bundle that lies in the registry for a runtime, by the newest root of trust and earlier versions of it. What no publisher of this fleet signed counts as nothing, nil:
+// the next bundle replaces it. The error is only of the registry.
+func Read(ctx context.Context, place *bundle.Place, runtime string, root bundle.Root, former ...bundle.Root) (*Published, error) {
+	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return nil, err
+	}
+	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, bundle.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	verified, err := bundle.Adopt(fetched, runtime, root, former...)
 	if err != nil {
 		return nil, nil //nolint:nilerr // see above
 	}

@@ -45,6 +45,8 @@ type Runtime struct {
 	// Installed are the modules that the runtime last said it has, and Observed the bundle it said so about.
 	Installed []string
 	Observed  digest.Digest
+	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none needed.
+	Source *bundle.Source
 	// Secrets are those for the runtime, nil when nothing is to be said about them.
 	Secrets *Secrets
 	// Sealed is what the next bundle says about them.
@@ -63,7 +65,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting, Certificate: r.Certificate, Sealed: r.Sealed,
+		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting, Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
 	if r.Deleting {
 		// Nobody renews it: the Kyma may be gone long before its runtime looks again.

@@ -124,3 +124,15 @@ func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 		t.Errorf("push %v, sequence %d, want %d", push, predicate.Sequence, future+1)
 	}
 }
+
+func TestACommitIsToldByABundleThatIsNeededAndMakesNoneNeeded(t *testing.T) {
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Source: &bundle.Source{Repository: "https://git.example/fleet", Commit: "b"}}
+	last := publishedAt(t, noon, nil, "keda")
+	last.Predicate.Source = &bundle.Source{Repository: "https://git.example/fleet", Commit: "a"}
+	if _, needed := Plan(last, documents(t, "keda"), []string{"keda"}, r, trusted, validity, noon); needed {
+		t.Error("another commit with the same content is published")
+	}
+	if next, needed := Plan(last, documents(t, "keda", "nats"), []string{"keda", "nats"}, r, trusted, validity, noon); !needed || next.Source != r.Source {
+		t.Errorf("a commit with other content: %t, %+v", needed, next.Source)
+	}
+}

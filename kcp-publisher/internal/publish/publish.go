@@ -5,7 +5,6 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -179,18 +178,8 @@ func (p *Publisher) Last(ctx context.Context, runtime string) (*Published, error
 	if known != nil {
 		return known, nil
 	}
-	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
-	if err != nil {
-		return nil, err
-	}
-	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, err := p.adopt(ctx, repository, fetched, runtime)
+	keys := p.keys.Load()
+	found, err := Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
 	if err != nil || found == nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
 // Follow is a module of a request that gets whatever its channel has. Version is what the channel has now.
@@ -38,13 +39,13 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	return all
 }
 
-// follow looks up what a module that follows a channel is to be: what the channel has, or what a rollout lets the runtime have.
-func (w *wish) follow(request Request, snapshot *catalog.Snapshot) {
-	channel, kyma := cmp.Or(w.module.Channel, request.Asked.Channel), labels.Set(request.Labels)
-	var gated bool
-	if w.gate, gated = request.Gates[w.module.Name]; gated {
-		w.choice, w.err = snapshot.At(w.module.Name, channel, w.gate.Version, kyma)
+// lookup finds what a module is to be by its channel: what the channel has, or what a rollout lets the runtime have.
+func (w *wish) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
+	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
+	if !gated {
+		w.choice, w.err = snapshot.Lookup(w.module.Name, channel, request.Labels)
 		return
 	}
-	w.choice, w.err = snapshot.Lookup(w.module.Name, channel, kyma)
+	w.gate = gate
+	w.choice, w.err = snapshot.At(w.module.Name, channel, gate.Version, request.Labels)
 }

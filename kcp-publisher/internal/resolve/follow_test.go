@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
 // gated lets a rollout decide about keda.
 func (w *world) gated(d rollout.Decision) *world {
-	w.request.Gates = map[string]rollout.Decision{"keda": d}
+	w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: d}
 	return w
 }
 
@@ -81,6 +82,19 @@ func TestAModuleThatLeavesWhileItIsHeldIsLeftAsItIs(t *testing.T) {
 	}
 	if state := w.gated(rollout.Decision{Version: "1.0.0", Held: "held"}).resolve(t).State; len(state.Leaving) != 0 {
 		t.Errorf("leaving are %+v", state.Leaving)
+	}
+}
+
+func TestARuntimeWithAutonomyIsOfferedNoMoreThanItsGatesAllow(t *testing.T) {
+	w := promoted(usual())
+	w.request.Asked.Modules, w.request.Settings.Autonomy = nil, bundle.AutonomyCatalog
+	w.gated(rollout.Decision{Version: "1.0.0", Held: "held"})
+	var got []string
+	for _, m := range w.resolve(t).State.Offers {
+		got = append(got, m.Module+"@"+m.Version+" "+m.Channel)
+	}
+	if want := []string{"keda@1.1.0 fast", "keda@1.0.0 regular"}; !slices.Equal(got, want) {
+		t.Errorf("offered are %v, want %v", got, want)
 	}
 }
 

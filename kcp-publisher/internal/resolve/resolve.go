@@ -44,10 +44,8 @@ type Request struct {
 	ControlPlane bool
 	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
 	Deleting bool
-	// Gates say, by module, which version the runtime may have where that is another one than its channel's.
-	Gates map[string]rollout.Decision
-	// OfferGates say the same of what a runtime with autonomy may choose.
-	OfferGates map[rollout.Track]rollout.Decision
+	// Gates say which version the runtime may have where that is another one than its channel's.
+	Gates map[rollout.Track]rollout.Decision
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
 	Last *bundle.DesiredState
 }
@@ -94,7 +92,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 		w := wish{module: module}
 		switch {
 		case module.Version == "":
-			w.follow(request, snapshot)
+			w.lookup(request, snapshot, cmp.Or(module.Channel, request.Asked.Channel))
 		case module.Channel != "":
 			w.err = fmt.Errorf("module %s: asks for channel %q and version %s: name one of both", module.Name, module.Channel, module.Version)
 		default:
@@ -177,17 +175,12 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.Deleting {
 		return nil
 	}
-	kyma := labels.Set(request.Labels)
-	choices := snapshot.Offers(kyma)
+	choices := snapshot.Offers(request.Labels)
 	var all []wish
 	for _, module := range slices.Sorted(maps.Keys(choices)) {
 		for _, channel := range choices[module] {
 			w := wish{module: v1beta2.Module{Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
-			if gate, gated := request.OfferGates[rollout.Track{Module: module, Channel: channel}]; gated {
-				w.choice, w.err = snapshot.At(module, channel, gate.Version, kyma)
-			} else {
-				w.choice, w.err = snapshot.Lookup(module, channel, kyma)
-			}
+			w.lookup(request, snapshot, channel)
 			if w.err == nil && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane && !request.ControlPlane {
 				continue
 			}
@@ -201,7 +194,7 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	var all []wish
 	for _, module := range request.Leaving {
-		if request.Gates[module.Name].Held != "" {
+		if request.Gates[rollout.Track{Module: module.Name, Channel: module.Channel}].Held != "" {
 			continue // it leaves as it is
 		}
 		w := wish{module: module}

@@ -13,6 +13,9 @@ import (
 // Track is a module in a channel: what a policy covers and a promotion moves.
 type Track struct{ Module, Channel string }
 
+// MarshalText makes tracks keys of JSON objects. A channel's name has no slash.
+func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
+
 // Gates are all decisions at one moment. They are not changed once they are in use.
 type Gates map[Track]*Gate
 

@@ -1,5 +1,5 @@
-// Package source reads what a control plane offers from files: a folder of YAML goes in, Kymas, ModuleTemplates and
-// ModuleReleaseMetas come out. A file that cannot be read as a whole stops everything, by name and line, because a catalog with
+// Package source reads what a control plane offers from files: a folder of YAML, or that of a commit, goes in, Kymas,
+// ModuleTemplates and ModuleReleaseMetas come out. A file that cannot be read as a whole stops everything, by name and line, because a catalog with
 // a hole looks like a decision.
 package source
 
@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -29,78 +31,107 @@ type Objects struct {
 	Watchers  []v1beta2.Watcher
 	// Secrets are those with public keys that verify the signatures of components.
 	Secrets []corev1.Secret
+	// Written are all of these, and RolloutPolicies, as they stand in the files, without any defaults.
+	Written []Written
 	// Components are the common transport archives below it: folders, and files that end in .tar, .tgz or .tar.gz.
 	Components []string
+}
+
+// Written is an object as it stands in its file.
+type Written struct {
+	Object unstructured.Unstructured
+	// Place is file and line.
+	Place string
+	// File is the path inside the source, Line where the object begins in it.
+	File string
+	Line int
 }
 
 const (
 	maxFileBytes = 4 << 20
 	archiveIndex = "artifact-index.json"
+	// kindRolloutPolicy and its group are not of the package v1beta2.
+	kindRolloutPolicy = "RolloutPolicy"
+	groupFleet        = "fleet.kyma-project.io"
 )
 
 // Folder reads every .yaml, .yml and .json file below dir. Common transport archives are not looked into.
 func Folder(dir string) (Objects, error) {
+	objects, err := Files(os.DirFS(dir), dir)
+	for i, name := range objects.Components {
+		objects.Components[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return objects, err
+}
+
+// Files reads the same from a file system; messages call it root. Components are paths inside it.
+func Files(files fs.FS, root string) (Objects, error) {
 	var objects Objects
 	var problems []error
 	seen := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			if _, err := os.Stat(filepath.Join(path, archiveIndex)); err == nil {
-				objects.Components = append(objects.Components, path)
-				return filepath.SkipDir
+			if _, err := fs.Stat(files, path.Join(name, archiveIndex)); err == nil {
+				objects.Components = append(objects.Components, name)
+				return fs.SkipDir
 			}
-			if path != dir && strings.HasPrefix(entry.Name(), ".") {
-				return filepath.SkipDir
+			if name != "." && strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
 			}
 			return nil
 		}
-		if slices.Contains([]string{".tar", ".tgz"}, filepath.Ext(path)) || strings.HasSuffix(path, ".tar.gz") {
-			objects.Components = append(objects.Components, path)
+		if slices.Contains([]string{".tar", ".tgz"}, path.Ext(name)) || strings.HasSuffix(name, ".tar.gz") {
+			objects.Components = append(objects.Components, name)
 			return nil
 		}
-		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
-			return nil
+		if IsObjectFile(name) {
+			problems = append(problems, objects.addFile(files, name, filepath.Join(root, filepath.FromSlash(name)), seen))
 		}
-		problems = append(problems, objects.addFile(path, seen))
 		return nil
 	})
 	if err != nil {
-		return Objects{}, fmt.Errorf("read folder %s: %w", dir, err)
+		return Objects{}, fmt.Errorf("read folder %s: %w", root, err)
 	}
 	return objects, errors.Join(problems...)
 }
 
-// addFile adds the objects of a file. seen says where each object was found, by kind, namespace and name.
-func (o *Objects) addFile(path string, seen map[string]string) error {
-	info, err := os.Stat(path)
+// IsObjectFile tells by its name whether a file is read for objects.
+func IsObjectFile(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}
+
+// addFile adds the objects of a file, which messages call shown. seen says where each object was found, by kind, namespace
+// and name.
+func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
+	info, err := fs.Stat(files, name)
 	if err != nil {
 		return err
 	}
 	if info.Size() > maxFileBytes {
-		return fmt.Errorf("%s: %d bytes, at most %d", path, info.Size(), maxFileBytes)
+		return fmt.Errorf("%s: %d bytes, at most %d", shown, info.Size(), maxFileBytes)
 	}
-	data, err := os.ReadFile(path)
+	data, err := fs.ReadFile(files, name)
 	if err != nil {
 		return err
 	}
 	documents, err := strict.Documents(data, strict.Limits{})
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", shown, err)
 	}
 	var problems []error
 	for _, document := range documents {
-		place := fmt.Sprintf("%s:%d", path, document.Line)
-		if err := o.add(document, place, seen); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", place, err))
+		written := Written{Place: fmt.Sprintf("%s:%d", shown, document.Line), File: name, Line: document.Line}
+		if err := o.add(document, written, seen); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", written.Place, err))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-func (o *Objects) add(document *yaml.Node, place string, seen map[string]string) error {
+func (o *Objects) add(document *yaml.Node, written Written, seen map[string]string) error {
 	var tree any
 	if err := document.Decode(&tree); err != nil {
 		return err
@@ -121,14 +152,19 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 		return errors.New("is not a Kubernetes object: apiVersion, kind and metadata are required")
 	}
 	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
-	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret {
+	isPolicy := strings.HasPrefix(kind.APIVersion, groupFleet+"/") && kind.Kind == kindRolloutPolicy
+	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
 		return fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)
 	}
 	object := kind.Kind + " " + strings.TrimPrefix(kind.Metadata.Namespace+"/"+kind.Metadata.Name, "/")
 	if first, ok := seen[object]; ok && kind.Metadata.Name != "" {
 		return fmt.Errorf("%s is there already, in %s", object, first)
 	}
-	seen[object] = place
+	seen[object] = written.Place
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &written.Object.Object); err != nil {
+		return err
+	}
+	o.Written = append(o.Written, written)
 	switch kind.Kind {
 	case "Kyma":
 		if data, err = json.Marshal(withDefaults(tree)); err != nil {
@@ -143,8 +179,13 @@ func (o *Objects) add(document *yaml.Node, place string, seen map[string]string)
 		return decodeInto(data, &o.Watchers, func(*v1beta2.Watcher) error { return nil })
 	case "Secret":
 		return decodeInto(data, &o.Secrets, checkSecret)
+	case kindRolloutPolicy:
+		if kind.Metadata.Name == "" {
+			return errors.New("metadata.name: is required")
+		}
+		return nil // its own API judges the rest
 	}
-	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher or Secret", kind.Kind)
+	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret", kind.Kind)
 }
 
 // withDefaults fills in what an API server would, by the defaults of the CRD. Leaving a module's "managed" out means true.

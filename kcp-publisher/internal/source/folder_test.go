@@ -67,6 +67,9 @@ func TestAFolderGivesItsObjects(t *testing.T) {
 	if string(objects.Secrets[0].Data["key"]) != "PEM" || filepath.Base(objects.Components[0]) != "keda.tgz" {
 		t.Errorf("got %v and %v", objects.Secrets, objects.Components)
 	}
+	if len(objects.Written) != 5 || !strings.HasSuffix(objects.Written[1].Place, "catalog/keda.yml:8") {
+		t.Errorf("written %+v", objects.Written)
+	}
 	if objects.Metas[0].Spec.Channels[0] != (v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}) {
 		t.Errorf("got %+v", objects.Metas[0])
 	}
@@ -95,7 +98,7 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"YAML that does not parse":            {"apiVersion: [", "bad.yaml: document 1: line 1"},
 		"The second of two documents":         {kyma + "---\na: [", "bad.yaml: document 2"},
-		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n", `bad.yaml:7: kind "Manifest" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher or Secret`},
+		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n", `bad.yaml:7: kind "Manifest" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret`},
 		"An unknown API":                      {"\napiVersion: v1\nkind: ConfigMap\n", `bad.yaml:2: apiVersion "v1" of kind "ConfigMap" is not known, want operator.kyma-project.io/v1beta2`},
 		"An old version of the API":           {"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n", `bad.yaml:1: apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma" is not known`},
 		"A Secret that holds secrets":         {"apiVersion: v1\nkind: Secret\nmetadata: {name: password}\n", `bad.yaml:1: metadata.labels: only Secrets with public keys, labelled operator.kyma-project.io/signature`},
@@ -123,6 +126,22 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
+	}
+}
+
+func TestAnObjectIsKeptAsItIsWritten(t *testing.T) {
+	policy := "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec: {waves: [{count: 3}]}\n"
+	objects, err := Files(os.DirFS(folder(t, map[string]string{"fleet/one.yaml": kyma + "  modules: [{name: keda}]\n---\n" + policy})), "here")
+	if err != nil || len(objects.Written) != 2 {
+		t.Fatalf("got %+v, %v", objects.Written, err)
+	}
+	modules := objects.Written[0].Object.Object["spec"].(map[string]any)["modules"]
+	if want := []any{map[string]any{"name": "keda"}}; !reflect.DeepEqual(modules, want) {
+		t.Errorf("modules %v, want %v", modules, want)
+	}
+	wave := objects.Written[1].Object.Object["spec"].(map[string]any)["waves"].([]any)[0]
+	if want := map[string]any{"count": int64(3)}; objects.Written[1].Place != "here/fleet/one.yaml:8" || !reflect.DeepEqual(wave, want) {
+		t.Errorf("at %s: %v", objects.Written[1].Place, wave)
 	}
 }
 

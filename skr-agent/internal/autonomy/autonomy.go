@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/Masterminds/semver/v3"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -93,7 +91,7 @@ func choose(module v1beta2.Module, channel string, have *bundle.Manifest, offers
 	switch {
 	case offer == nil:
 		return have, fmt.Sprintf("module %s: the last bundle offers none %s: waiting for the control plane", module.Name, wish)
-	case have != nil && older(offer.Version, have.Version):
+	case have != nil && bundle.Older(offer.Version, have.Version):
 		return have, fmt.Sprintf("module %s: stays at version %s: %s there is %s, which is older", module.Name, have.Version, wish, offer.Version)
 	}
 	chosen := *offer
@@ -104,11 +102,4 @@ func choose(module v1beta2.Module, channel string, have *bundle.Manifest, offers
 		chosen.Spec.CustomResourcePolicy, chosen.Spec.Resource = module.CustomResourcePolicy, nil
 	}
 	return &chosen, ""
-}
-
-// older compares by semantic versioning; what is no such version is older than nothing.
-func older(a, b string) bool {
-	va, errA := semver.NewVersion(a)
-	vb, errB := semver.NewVersion(b)
-	return errA == nil && errB == nil && va.LessThan(vb)
 }

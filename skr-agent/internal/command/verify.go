@@ -200,7 +200,9 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Roo
 		Root      int64     `json:"rootVersion"`
 		Modules   []module  `json:"modules"`
 		Removals  []string  `json:"removals,omitempty"`
-	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, root.Version, []module{}, p.Removals}
+
+		Source *bundle.Source `json:"source,omitempty"`
+	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, root.Version, []module{}, p.Removals, p.Source}
 	for _, m := range b.State.Manifests {
 		verdict.Modules = append(verdict.Modules, module{m.Module, m.Version})
 	}
@@ -218,6 +220,9 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Roo
 	case "table":
 		fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
 			verdict.Digest, verdict.Runtime, verdict.Sequence, verdict.Epoch, p.IssuedAt.Format(time.RFC3339), p.ExpiresAt.Format(time.RFC3339), verdict.SignedBy, verdict.Root)
+		if p.Source != nil {
+			fmt.Fprintf(out, "source     commit %s of %s\n", p.Source.Commit, p.Source.Repository)
+		}
 		for _, m := range verdict.Modules {
 			fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
 		}

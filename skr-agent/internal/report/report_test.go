@@ -53,6 +53,24 @@ func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 	}
 }
 
+// TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is its health.
+func TestWhatIsSaidOfAnOlderSpecIsNotReported(t *testing.T) {
+	for state, want := range map[v1beta2.State]v1beta2.State{
+		v1beta2.StateReady: v1beta2.StateProcessing, v1beta2.StateError: v1beta2.StateProcessing, v1beta2.StateWarning: v1beta2.StateProcessing,
+	} {
+		manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda", Generation: 2}, Spec: v1beta2.ManifestSpec{Version: "1.1.0"}}
+		manifest.Status.State = state
+		manifest.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: "of old", ObservedGeneration: 1}}
+		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != want || m.Message != "" {
+			t.Errorf("%s of the spec before is reported as %+v", state, m)
+		}
+		manifest.Status.Conditions[0].ObservedGeneration = 2
+		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != state {
+			t.Errorf("%s of this spec is reported as %+v", state, m)
+		}
+	}
+}
+
 func TestSecretsThatCannotBeWrittenAreToldOnBothSides(t *testing.T) {
 	for name, c := range map[string]struct {
 		secrets *bundle.ReportedSecrets
@@ -79,24 +97,6 @@ func TestSecretsThatCannotBeWrittenAreToldOnBothSides(t *testing.T) {
 		}
 		if modules := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionModules); (modules.Status == metav1.ConditionTrue) == c.broken {
 			t.Errorf("%s: the modules' condition is %+v", name, modules)
-		}
-	}
-}
-
-// TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is its health.
-func TestWhatIsSaidOfAnOlderSpecIsNotReported(t *testing.T) {
-	for state, want := range map[v1beta2.State]v1beta2.State{
-		v1beta2.StateReady: v1beta2.StateProcessing, v1beta2.StateError: v1beta2.StateProcessing, v1beta2.StateWarning: v1beta2.StateProcessing,
-	} {
-		manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda", Generation: 2}, Spec: v1beta2.ManifestSpec{Version: "1.1.0"}}
-		manifest.Status.State = state
-		manifest.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: "of old", ObservedGeneration: 1}}
-		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != want || m.Message != "" {
-			t.Errorf("%s of the spec before is reported as %+v", state, m)
-		}
-		manifest.Status.Conditions[0].ObservedGeneration = 2
-		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != state {
-			t.Errorf("%s of this spec is reported as %+v", state, m)
 		}
 	}
 }

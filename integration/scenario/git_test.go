@@ -1,0 +1,264 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
+	ctx, repo := t.Context(), newRepository(t)
+	files := catalogOf(t)
+	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler", "mailer")
+	files["fleet/kymas/two.yaml"] = kymaOf("two", "mailer")
+	first := repo.push(files)
+	metrics := freeAddress(t)
+	f := startFollowing(t, append(repo.flags(), "--metrics-bind-address", metrics))
+	untilCommit(t, f, first)
+	byHand := fleet.NewKyma("by-hand", "regular", "mailer")
+	must(t, f.Control.Create(ctx, byHand))
+
+	r, err := f.AddRuntime(ctx, "one", "regular")
+	must(t, err)
+	t.Run("what it brings is installed, and says which commit it is of", func(t *testing.T) {
+		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+		for object, version := range versions(t, f) {
+			if object != "Kyma by-hand" && !strings.HasSuffix(version, first) {
+				t.Errorf("%s is %s", object, version)
+			}
+		}
+		if got := bundleSource(t, f, "one"); got != first {
+			t.Errorf("the bundle is of commit %s, want %s", got, first)
+		}
+		var entries v1beta2.ModuleTemplateList
+		must(t, r.API.List(ctx, &entries))
+		for _, e := range entries.Items {
+			if e.Annotations[v1beta2.AnnotationGitCommit] != "" {
+				t.Errorf("ModuleTemplate %s in the runtime names a commit", e.Name)
+			}
+		}
+	})
+
+	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, repo.flags()...)
+	t.Run("a branch to review tells what it would do, and does nothing", func(t *testing.T) {
+		before := versions(t, f)
+		if output, code := fleet.Run(ctx, f.Binaries().Publisher, append(promote, "--branch", "scaler-1.8")...); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, output)
+		}
+		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "scaler-1.8", "--git-path", "fleet", "--git-credentials", repo.credentials)
+		must(t, err)
+		for _, want := range []string{
+			"  change  ModuleReleaseMeta scaler  fleet/releases/scaler.yaml:2\n\n1 of 3 runtimes would change\n",
+			"scaler  regular  1.7.0  1.8.0  1: one",
+		} {
+			if !strings.Contains(output, want) {
+				t.Errorf("%q is missing in\n%s", want, output)
+			}
+		}
+		output, err = f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet"))
+		if err != nil || !strings.Contains(output, "the control plane has all of it") || !strings.Contains(output, "0 of 3 runtimes would change") {
+			t.Errorf("of what is there: %v\n%s", err, output)
+		}
+		if after := versions(t, f); !maps.Equal(before, after) || record(t, f)["commit"] != first {
+			t.Errorf("something changed: before\n%v\nafter\n%v", before, after)
+		}
+	})
+
+	var promoted string
+	t.Run("a promotion is one command", func(t *testing.T) {
+		output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...)
+		if code != 0 {
+			t.Fatalf("exit code %d\n%s", code, output)
+		}
+		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		repo.git("pull", "--quiet")
+		promoted = repo.git("rev-parse", "HEAD")
+		untilCommit(t, f, promoted)
+		if got := bundleSource(t, f, "one"); got != promoted || !strings.Contains(output, promoted) {
+			t.Errorf("the bundle is of commit %s, want %s; the command said\n%s", got, promoted, output)
+		}
+		for _, want := range []string{"kyma_pull_publisher_git_ready 1", `kyma_pull_publisher_git_commit{commit="` + promoted + `"} 1`} {
+			if text := scraped(t, metrics); !strings.Contains(text, want) || strings.Count(text, "git_commit{") != 1 {
+				t.Errorf("%s is missing in\n%s", want, text)
+			}
+		}
+		if diff := repo.git("show", "--stat", "--format=%B"); !strings.Contains(diff, "1 file changed, 1 insertion(+), 1 deletion(-)") || !strings.Contains(diff, "Signed-off-by: Ada <ada@example.com>") {
+			t.Errorf("the commit is\n%s", diff)
+		}
+		if v := versions(t, f); !strings.HasSuffix(v["ModuleReleaseMeta scaler"], promoted) || !strings.HasSuffix(v["Kyma one"], first) {
+			t.Errorf("the commit is noted on what it changed: %v", v)
+		}
+	})
+
+	t.Run("a broken commit changes nothing and says where", func(t *testing.T) {
+		before := versions(t, f)
+		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
+		repo.push(map[string]string{"fleet/kymas/two.yaml": good, "fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "channel:", "chanel:", 1)})
+		untilCommitRefused(t, f, before, `fleet/kymas/three.yaml:2: unknown field "spec.chanel"`)
+		repo.push(map[string]string{"fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "name: three", "name: Three!", 1)})
+		untilCommitRefused(t, f, before, `fleet/kymas/three.yaml:2: `)
+		until(t, 10*time.Second, "an Event says so", func() (bool, string) {
+			var events corev1.EventList
+			err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace))
+			for _, e := range events.Items {
+				if e.Reason == "CommitRefused" && e.InvolvedObject.Name == "kyma-pull-git" {
+					return true, ""
+				}
+			}
+			return false, fmt.Sprint(len(events.Items), err)
+		})
+		repo.git("reset", "--quiet", "--hard", promoted)
+		repo.git("push", "--quiet", "--force", "origin", "main")
+		untilCommit(t, f, promoted)
+		if after := versions(t, f); !maps.Equal(before, after) {
+			t.Errorf("taking it back changed something: before\n%v\nafter\n%v", before, after)
+		}
+	})
+
+	t.Run("what is missing is not removed", func(t *testing.T) {
+		before := versions(t, f)
+		repo.git("mv", "fleet", "moved")
+		repo.push(nil)
+		untilCommitRefused(t, f, before, "folder fleet")
+		repo.git("mv", "moved", "fleet")
+		repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/two.yaml": ""})
+		untilCommitRefused(t, f, before, "none of the 2 Kymas of earlier commits is left")
+	})
+
+	t.Run("what a commit lacks goes, and nothing else", func(t *testing.T) {
+		hash := repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler"), "fleet/releases/mailer.yaml": "", "fleet/modules/mailer-1.0.0.yaml": ""})
+		untilCommit(t, f, hash)
+		until(t, 30*time.Second, "Kyma two is gone", func() (bool, string) {
+			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "two"}, &v1beta2.Kyma{})
+			return apierrors.IsNotFound(err), fmt.Sprint(err)
+		})
+		v := versions(t, f)
+		if len(v) != 5 || v["Kyma by-hand"] == "" || v["Kyma one"] == "" {
+			t.Errorf("left are %v", v)
+		}
+	})
+
+	t.Run("a branch that is set back is followed, and runtimes keep what is newer", func(t *testing.T) {
+		repo.git("reset", "--quiet", "--hard", first)
+		repo.git("push", "--quiet", "--force", "origin", "main")
+		untilCommit(t, f, first)
+		until(t, 60*time.Second, "the runtime keeps scaler 1.8.0 and says why", func() (bool, string) {
+			record, err := r.Record(ctx)
+			must(t, err)
+			m := moduleOf(record, "scaler")
+			return m.Version == "1.8.0" && strings.Contains(m.Message, `channel "regular" has 1.7.0, which is older`), fmt.Sprint(m)
+		})
+	})
+
+	t.Run("a publisher that was away applies what it missed, and nothing twice", func(t *testing.T) {
+		f.Publisher().Kill()
+		repo.git("reset", "--quiet", "--hard", promoted)
+		repo.git("push", "--quiet", "--force", "origin", "main")
+		record, err := r.Record(ctx)
+		must(t, err)
+		before := record.DeepCopy()
+		record.Spec.Channel = "fast"
+		must(t, f.Control.Patch(ctx, record, client.MergeFrom(before)))
+		// It was ended in the middle of a commit.
+		noted := &corev1.ConfigMap{}
+		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, noted))
+		noted.Data["applying"] = promoted
+		must(t, f.Control.Update(ctx, noted))
+		must(t, f.StartPublisher())
+		untilCommit(t, f, promoted)
+		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		if record, err = r.Record(ctx); err != nil || record.Spec.Channel != "regular" {
+			t.Errorf("what was changed by hand is %q, %v", record.Spec.Channel, err)
+		}
+		settle(t, f)
+		again := versions(t, f)
+		f.Publisher().Kill()
+		must(t, f.StartPublisher())
+		settle(t, f)
+		if after := versions(t, f); !maps.Equal(again, after) {
+			t.Errorf("a restart changed something: before\n%v\nafter\n%v", again, after)
+		}
+	})
+
+	t.Run("it lacks no right, and has none that it does not need", func(t *testing.T) {
+		rights, err := f.PublisherRights()
+		must(t, err)
+		fits(t, "publisher", rights, func(right string) bool {
+			return isLaterOrElsewhere(right) || strings.Contains(right, " rolloutpolicies.") || strings.Contains(right, " watchers.") || // nothing of them is in the repository
+				strings.Contains(right, " leases.") // there is no other publisher
+		})
+	})
+}
+
+func TestOnlyCommitsOfWhoeverMayAreTaken(t *testing.T) {
+	for _, program := range []string{"ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed: there is nobody to make keys", program)
+		}
+	}
+	ctx, repo, dir := t.Context(), newRepository(t), t.TempDir()
+	key := func(name string) string {
+		path := filepath.Join(dir, name)
+		output, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return path
+	}
+	ada, eve := key("ada"), key("eve")
+	public, err := os.ReadFile(ada + ".pub")
+	must(t, err)
+	signers := filepath.Join(dir, "signers")
+	must(t, os.WriteFile(signers, append([]byte("ada@example.com "), public...), 0o600))
+	signedBy := func(key string) []string {
+		return []string{"-c", "gpg.format=ssh", "-c", "user.signingkey=" + key, "-c", "commit.gpgsign=true"}
+	}
+	// On this machine, without anybody who serves it.
+	source := []string{"--git-url", "file://" + repo.bare, "--git-path", "fleet", "--git-signers", signers}
+
+	files := catalogOf(t)
+	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
+	first := repo.push(files, signedBy(ada)...)
+	f := startFollowing(t, source)
+	untilCommit(t, f, first)
+	if who := record(t, f)["signedBy"]; who != "ada@example.com" {
+		t.Errorf("signed by %q", who)
+	}
+	before := versions(t, f)
+	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, source...)
+
+	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler", "mailer")}, signedBy(eve)...)
+	untilCommitRefused(t, f, before, "is not signed by an allowed signer")
+	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "mailer")})
+	untilCommitRefused(t, f, before, "is not signed")
+	if output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...); code != 1 || !strings.Contains(output, "is not signed") {
+		t.Errorf("a promotion on top of what is not signed: exit code %d\n%s", code, output)
+	}
+
+	repo.git("reset", "--quiet", "--hard", first)
+	repo.git("push", "--quiet", "--force", "origin", "main")
+	if output, code := fleet.Run(ctx, f.Binaries().Publisher, append(promote, "--git-signing-key", ada)...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, output)
+	}
+	repo.git("pull", "--quiet")
+	untilCommit(t, f, repo.git("rev-parse", "HEAD"))
+	meta := &v1beta2.ModuleReleaseMeta{}
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler"}, meta))
+	if got := meta.Spec.Channels[0]; got != sample.Channel("regular", "1.8.0") {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,277 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+)
+
+// diffFlags are what `diff` takes.
+type diffFlags struct {
+	from, kubeconfig, namespace, format string
+	pruneAll                            bool
+	git                                 gitFlags
+	maintenance                         maintenanceFlags
+}
+
+func newDiff() *cobra.Command {
+	f := &diffFlags{}
+	cmd := &cobra.Command{
+		Use: "diff", Short: "tells what a commit would do to the control plane and its fleet", Args: exactly(0, "no arguments"),
+		Long: "diff reads a commit, or a folder as if it were one, compares it with the control plane and resolves every runtime with it. It changes nothing.\n" +
+			"Components are not read: that they can be is taken for granted.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "URL of a Git repository, or folder with YAML files")
+	f.git.add(flags)
+	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "as `run` has it: let a commit remove all objects, or all Kymas, that earlier commits brought")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
+	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
+	f.maintenance.add(flags)
+	outputFlag(flags, &f.format)
+	return cmd
+}
+
+func (f *diffFlags) run(cmd *cobra.Command) error {
+	if f.from == "" {
+		return usageError{errors.New("--from is required")}
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+	if err != nil {
+		return err
+	}
+	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer loaded.close()
+	api, err := controlPlane(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	d := difference{}
+	if loaded.source != nil {
+		d.Commit = loaded.source.Commit
+	}
+	follower := &follow.Follower{Client: api, Reader: api, Namespace: f.namespace, PruneAll: f.pruneAll}
+	survey, err := follower.Survey(ctx, d.Commit, loaded.objects)
+	if err != nil {
+		return fmt.Errorf("compare with the control plane: %w", err)
+	}
+	d.Objects = objectChanges(survey)
+	if d.Forecast, err = f.forecast(ctx, api, loaded.objects, survey.Plan.Prune, maintenance); err != nil {
+		return err
+	}
+	return print(cmd.OutOrStdout(), f.format, d, d.draw)
+}
+
+// forecast resolves the fleet as it is and as it would be.
+func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance control.Maintenance) (forecast.Forecast, error) {
+	before, err := readFleet(ctx, api, f.namespace)
+	if err != nil {
+		return forecast.Forecast{}, err
+	}
+	after := before.with(objects, prune, f.namespace, time.Now())
+	was, err := before.fleet()
+	if err != nil {
+		return forecast.Forecast{}, err
+	}
+	is, err := after.fleet()
+	if err != nil {
+		return forecast.Forecast{}, err
+	}
+	kymas := &control.Kymas{Maintenance: maintenance}
+	if kymas.ClusterUID, err = control.ClusterUID(api); err != nil {
+		return forecast.Forecast{}, err
+	}
+	return forecast.New(was, is, control.RuntimeID, kymas.Request, time.Now())
+}
+
+// controlled are the objects of a control plane by name.
+type controlled struct {
+	kymas     map[string]*v1beta2.Kyma
+	templates map[string]v1beta2.ModuleTemplate
+	metas     map[string]v1beta2.ModuleReleaseMeta
+}
+
+func readFleet(ctx context.Context, api client.Reader, namespace string) (controlled, error) {
+	c := controlled{map[string]*v1beta2.Kyma{}, map[string]v1beta2.ModuleTemplate{}, map[string]v1beta2.ModuleReleaseMeta{}}
+	var kymas v1beta2.KymaList
+	var templates v1beta2.ModuleTemplateList
+	var metas v1beta2.ModuleReleaseMetaList
+	for _, list := range []client.ObjectList{&kymas, &templates, &metas} {
+		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return c, fmt.Errorf("read the control plane: %w", err)
+		}
+	}
+	for i := range kymas.Items {
+		c.kymas[kymas.Items[i].Name] = &kymas.Items[i]
+	}
+	for _, t := range templates.Items {
+		c.templates[t.Name] = t
+	}
+	for _, m := range metas.Items {
+		c.metas[m.Name] = m
+	}
+	return c, nil
+}
+
+// with gives the control plane as it would be with the objects of a commit and without those that it prunes.
+func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
+	next := controlled{map[string]*v1beta2.Kyma{}, map[string]v1beta2.ModuleTemplate{}, map[string]v1beta2.ModuleReleaseMeta{}}
+	for name, kyma := range c.kymas {
+		next.kymas[name] = kyma.DeepCopy()
+	}
+	for _, t := range c.templates {
+		next.templates[t.Name] = t
+	}
+	for _, m := range c.metas {
+		next.metas[m.Name] = m
+	}
+	for _, key := range prune {
+		switch kyma := next.kymas[key.Name]; key.Kind.Kind {
+		case "Kyma":
+			if kyma != nil && kyma.DeletionTimestamp.IsZero() {
+				kyma.DeletionTimestamp = new(metav1.NewTime(now))
+			}
+		case "ModuleTemplate":
+			delete(next.templates, key.Name)
+		case "ModuleReleaseMeta":
+			delete(next.metas, key.Name)
+		}
+	}
+	for i := range objects.Kymas {
+		wanted := objects.Kymas[i].DeepCopy()
+		wanted.Namespace = namespace
+		if have := next.kymas[wanted.Name]; have != nil {
+			wanted.Labels, wanted.Annotations = merged(have.Labels, wanted.Labels), merged(have.Annotations, wanted.Annotations)
+			wanted.Status, wanted.DeletionTimestamp = have.Status, have.DeletionTimestamp
+		}
+		next.kymas[wanted.Name] = wanted
+	}
+	for _, t := range objects.Templates {
+		t.Namespace = namespace
+		next.templates[t.Name] = t
+	}
+	for _, m := range objects.Metas {
+		m.Namespace = namespace
+		next.metas[m.Name] = m
+	}
+	return next
+}
+
+// merged gives what is there with what is wanted over it, as the API server applies it.
+func merged(have, wanted map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, m := range []map[string]string{have, wanted} {
+		for key, value := range m {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+func (c controlled) fleet() (forecast.Fleet, error) {
+	var templates []v1beta2.ModuleTemplate
+	var metas []v1beta2.ModuleReleaseMeta
+	for _, t := range c.templates {
+		templates = append(templates, t)
+	}
+	for _, m := range c.metas {
+		metas = append(metas, m)
+	}
+	snapshot, err := catalog.New(templates, metas)
+	return forecast.Fleet{Kymas: c.kymas, Catalog: snapshot}, err
+}
+
+// difference is what `diff` prints.
+type difference struct {
+	// Commit is empty for a folder.
+	Commit  string         `json:"commit,omitempty"`
+	Objects []objectChange `json:"objects"`
+	forecast.Forecast
+}
+
+// objectChange is one object of the control plane that would be another.
+type objectChange struct {
+	Action string `json:"action"` // create, change or prune
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	// Place is file and line, empty for what would be pruned.
+	Place string `json:"place,omitempty"`
+}
+
+func objectChanges(s follow.Survey) []objectChange {
+	changes := []objectChange{}
+	for _, w := range s.Plan.Apply {
+		action := "change"
+		if s.Live[follow.KeyOf(&w.Object)] == nil {
+			action = "create"
+		}
+		changes = append(changes, objectChange{action, w.Object.GetKind(), w.Object.GetName(), w.Place})
+	}
+	for _, key := range s.Plan.Prune {
+		changes = append(changes, objectChange{Action: "prune", Kind: key.Kind.Kind, Name: key.Name})
+	}
+	return changes
+}
+
+// maxNamed bounds the runtimes that a line of the table names.
+const maxNamed = 5
+
+func (d difference) draw(out io.Writer) {
+	if d.Commit != "" {
+		fmt.Fprintf(out, "commit %s\n", d.Commit)
+	}
+	if len(d.Objects) == 0 {
+		fmt.Fprintln(out, "the control plane has all of it")
+	}
+	for _, o := range d.Objects {
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-6s  %s %s  %s", o.Action, o.Kind, o.Name, o.Place), " "))
+	}
+	fmt.Fprintf(out, "\n%d of %d runtimes would change\n", d.Changed, d.Runtimes)
+	if len(d.Coming) > 0 {
+		fmt.Fprintf(out, "  %d would come: %s\n", len(d.Coming), named(d.Coming))
+	}
+	if len(d.Leaving) > 0 {
+		fmt.Fprintf(out, "  %d would leave, with all their modules: %s\n", len(d.Leaving), named(d.Leaving))
+	}
+	if len(d.Changes) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	t := newTable(out)
+	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "FROM", "TO", "RUNTIMES", "HELD"})
+	for _, c := range d.Changes {
+		t.AppendRow(table.Row{c.Module, cmp.Or(c.Channel, "-"), cmp.Or(c.From, "-"), cmp.Or(c.To, "-"), fmt.Sprintf("%d: %s", len(c.Runtimes), named(c.Runtimes)), c.Held})
+	}
+	t.Render()
+}
+
+func named(runtimes []string) string {
+	if len(runtimes) <= maxNamed {
+		return strings.Join(runtimes, ", ")
+	}
+	return strings.Join(runtimes[:maxNamed], ", ") + ", …"
+}

@@ -1,0 +1,106 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+)
+
+// gitFlags say which commit of a Git repository is meant and how to get at it.
+type gitFlags struct {
+	branch, tag, path, credentials, signers string
+}
+
+func (f *gitFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; without branch and tag it is its HEAD")
+	flags.StringVar(&f.tag, "git-tag", "", "tag of the Git repository, instead of a branch")
+	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; nothing outside of it is read")
+	flags.StringVar(&f.credentials, "git-credentials", "", "folder with username and password, or bearerToken, and ca.crt, or identity and known_hosts: the files of a Flux Git Secret")
+	flags.StringVar(&f.signers, "git-signers", "", "armored OpenPGP key ring, or file of SSH allowed signers: one of them must have signed the commit")
+}
+
+func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
+
+// open gives the repository; flag is the one that named it.
+func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
+	options := git.Options{URL: url, Branch: f.branch, Tag: f.tag, Path: f.path}
+	var err error
+	if f.credentials != "" {
+		if options.Credentials, err = git.ReadCredentials(f.credentials); err != nil {
+			return nil, usageError{fmt.Errorf("--git-credentials: %w", err)}
+		}
+	}
+	if f.signers != "" {
+		if options.Signers, err = git.ReadSigners(f.signers); err != nil {
+			return nil, usageError{fmt.Errorf("--git-signers: %w", err)}
+		}
+	}
+	repository, err := git.Open(options)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", flag, err)}
+	}
+	return repository, nil
+}
+
+// loaded is a source as it was read.
+type loaded struct {
+	objects source.Objects
+	// source is the commit, nil of a folder.
+	source *bundle.Source
+	// copied is where the files of a commit are while its component archives are used, empty for nowhere.
+	copied string
+}
+
+func (l loaded) close() {
+	if l.copied != "" {
+		_ = os.RemoveAll(l.copied) // a temporary folder
+	}
+}
+
+// load reads a folder, or the commit that the flags select when from is the URL of a repository. Warnings go to out.
+func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (loaded, error) {
+	if !git.Is(from) {
+		if f.isSet() {
+			return loaded{}, usageError{fmt.Errorf("%s %s: is a folder, for which the --git flags mean nothing: write a repository on this machine as file://PATH", flag, from)}
+		}
+		objects, err := source.Folder(from)
+		return loaded{objects: objects}, err
+	}
+	repository, err := f.open(flag, from)
+	if err != nil {
+		return loaded{}, err
+	}
+	commit, objects, err := source.Commit(ctx, repository)
+	if err != nil {
+		return loaded{}, err
+	}
+	if len(objects.Written) == 0 {
+		return loaded{}, fmt.Errorf("commit %s of %s: there are no objects in it: is --git-path right?", commit.Hash, repository.URL)
+	}
+	for _, ignored := range commit.Ignored {
+		fmt.Fprintf(out, "ignored %s\n", ignored)
+	}
+	l := loaded{objects: objects, source: &bundle.Source{Repository: repository.URL, Commit: commit.Hash}}
+	if len(objects.Components) == 0 {
+		return l, nil
+	}
+	if l.copied, err = os.MkdirTemp("", "kcp-publisher-commit-"); err != nil {
+		return loaded{}, err
+	}
+	if err := os.CopyFS(l.copied, commit.Files); err != nil {
+		l.close()
+		return loaded{}, fmt.Errorf("keep the files of commit %s: %w", commit.Hash, err)
+	}
+	for i, name := range objects.Components {
+		l.objects.Components[i] = filepath.Join(l.copied, filepath.FromSlash(name))
+	}
+	return l, nil
+}

@@ -1,0 +1,131 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// repository is a Git repository with a working tree.
+type repository struct {
+	t   *testing.T
+	dir string
+	git *gogit.Repository
+}
+
+func newRepository(t *testing.T) *repository {
+	t.Helper()
+	r := &repository{t: t, dir: t.TempDir()}
+	var err error
+	if r.git, err = gogit.PlainInit(r.dir, false); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *repository) url() string { return "file://" + r.dir }
+
+// commit commits what is in the working tree and gives the hash.
+func (r *repository) commit() string {
+	r.t.Helper()
+	tree, err := r.git.Worktree()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := tree.AddGlob("."); err != nil {
+		r.t.Fatal(err)
+	}
+	hash, err := tree.Commit("change", &gogit.CommitOptions{Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_770_000_000, 0)}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return hash.String()
+}
+
+// lastSource gives the commit that a runtime's bundle names.
+func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
+	t.Helper()
+	root, err := keys.Folder{Dir: keyDir}.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := bundle.NewPlace(bundle.LayoutScheme+layout, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := publish.Read(t.Context(), place, runtime, root)
+	if err != nil || last == nil {
+		t.Fatalf("%+v, %v", last, err)
+	}
+	return last.Predicate.Source
+}
+
+func TestPublishingACommitRecordsItWhereItChangedSomething(t *testing.T) {
+	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleet(t))); err != nil {
+		t.Fatal(err)
+	}
+	first := r.commit()
+	args := []string{"publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:" + layout, "--keys", keyDir}
+	if out := done(t, args...); !strings.Contains(out, "pushed") {
+		t.Fatalf("got\n%s", out)
+	}
+	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first || source.Repository != r.url() {
+		t.Errorf("source %+v, want commit %s", source, first)
+	}
+	write(t, filepath.Join(r.dir, "fleet", "README.md"), "# hello")
+	r.commit()
+	if out := done(t, args...); strings.Contains(out, "pushed") {
+		t.Errorf("a commit that changed nothing is published:\n%s", out)
+	}
+	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first {
+		t.Errorf("source %+v, want commit %s", source, first)
+	}
+}
+
+func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
+	r, layout := newRepository(t), filepath.Join(t.TempDir(), "layout")
+	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleet(t))); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(r.dir, "fleet", "bad.yaml"), "# a comment\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
+	hash := r.commit()
+	got := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
+	if want := "commit " + hash + " of " + r.url() + ": fleet/bad.yaml:2: unknown field"; got.code != exitFailed || !strings.Contains(got.err, want) {
+		t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, want)
+	}
+	if _, err := os.Stat(layout); !os.IsNotExist(err) {
+		t.Errorf("something was published: %v", err)
+	}
+}
+
+func TestGitFlagsThatMeanNothingAreRefused(t *testing.T) {
+	dir := fleet(t)
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"a branch of a folder":   {[]string{"--from", dir, "--git-branch", "main"}, exitUsage, "is a folder, for which the --git flags mean nothing"},
+		"a password in the URL":  {[]string{"--from", "https://a:hunter2@git.example/x"}, exitUsage, "--from: the URL holds credentials"},
+		"credentials of no kind": {[]string{"--from", "file://" + dir, "--git-credentials", dir}, exitUsage, "--git-credentials: "},
+		"signers of no kind":     {[]string{"--from", "file://" + dir, "--git-signers", dir}, exitUsage, "--git-signers: "},
+		"no repository":          {[]string{"--from", "file://" + dir}, exitFailed, "repository does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := run(append([]string{"publish", "--to", "oci-layout:" + filepath.Join(t.TempDir(), "layout")}, c.args...)...)
+			if got.code != c.code || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
+				t.Errorf("exit code %d\n%s", got.code, got.err)
+			}
+		})
+	}
+}

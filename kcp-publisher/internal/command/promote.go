@@ -1,0 +1,164 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/mail"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/promote"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+)
+
+// promoteFlags are what `promote` takes.
+type promoteFlags struct {
+	from, to, url, author, branch, key, format string
+	dryRun                                     bool
+	git                                        gitFlags
+}
+
+func newPromote() *cobra.Command {
+	f := &promoteFlags{}
+	cmd := &cobra.Command{
+		Use: "promote MODULE", Short: "gives a channel the version that another channel has, by a commit", Args: exactly(1, "a module"),
+		Long: "promote changes one version in the ModuleReleaseMeta of a module, commits that with a sign-off and pushes it to the branch, or to a new one.\n" +
+			"Comments and notation of the file stay as they are.",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "channel that has the version")
+	flags.StringVar(&f.to, "to", "", "channel that gets it")
+	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
+	f.git.add(flags)
+	flags.StringVar(&f.author, "author", "", `who commits and signs off, "NAME <ADDRESS>"`)
+	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, to be reviewed; without one, the branch itself is pushed to")
+	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit and make none")
+	outputFlag(flags, &f.format)
+	return cmd
+}
+
+// promoted is what `promote` prints.
+type promoted struct {
+	promote.Promotion
+	Branch string `json:"branch"`
+	// Commit is empty for a dry run, which has a Preview instead.
+	Commit  string `json:"commit,omitempty"`
+	Preview string `json:"preview,omitempty"`
+}
+
+func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
+	if f.from == "" || f.to == "" || f.url == "" || f.author == "" {
+		return usageError{errors.New("--from, --to, --git-url and --author are required")}
+	}
+	if f.git.tag != "" {
+		return usageError{errors.New("--git-tag: a commit is made on a branch: say --git-branch")}
+	}
+	author, err := readAuthor(f.author)
+	if err != nil {
+		return err
+	}
+	change := git.Change{Name: author.Name, Email: author.Address, Time: time.Now()}
+	if f.key != "" {
+		if change.Key, err = git.ReadSigningKey(f.key); err != nil {
+			return usageError{fmt.Errorf("--git-signing-key: %w", err)}
+		}
+	}
+	repository, err := f.git.open("--git-url", f.url)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	row, err := f.promote(ctx, repository, change, module)
+	if errors.Is(err, promote.ErrNothing) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return print(cmd.OutOrStdout(), f.format, row, row.draw)
+}
+
+func readAuthor(text string) (*mail.Address, error) {
+	author, err := mail.ParseAddress(text)
+	if err != nil || author.Name == "" || strings.ContainsAny(author.Name+author.Address, "<>\n") {
+		return nil, usageError{fmt.Errorf(`--author %q: want "NAME <ADDRESS>"`, text)}
+	}
+	return author, nil
+}
+
+func (f *promoteFlags) promote(ctx context.Context, repository *git.Repository, change git.Change, module string) (promoted, error) {
+	commit, objects, err := source.Commit(ctx, repository)
+	if err != nil {
+		return promoted{}, err
+	}
+	where := fmt.Sprintf("commit %s of %s", commit.Hash, repository.URL)
+	meta, err := releaseMeta(objects, module)
+	if err != nil {
+		return promoted{}, fmt.Errorf("%s: %w", where, err)
+	}
+	data, err := fs.ReadFile(commit.Files, meta.File)
+	if err != nil {
+		return promoted{}, fmt.Errorf("%s: %w", where, err)
+	}
+	edited, promotion, err := promote.Edit(data, meta.Line, module, f.from, f.to)
+	if err != nil {
+		return promoted{}, fmt.Errorf("%s: %s: %w", where, strings.TrimSuffix(meta.Place, fmt.Sprintf(":%d", meta.Line)), err)
+	}
+	change.Files = map[string][]byte{meta.File: edited}
+	change.Message = promotion.Message(change.Name + " <" + change.Email + ">")
+	row := promoted{Promotion: promotion, Branch: cmp.Or(f.branch, commit.Branch)}
+	if row.Branch == "" {
+		return row, usageError{errors.New("the repository's HEAD is no branch: say --git-branch")}
+	}
+	if f.dryRun {
+		row.Preview, err = repository.Preview(commit, change)
+	} else {
+		row.Commit, err = repository.Push(ctx, commit, change, row.Branch)
+	}
+	return row, err
+}
+
+// releaseMeta finds the ModuleReleaseMeta of a module.
+func releaseMeta(objects source.Objects, module string) (source.Written, error) {
+	names := map[string]bool{}
+	for i := range objects.Metas {
+		if objects.Metas[i].Spec.ModuleName == module {
+			names[objects.Metas[i].Name] = true
+		}
+	}
+	var found []source.Written
+	for _, w := range objects.Written {
+		if w.Object.GetKind() == "ModuleReleaseMeta" && names[w.Object.GetName()] {
+			found = append(found, w)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return source.Written{}, fmt.Errorf("module %s has no ModuleReleaseMeta in it", module)
+	case 1:
+		return found[0], nil
+	}
+	return source.Written{}, fmt.Errorf("module %s has a ModuleReleaseMeta in %s and another in %s: remove one", module, found[0].Place, found[1].Place)
+}
+
+func (p promoted) draw(out io.Writer) {
+	if p.Preview != "" {
+		fmt.Fprint(out, p.Preview)
+		return
+	}
+	fmt.Fprintf(out, "promoted  %s to %s in channel %s, which had %s\n", p.Module, p.To, p.Channel, cmp.Or(p.From, "no version"))
+	fmt.Fprintf(out, "commit    %s on branch %s\n", p.Commit, p.Branch)
+}

@@ -1,0 +1,168 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+const releasesYAML = `# what the team agreed on
+apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleReleaseMeta
+metadata: {name: keda}
+spec:
+  moduleName: keda
+  channels:
+  - {channel: regular, version: 1.0.0} # since May
+  - {channel: fast, version: 2.0.0}
+`
+
+// channels is a repository with a ModuleReleaseMeta, in which nobody works.
+func channels(t *testing.T) (*repository, string) {
+	t.Helper()
+	r := newRepository(t)
+	write(t, filepath.Join(r.dir, "fleet", "keda.yaml"), releasesYAML)
+	hash := r.commit()
+	config, err := r.git.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Core.IsBare = true
+	if err := r.git.SetConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	return r, hash
+}
+
+// at gives the commit's message and the file that the branch has.
+func (r *repository) at(branch string) (message, file string) {
+	r.t.Helper()
+	reference, err := r.git.Reference(plumbing.NewBranchReferenceName(branch), true)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	commit, err := r.git.CommitObject(reference.Hash())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	found, err := commit.File("fleet/keda.yaml")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if file, err = found.Contents(); err != nil {
+		r.t.Fatal(err)
+	}
+	return commit.Author.String() + "\n" + commit.Message, file
+}
+
+func (r *repository) promote(args ...string) []string {
+	return append([]string{"promote", "keda", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to", "regular", "--author", "Ada Lovelace <ada@example.com>"}, args...)
+}
+
+func TestPromotingCommitsOneLineWithASignOff(t *testing.T) {
+	r, _ := channels(t)
+	var row promoted
+	if err := json.Unmarshal([]byte(done(t, r.promote("-o", "json")...)), &row); err != nil {
+		t.Fatal(err)
+	}
+	message, file := r.at("master")
+	if want := "Ada Lovelace <ada@example.com>\nPromote keda to 2.0.0 in channel regular\n\nkeda, channel regular: 1.0.0 -> 2.0.0, as channel fast has it\n\nSigned-off-by: Ada Lovelace <ada@example.com>\n"; message != want {
+		t.Errorf("got\n%s\nwant\n%s", message, want)
+	}
+	if want := strings.Replace(releasesYAML, "1.0.0} # since", "2.0.0} # since", 1); file != want {
+		t.Errorf("got\n%s\nwant\n%s", file, want)
+	}
+	if row.Commit == "" || row.Branch != "master" || row.From != "1.0.0" || row.To != "2.0.0" {
+		t.Errorf("says %+v", row)
+	}
+	if again := run(r.promote()...); again.code != exitDone || !strings.Contains(again.err, "there is nothing to promote: it has version 2.0.0") || again.out != "" {
+		t.Errorf("a second time: %+v", again)
+	}
+}
+
+func TestADryRunOfAPromotionShowsItAndChangesNothing(t *testing.T) {
+	r, hash := channels(t)
+	out := done(t, r.promote("--dry-run")...)
+	for _, want := range []string{"Author: Ada Lovelace <ada@example.com>", "Promote keda to 2.0.0", "Signed-off-by: Ada", "--- a/fleet/keda.yaml", "-  - {channel: regular, version: 1.0.0} # since May\n+  - {channel: regular, version: 2.0.0} # since May"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
+		t.Errorf("master is at %v, %v", head, err)
+	}
+}
+
+func TestAPromotionMayBeABranchToReview(t *testing.T) {
+	r, hash := channels(t)
+	if out := done(t, r.promote("--branch", "keda-2")...); !strings.Contains(out, "on branch keda-2") {
+		t.Errorf("got\n%s", out)
+	}
+	if _, file := r.at("keda-2"); !strings.Contains(file, "regular, version: 2.0.0") {
+		t.Errorf("got\n%s", file)
+	}
+	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
+		t.Errorf("master is at %v, %v", head, err)
+	}
+	if again := run(r.promote("--branch", "keda-2")...); again.code != exitFailed || !strings.Contains(again.err, "branch keda-2 exists already") {
+		t.Errorf("a second time: %+v", again)
+	}
+}
+
+func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
+	r, hash := channels(t)
+	folder := "file://" + t.TempDir()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, exitUsage, "--author are required"},
+		"an author without a name": {r.promote("--author", "ada@example.com"), exitUsage, `--author "ada@example.com": want "NAME <ADDRESS>"`},
+		"a tag":                    {r.promote("--git-tag", "v1"), exitUsage, "--git-tag: a commit is made on a branch"},
+		"no repository":            {r.promote("--git-url", folder), exitFailed, "repository does not exist"},
+		"no such folder":           {r.promote("--git-path", "nowhere"), exitFailed, "folder nowhere"},
+		"a channel of nothing":     {r.promote("--from", "slow"), exitFailed, "commit " + hash + " of " + r.url() + `: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`},
+		"an older version":         {r.promote("--from", "regular", "--to", "fast"), exitFailed, "it has version 2.0.0, and 1.0.0 is older"},
+		"a key that is none":       {r.promote("--git-signing-key", key), exitUsage, "--git-signing-key: "},
+		"a module of nobody":       {append(r.promote(), "--", "extra"), exitUsage, "want a module, got 2 arguments"},
+		"a folder":                 {r.promote("--git-url", r.dir+"/nowhere"), exitFailed, "repository does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := run(c.args...); got.code != c.code || !strings.Contains(got.err, c.want) {
+				t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, c.want)
+			}
+		})
+	}
+	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != exitFailed || !strings.Contains(got.err, "module mail has no ModuleReleaseMeta in it") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRunRefusesGitFlagsWithoutARepository(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a branch of nothing":    {[]string{"--git-branch", "main"}, "--git-url is required"},
+		"pruning nothing":        {[]string{"--git-prune-all"}, "--git-url is required"},
+		"a password in the URL":  {[]string{"--git-url", "https://ada:hunter2@git.example/x"}, "--git-url: the URL holds credentials"},
+		"no time between":        {[]string{"--git-url", "https://git.example/x", "--git-poll-interval", "0s"}, "--git-poll-interval: 0s: want more than 0"},
+		"credentials of nothing": {[]string{"--git-url", "https://git.example/x", "--git-credentials", t.TempDir()}, "--git-credentials: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := run(append([]string{"run", "--location", "registry.example/fleet"}, c.args...)...)
+			if got.code != exitUsage || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
+				t.Errorf("exit code %d\n%s", got.code, got.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+// Package forecast tells what a change of the control plane would do to its fleet: the Kymas and the catalog as they are and as they
+// would be go in, out comes which runtimes would get which version in place of which, and what would hold them. It is pure, and it
+// decides by what decides for real: resolve.
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// Fleet is a control plane at one moment.
+type Fleet struct {
+	// Kymas by name; one that is deleted has a deletion timestamp.
+	Kymas   map[string]*v1beta2.Kyma
+	Catalog *catalog.Snapshot
+}
+
+// Request gives what a Kyma's runtime asks for.
+type Request func(*v1beta2.Kyma) (resolve.Request, error)
+
+// Change is the same thing happening to one or more runtimes.
+type Change struct {
+	Module  string `json:"module"`
+	Channel string `json:"channel,omitempty"`
+	// From is the version that the runtimes were given last, empty for none; To the one they would be given, empty for none.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	// Held says what keeps them from what they ask for, or lets them wait; empty when nothing does.
+	Held string `json:"held,omitempty"`
+	// Runtimes are their ids, sorted.
+	Runtimes []string `json:"runtimes"`
+}
+
+// Forecast is what would happen.
+type Forecast struct {
+	// Runtimes is how many there would be, Changed to how many of them, or of those that would leave, anything would happen.
+	Runtimes int `json:"runtimes"`
+	Changed  int `json:"changed"`
+	// Coming and Leaving are runtimes whose Kymas would be new or deleted, sorted.
+	Coming  []string `json:"coming,omitempty"`
+	Leaving []string `json:"leaving,omitempty"`
+	// Changes are sorted by module, channel and versions.
+	Changes []Change `json:"changes"`
+}
+
+// group is what makes changes of several runtimes the same one.
+type group struct{ module, channel, from, to, held string }
+
+// New compares. id names a Kyma's runtime. The error names the Kyma whose request cannot be read.
+func New(before, after Fleet, id func(*v1beta2.Kyma) string, request Request, now time.Time) (Forecast, error) {
+	var f Forecast
+	groups := map[group][]string{}
+	names := slices.Sorted(maps.Keys(after.Kymas))
+	for name := range before.Kymas {
+		if after.Kymas[name] == nil {
+			return f, fmt.Errorf("Kyma %s is missing: one that would be deleted has a deletion timestamp", name)
+		}
+	}
+	for _, name := range names {
+		old, next := before.Kymas[name], after.Kymas[name]
+		leaves := !next.DeletionTimestamp.IsZero()
+		if !leaves {
+			f.Runtimes++
+		}
+		had, err := outlook(old, before.Catalog, request, now)
+		if err != nil {
+			return f, fmt.Errorf("Kyma %s: %w", name, err)
+		}
+		gets, err := outlook(next, after.Catalog, request, now)
+		if err != nil {
+			return f, fmt.Errorf("Kyma %s: %w", name, err)
+		}
+		runtime := id(next)
+		switch {
+		case old == nil:
+			f.Coming = append(f.Coming, runtime)
+		case leaves && old.DeletionTimestamp.IsZero():
+			f.Leaving = append(f.Leaving, runtime)
+		}
+		changed := compare(had, gets, given(next))
+		for _, g := range changed {
+			groups[g] = append(groups[g], runtime)
+		}
+		if len(changed) > 0 || old == nil || leaves && old.DeletionTimestamp.IsZero() {
+			f.Changed++
+		}
+	}
+	slices.Sort(f.Coming)
+	slices.Sort(f.Leaving)
+	f.Changes = sorted(groups)
+	return f, nil
+}
+
+// given are the versions that a runtime was given last.
+func given(kyma *v1beta2.Kyma) map[string]string {
+	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
+		return r.Published.Versions
+	}
+	return nil
+}
+
+func outlook(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request Request, now time.Time) (map[string]resolve.Prospect, error) {
+	all := map[string]resolve.Prospect{}
+	if kyma == nil {
+		return all, nil
+	}
+	asked, err := request(kyma)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range resolve.Outlook(asked, snapshot, given(kyma), now) {
+		all[p.Module] = p
+	}
+	return all, nil
+}
+
+// compare gives what would become of modules that would not become of them anyway.
+func compare(had, gets map[string]resolve.Prospect, given map[string]string) []group {
+	modules := maps.Clone(had)
+	maps.Copy(modules, gets)
+	var changes []group
+	for _, module := range slices.Sorted(maps.Keys(modules)) {
+		before, after := had[module], gets[module]
+		if before.Version == after.Version && before.Held == after.Held {
+			continue
+		}
+		changes = append(changes, group{module, cmp.Or(after.Channel, before.Channel), given[module], after.Version, after.Held})
+	}
+	return changes
+}
+
+func sorted(groups map[group][]string) []Change {
+	changes := []Change{}
+	for g, runtimes := range groups {
+		slices.Sort(runtimes)
+		changes = append(changes, Change{Module: g.module, Channel: g.channel, From: g.from, To: g.to, Held: g.held, Runtimes: runtimes})
+	}
+	slices.SortFunc(changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Held, b.Held))
+	})
+	return changes
+}

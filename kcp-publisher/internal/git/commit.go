@@ -1,0 +1,277 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-billy/v5"
+	"github.com/go-git/go-billy/v5/helper/iofs"
+	"github.com/go-git/go-billy/v5/memfs"
+	billyutil "github.com/go-git/go-billy/v5/util"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// Commit is one commit, as far as the wanted path.
+type Commit struct {
+	// Head is what the branch or tag names: the commit, or an annotated tag that names it.
+	Head string
+	Hash string
+	// Branch is the one that names the commit, empty for a tag.
+	Branch string
+	// Author is "Name <address>".
+	Author  string
+	Message string
+	Time    time.Time
+	// Files are those below the wanted path.
+	Files fs.FS
+	// Ignored says what was there and was not read, and why: symbolic links and submodules.
+	Ignored []string
+	// SignedBy names the key that signed, empty where no signature is demanded.
+	SignedBy string
+
+	commit  *object.Commit
+	objects storer.EncodedObjectStorer
+}
+
+// Commit fetches the newest commit.
+func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	head, branch, objects, err := r.fetch(ctx)
+	if err != nil {
+		return nil, r.failed("fetch", err)
+	}
+	commit, err := r.read(head, objects)
+	if err != nil {
+		return nil, r.failed("read "+r.Revision()+" of", err)
+	}
+	commit.Branch = branch
+	return commit, nil
+}
+
+// advertised asks what there is and gives the hash of what the options select.
+func (r *Repository) advertised(ctx context.Context) (plumbing.Hash, transport.UploadPackSession, *packp.AdvRefs, error) {
+	session, err := opened(ctx, func() (transport.UploadPackSession, error) { return r.client.NewUploadPackSession(r.endpoint, r.auth) })
+	if err != nil {
+		return plumbing.ZeroHash, nil, nil, err
+	}
+	refs, err := session.AdvertisedReferencesContext(ctx)
+	if err == nil {
+		var hash plumbing.Hash
+		if hash, err = r.selected(refs); err == nil {
+			return hash, session, refs, nil
+		}
+	}
+	return plumbing.ZeroHash, nil, nil, errors.Join(err, session.Close())
+}
+
+func (r *Repository) selected(refs *packp.AdvRefs) (plumbing.Hash, error) {
+	name := plumbing.NewBranchReferenceName(r.Branch).String()
+	if r.Tag != "" {
+		name = plumbing.NewTagReferenceName(r.Tag).String()
+	}
+	if r.Branch == "" && r.Tag == "" {
+		if refs.Head == nil {
+			return plumbing.ZeroHash, errors.New("the repository's HEAD names no commit: name a branch")
+		}
+		return *refs.Head, nil
+	}
+	hash, ok := refs.References[name]
+	if !ok {
+		return plumbing.ZeroHash, fmt.Errorf("there is no %s", r.Revision())
+	}
+	return hash, nil
+}
+
+// branch names the branch that the options select, empty for a tag.
+func (r *Repository) branch(refs *packp.AdvRefs) string {
+	if r.Branch != "" || r.Tag != "" {
+		return r.Branch
+	}
+	for _, link := range refs.Capabilities.Get(capability.SymRef) {
+		if target, ok := strings.CutPrefix(link, "HEAD:refs/heads/"); ok {
+			return target
+		}
+	}
+	return ""
+}
+
+// fetch brings the objects of the newest commit, and of no other where the server can do that.
+func (r *Repository) fetch(ctx context.Context) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
+	head, session, refs, err := r.advertised(ctx)
+	if err != nil {
+		return head, "", nil, err
+	}
+	defer func() { _ = session.Close() }() // everything was read, or the error is told
+	branch = r.branch(refs)
+	if r.isLocal() {
+		objects, err = local{}.Load(r.endpoint)
+		return head, branch, objects, err
+	}
+	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	request.Wants = []plumbing.Hash{head}
+	request.Capabilities.Delete(capability.ThinPack) // there is nothing here that a pack could build on
+	if refs.Capabilities.Supports(capability.Shallow) {
+		request.Depth = packp.DepthCommits(1)
+		if err := request.Capabilities.Set(capability.Shallow); err != nil {
+			return head, "", nil, err
+		}
+	}
+	response, err := session.UploadPack(ctx, request)
+	if err != nil {
+		return head, "", nil, err
+	}
+	defer func() { _ = response.Close() }()
+	objects, err = unpacked(unframed(request.Capabilities, response))
+	return head, branch, objects, err
+}
+
+// unpacked reads a pack whose size is known to be bearable before any of it is kept.
+func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
+	var pack bytes.Buffer
+	if _, err := io.Copy(&pack, &cut{from, maxPackBytes}); err != nil {
+		return nil, err
+	}
+	if err := measure(pack.Bytes()); err != nil {
+		return nil, err
+	}
+	objects := memory.NewStorage()
+	return objects, packfile.UpdateObjectStorage(objects, &pack)
+}
+
+// unframed takes a pack out of the channels that it may share with a server's chatter.
+func unframed(capabilities *capability.List, from io.Reader) io.Reader {
+	switch {
+	case capabilities.Supports(capability.Sideband64k):
+		return sideband.NewDemuxer(sideband.Sideband64k, from)
+	case capabilities.Supports(capability.Sideband):
+		return sideband.NewDemuxer(sideband.Sideband, from)
+	}
+	return from
+}
+
+func (r *Repository) read(head plumbing.Hash, objects storer.EncodedObjectStorer) (*Commit, error) {
+	found, err := commitOf(head, objects)
+	if err != nil {
+		return nil, err
+	}
+	commit := &Commit{
+		Head: head.String(), Hash: found.Hash.String(), Author: found.Author.Name + " <" + found.Author.Email + ">", Message: found.Message,
+		Time: found.Committer.When, commit: found, objects: objects,
+	}
+	if r.Signers != nil {
+		if commit.SignedBy, err = r.Signers.verify(found); err != nil {
+			return nil, fmt.Errorf("commit %s: %w", commit.Hash, err)
+		}
+	}
+	tree, err := object.GetTree(objects, found.TreeHash)
+	if err == nil && r.Path != "." {
+		tree, err = tree.Tree(r.Path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: folder %s: %w", commit.Hash, r.Path, err)
+	}
+	c := collector{objects: objects, into: memfs.New()}
+	if err := c.folder(tree, ".", 1); err != nil {
+		return nil, fmt.Errorf("commit %s: %w", commit.Hash, err)
+	}
+	commit.Files, commit.Ignored = iofs.New(c.into), c.ignored
+	return commit, nil
+}
+
+// commitOf follows an annotated tag to its commit.
+func commitOf(head plumbing.Hash, objects storer.EncodedObjectStorer) (*object.Commit, error) {
+	tag, err := object.GetTag(objects, head)
+	if err == nil {
+		return tag.Commit()
+	}
+	return object.GetCommit(objects, head)
+}
+
+// collector copies a tree into a file system.
+type collector struct {
+	objects storer.EncodedObjectStorer
+	into    billy.Filesystem
+	ignored []string
+	files   int
+	bytes   int64
+}
+
+func (c *collector) folder(tree *object.Tree, name string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s: folders nest deeper than %d", name, maxDepth)
+	}
+	if err := c.into.MkdirAll(name, 0o755); err != nil {
+		return err
+	}
+	for _, entry := range tree.Entries {
+		at := path.Join(name, entry.Name)
+		if !fs.ValidPath(at) || path.Base(at) != entry.Name {
+			return fmt.Errorf("%q is no name of a file", entry.Name)
+		}
+		if c.files++; c.files > maxFiles {
+			return fmt.Errorf("more than %d files: narrow the path", maxFiles)
+		}
+		switch entry.Mode {
+		case filemode.Dir:
+			inner, err := object.GetTree(c.objects, entry.Hash)
+			if err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+			if err := c.folder(inner, at, depth+1); err != nil {
+				return err
+			}
+		case filemode.Regular, filemode.Deprecated, filemode.Executable:
+			if err := c.file(entry.Hash, at); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+		case filemode.Symlink:
+			c.ignored = append(c.ignored, at+": symbolic links are not followed")
+		case filemode.Submodule:
+			c.ignored = append(c.ignored, at+": submodules are not fetched")
+		default:
+			return fmt.Errorf("%s: mode %s is not known", at, entry.Mode)
+		}
+	}
+	return nil
+}
+
+func (c *collector) file(hash plumbing.Hash, at string) error {
+	blob, err := object.GetBlob(c.objects, hash)
+	if err != nil {
+		return err
+	}
+	if c.bytes += blob.Size; blob.Size > maxFileBytes || c.bytes > maxFilesBytes {
+		return fmt.Errorf("%d bytes, at most %d, and %d in all files", blob.Size, maxFileBytes, maxFilesBytes)
+	}
+	data, err := contents(blob)
+	if err != nil {
+		return err
+	}
+	return billyutil.WriteFile(c.into, at, data, 0o644)
+}
+
+func contents(blob *object.Blob) (data []byte, err error) {
+	reader, err := blob.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	return io.ReadAll(io.LimitReader(reader, maxFileBytes))
+}

@@ -1,0 +1,130 @@
+package git
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+)
+
+// Credentials are what a repository asks for. They are never printed.
+type Credentials struct {
+	username, password, bearerToken string
+	// ca are certificates, PEM, that an HTTPS server's may descend from, beside those of the system.
+	ca []byte
+	// identity is an SSH private key, PEM or OpenSSH, and knownHosts the path of the file with servers' keys.
+	identity   []byte
+	knownHosts string
+}
+
+// maxCredentialBytes is far more than any key or list of hosts needs.
+const maxCredentialBytes = 1 << 20
+
+// ReadCredentials reads a folder that is laid out like the Secret of a GitRepository of Flux, and as it is mounted: username and
+// password, or bearerToken, and ca.crt for HTTPS; identity, known_hosts and, where the key has one, password for SSH.
+//
+// Source: Flux, GitRepository v1, "Secret reference".
+func ReadCredentials(dir string) (Credentials, error) {
+	var c Credentials
+	found := false
+	for name, into := range map[string]func([]byte){
+		"username":    func(data []byte) { c.username = strings.TrimSpace(string(data)) },
+		"password":    func(data []byte) { c.password = strings.TrimRight(string(data), "\r\n") },
+		"bearerToken": func(data []byte) { c.bearerToken = strings.TrimSpace(string(data)) },
+		"ca.crt":      func(data []byte) { c.ca = data },
+		"identity":    func(data []byte) { c.identity = data },
+		"known_hosts": func([]byte) { c.knownHosts = filepath.Join(dir, "known_hosts") },
+	} {
+		data, err := readBounded(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Credentials{}, err
+		}
+		found = true
+		into(data)
+	}
+	if !found {
+		return Credentials{}, fmt.Errorf("%s holds none of username, password, bearerToken, ca.crt, identity and known_hosts", dir)
+	}
+	return c, nil
+}
+
+func readBounded(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxCredentialBytes {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d", name, info.Size(), maxCredentialBytes)
+	}
+	return os.ReadFile(name)
+}
+
+// secret tells whether sending the credentials in clear text would give something away.
+func (c Credentials) secret() bool { return c.password != "" || c.bearerToken != "" }
+
+func (c Credentials) http() transport.AuthMethod {
+	switch {
+	case c.bearerToken != "":
+		return &githttp.TokenAuth{Token: c.bearerToken}
+	case c.password != "":
+		username := c.username
+		if username == "" {
+			username = "git" // hosts that take a token as password want a name, any name
+		}
+		return &githttp.BasicAuth{Username: username, Password: c.password}
+	}
+	return nil
+}
+
+func (c Credentials) tls() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.ca == nil {
+		return config, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(c.ca) {
+		return nil, errors.New("ca.crt holds no certificate")
+	}
+	config.RootCAs = pool
+	return config, nil
+}
+
+// ssh demands the server's key: without it anybody on the way could say what the fleet shall run.
+func (c Credentials) ssh(endpoint *transport.Endpoint) (transport.AuthMethod, error) {
+	if c.identity == nil || c.knownHosts == "" {
+		return nil, errors.New("ssh needs credentials with the files identity and known_hosts")
+	}
+	user := endpoint.User
+	if user == "" {
+		user = "git"
+	}
+	keys, err := gitssh.NewPublicKeys(user, c.identity, c.password)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	hosts, err := gitssh.NewKnownHostsDb(c.knownHosts)
+	if err != nil {
+		return nil, fmt.Errorf("known_hosts: %w", err)
+	}
+	port := endpoint.Port
+	if port == 0 {
+		port = gitssh.DefaultPort
+	}
+	keys.HostKeyCallback = hosts.HostKeyCallback()
+	keys.HostKeyAlgorithms = hosts.HostKeyAlgorithms(fmt.Sprintf("%s:%d", endpoint.Host, port))
+	return keys, nil
+}

@@ -1,0 +1,124 @@
+package git
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+)
+
+// Limits on what a repository sends. A source of 10,000 Kymas and 1,000 ModuleTemplates is about 30 MiB unpacked.
+const (
+	// maxPackBytes bounds what travels, references and objects.
+	maxPackBytes = 64 << 20
+	// maxInflatedBytes and maxObjects bound what it becomes: blobs, trees and commits together.
+	maxInflatedBytes = 256 << 20
+	maxObjects       = 500_000
+	// maxFiles, maxFileBytes and maxFilesBytes bound the files below the path, maxDepth how deep folders nest.
+	maxFiles      = 20_000
+	maxFileBytes  = 32 << 20
+	maxFilesBytes = 128 << 20
+	maxDepth      = 32
+)
+
+// bounded cuts responses off that are larger than any honest one.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{&cut{response.Body, maxPackBytes}, response.Body}
+	return response, nil
+}
+
+// cut fails, instead of ending, when there is more than room for.
+type cut struct {
+	from io.Reader
+	room int64
+}
+
+func (c *cut) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	if c.room -= int64(n); c.room < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a repository of its own", maxPackBytes>>20)
+
+// measure inflates a pack without keeping anything, and refuses one whose objects are too many or too large together. What a
+// delta becomes is what it says of itself: applying it fails when that is not true.
+func measure(pack []byte) error {
+	scanner := packfile.NewScanner(bytes.NewReader(pack))
+	_, count, err := scanner.Header()
+	if err != nil {
+		return err
+	}
+	if count > maxObjects {
+		return fmt.Errorf("the repository sends %d objects, at most %d: keep the source in a repository of its own", count, maxObjects)
+	}
+	total := counter{limit: maxInflatedBytes}
+	for range count {
+		header, err := scanner.NextObjectHeader()
+		if err != nil {
+			return err
+		}
+		total.start = total.start[:0]
+		if _, _, err := scanner.NextObject(&total); err != nil {
+			return err
+		}
+		if header.Type == plumbing.OFSDeltaObject || header.Type == plumbing.REFDeltaObject {
+			if err := total.add(targetSize(total.start)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// counter counts what is written and keeps the beginning of it.
+type counter struct {
+	bytes, limit int64
+	start        []byte
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.start = append(c.start, p[:min(len(p), 20-len(c.start))]...)
+	return len(p), c.add(int64(len(p)))
+}
+
+func (c *counter) add(n int64) error {
+	if n < 0 || n > c.limit-c.bytes {
+		return fmt.Errorf("the repository's objects are larger than %d MiB: keep the source in a repository of its own", c.limit>>20)
+	}
+	c.bytes += n
+	return nil
+}
+
+// targetSize reads the second of the two sizes that a delta begins with.
+//
+// Source: git, Documentation/gitformat-pack.txt, "Deltified representation".
+func targetSize(delta []byte) int64 {
+	var size int64
+	for range 2 {
+		size = 0
+		for shift := 0; len(delta) > 0 && shift < 63; shift += 7 {
+			b := delta[0]
+			delta = delta[1:]
+			size |= int64(b&0x7f) << shift
+			if b&0x80 == 0 {
+				break
+			}
+		}
+	}
+	return size
+}

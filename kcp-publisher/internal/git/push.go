@@ -1,0 +1,267 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// Change is what a new commit does to the one before it.
+type Change struct {
+	// Files are the new contents of files that exist, by path below the repository's Path.
+	Files                map[string][]byte
+	Name, Email, Message string
+	Time                 time.Time
+	// Key signs the commit, nil for no signature.
+	Key *SigningKey
+}
+
+// ErrMoved says that somebody else changed the branch since the commit was read.
+var ErrMoved = errors.New("the branch changed meanwhile: run the command again")
+
+// Push makes the change a commit on top of base and a branch name it: base's own branch, which must not have moved, or one that
+// does not exist yet. It gives the hash of the new commit.
+func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	old := plumbing.ZeroHash
+	if branch == base.Branch {
+		old = plumbing.NewHash(base.Head)
+	}
+	made := memory.NewStorage()
+	commit, err := r.compose(base, change, made)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	hash := commit.Hash
+	command := &packp.Command{Name: plumbing.NewBranchReferenceName(branch), Old: old, New: hash}
+	if err := command.Name.Validate(); err != nil {
+		return "", fmt.Errorf("%q is no name of a branch", branch)
+	}
+	if r.isLocal() {
+		err = r.keep(made, command)
+	} else {
+		err = r.send(ctx, made, command)
+	}
+	if err != nil {
+		return "", r.failed("push branch "+branch+" to", err)
+	}
+	return hash.String(), nil
+}
+
+// Preview gives what Push would commit, as `git show` does.
+func (r *Repository) Preview(base *Commit, change Change) (string, error) {
+	made := memory.NewStorage()
+	commit, err := r.compose(base, change, made)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	before, err := object.GetTree(base.objects, base.commit.TreeHash)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	after, err := object.GetTree(both{made, base.objects}, commit.TreeHash)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	patch, err := before.Patch(after)
+	if err != nil {
+		return "", r.failed("change", err)
+	}
+	return commit.String() + "\n" + patch.String(), nil
+}
+
+// compose writes the objects that are new into made.
+func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
+	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
+	if err != nil {
+		return nil, err
+	}
+	root := base.commit.TreeHash
+	for _, name := range slices.Sorted(maps.Keys(change.Files)) {
+		blob := made.NewEncodedObject()
+		blob.SetType(plumbing.BlobObject)
+		writer, err := blob.Writer()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := writer.Write(change.Files[name]); err != nil {
+			return nil, err
+		}
+		hash, err := made.SetEncodedObject(blob)
+		if err != nil {
+			return nil, err
+		}
+		at := path.Join(r.Path, name)
+		if root, err = replaced(tree, strings.Split(at, "/"), hash, made); err != nil {
+			return nil, fmt.Errorf("%s: %w", at, err)
+		}
+		if tree, err = object.GetTree(both{made, base.objects}, root); err != nil {
+			return nil, err
+		}
+	}
+	who := object.Signature{Name: change.Name, Email: change.Email, When: change.Time}
+	commit := &object.Commit{Author: who, Committer: who, Message: change.Message, TreeHash: root, ParentHashes: []plumbing.Hash{base.commit.Hash}}
+	if change.Key != nil {
+		if commit.PGPSignature, err = change.Key.sign(commit); err != nil {
+			return nil, err
+		}
+	}
+	commit.Hash, err = stored(made, commit)
+	return commit, err
+}
+
+// replaced gives the hash of a tree in which one file has another content.
+func replaced(tree *object.Tree, at []string, blob plumbing.Hash, made *memory.Storage) (plumbing.Hash, error) {
+	next := &object.Tree{Entries: slices.Clone(tree.Entries)}
+	i := slices.IndexFunc(next.Entries, func(e object.TreeEntry) bool { return e.Name == at[0] })
+	if i < 0 {
+		return plumbing.ZeroHash, object.ErrFileNotFound
+	}
+	entry := &next.Entries[i]
+	if len(at) == 1 {
+		entry.Hash = blob
+		return stored(made, next)
+	}
+	if entry.Mode != filemode.Dir {
+		return plumbing.ZeroHash, object.ErrDirectoryNotFound
+	}
+	inner, err := tree.Tree(at[0])
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	if entry.Hash, err = replaced(inner, at[1:], blob, made); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return stored(made, next)
+}
+
+func stored(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
+	encoded := made.NewEncodedObject()
+	if err := o.Encode(encoded); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return made.SetEncodedObject(encoded)
+}
+
+// both looks for objects among those just made and then where the base came from.
+type both struct {
+	*memory.Storage
+	base storer.EncodedObjectStorer
+}
+
+func (b both) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
+	if found, err := b.Storage.EncodedObject(kind, hash); err == nil {
+		return found, nil
+	}
+	return b.base.EncodedObject(kind, hash)
+}
+
+// keep puts the commit into a repository on this machine.
+func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
+	repository, err := gogit.PlainOpen(r.endpoint.Path)
+	if err != nil {
+		return err
+	}
+	if err := notCheckedOut(repository, command.Name); err != nil {
+		return err
+	}
+	existing, err := repository.Storer.Reference(command.Name)
+	switch {
+	case err == nil && existing.Hash() != command.Old:
+		return moved(command)
+	case errors.Is(err, plumbing.ErrReferenceNotFound) && command.Old != plumbing.ZeroHash:
+		return ErrMoved
+	case err != nil && !errors.Is(err, plumbing.ErrReferenceNotFound):
+		return err
+	}
+	for _, o := range made.Objects {
+		if _, err := repository.Storer.SetEncodedObject(o); err != nil {
+			return err
+		}
+	}
+	var before *plumbing.Reference
+	if command.Old != plumbing.ZeroHash {
+		before = plumbing.NewHashReference(command.Name, command.Old)
+	}
+	return repository.Storer.CheckAndSetReference(plumbing.NewHashReference(command.Name, command.New), before)
+}
+
+// notCheckedOut refuses, as git does, to move a branch below the files of whoever works on it.
+func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) error {
+	config, err := repository.Config()
+	if err != nil {
+		return err
+	}
+	head, err := repository.Storer.Reference(plumbing.HEAD)
+	if err == nil && !config.Core.IsBare && head.Target() == branch {
+		return fmt.Errorf("%s is checked out there: push to another branch, or to a bare repository", branch.Short())
+	}
+	return nil
+}
+
+// moved says why a branch is not what it was thought to be.
+func moved(command *packp.Command) error {
+	if command.Old == plumbing.ZeroHash {
+		return fmt.Errorf("branch %s exists already: choose another name", command.Name.Short())
+	}
+	return ErrMoved
+}
+
+// send puts the commit into a repository elsewhere, which compares the branch with what it was itself.
+func (r *Repository) send(ctx context.Context, made *memory.Storage, command *packp.Command) error {
+	session, err := opened(ctx, func() (transport.ReceivePackSession, error) {
+		return r.client.NewReceivePackSession(r.endpoint, r.auth)
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = session.Close() }() // the answer is in the report
+	refs, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return err
+	}
+	if refs.References[command.Name.String()] != command.Old {
+		return moved(command)
+	}
+	request := packp.NewReferenceUpdateRequestFromCapabilities(refs.Capabilities)
+	if refs.Capabilities.Supports(capability.Sideband64k) {
+		if err := request.Capabilities.Set(capability.Sideband64k); err != nil {
+			return err
+		}
+		request.Progress = sideband.Progress(io.Discard)
+	}
+	request.Commands = []*packp.Command{command}
+	var pack bytes.Buffer
+	if _, err := packfile.NewEncoder(&pack, made, false).Encode(slices.Collect(maps.Keys(made.Objects)), 0); err != nil {
+		return err
+	}
+	request.Packfile = io.NopCloser(&pack)
+	report, err := session.ReceivePack(ctx, request)
+	if err != nil {
+		return err
+	}
+	if report == nil {
+		return nil
+	}
+	return report.Error()
+}

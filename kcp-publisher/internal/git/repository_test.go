@@ -1,0 +1,315 @@
+package git
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1" //nolint:gosec // packs end with one
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// work is a repository with a working tree, as a person has it.
+type work struct {
+	t    *testing.T
+	dir  string
+	repo *gogit.Repository
+}
+
+func newWork(t *testing.T) *work {
+	t.Helper()
+	w := &work{t: t, dir: t.TempDir()}
+	var err error
+	w.repo, err = gogit.PlainInitWithOptions(w.dir, &gogit.PlainInitOptions{InitOptions: gogit.InitOptions{DefaultBranch: "refs/heads/main"}})
+	w.must(err)
+	return w
+}
+
+func (w *work) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// commit writes files, of which an empty one is removed, and gives the hash.
+func (w *work) commit(files map[string]string, options ...func(*gogit.CommitOptions)) string {
+	w.t.Helper()
+	tree, err := w.repo.Worktree()
+	w.must(err)
+	for name, content := range files {
+		path := filepath.Join(w.dir, name)
+		w.must(os.MkdirAll(filepath.Dir(path), 0o755))
+		w.must(os.WriteFile(path, []byte(content), 0o644))
+	}
+	w.must(tree.AddGlob("."))
+	o := &gogit.CommitOptions{Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: noon}}
+	for _, option := range options {
+		option(o)
+	}
+	hash, err := tree.Commit("say what is there", o)
+	w.must(err)
+	return hash.String()
+}
+
+func open(t *testing.T, o Options) *Repository {
+	t.Helper()
+	r, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func fetched(t *testing.T, o Options) *Commit {
+	t.Helper()
+	commit, err := open(t, o).Commit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commit
+}
+
+func names(t *testing.T, files fs.FS) string {
+	t.Helper()
+	var all []string
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			all = append(all, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+// served serves a repository as `git http-backend` does, to whoever knows the password.
+func served(t *testing.T, dir, password string) string {
+	t.Helper()
+	program, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed: its own server is not there to be asked")
+	}
+	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: dir, Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir,
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=http.receivepack", "GIT_CONFIG_VALUE_0=true", "GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, given, _ := r.BasicAuth(); given != password {
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/.git"
+}
+
+func TestACommitGivesTheFilesBelowItsPath(t *testing.T) {
+	w := newWork(t)
+	hash := w.commit(map[string]string{"fleet/one.yaml": "a", "fleet/deep/two.yaml": "b", "secret.yaml": "c", "fleet.yaml": "d"})
+	commit := fetched(t, Options{URL: w.dir, Branch: "main", Path: "/fleet/"})
+	if commit.Hash != hash || commit.Branch != "main" || commit.Author != "Ada <ada@example.com>" || !commit.Time.Equal(noon) {
+		t.Errorf("got %+v", commit)
+	}
+	if got := names(t, commit.Files); got != "deep/two.yaml one.yaml" {
+		t.Errorf("got %s", got)
+	}
+	if data, err := fs.ReadFile(commit.Files, "deep/two.yaml"); err != nil || string(data) != "b" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	if _, err := fs.ReadFile(commit.Files, "../secret.yaml"); err == nil {
+		t.Error("a file outside of the path was read")
+	}
+}
+
+func TestBranchTagAndHeadSelectACommit(t *testing.T) {
+	w := newWork(t)
+	first := w.commit(map[string]string{"a.yaml": "1"})
+	_, err := w.repo.CreateTag("annotated", plumbing.NewHash(first), &gogit.CreateTagOptions{Tagger: &object.Signature{Name: "Ada", When: noon}, Message: "one"})
+	w.must(err)
+	_, err = w.repo.CreateTag("light", plumbing.NewHash(first), nil)
+	w.must(err)
+	second := w.commit(map[string]string{"a.yaml": "2"})
+	for name, c := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"the branch":              {Options{Branch: "main"}, second},
+		"HEAD where none is said": {Options{}, second},
+		"a tag":                   {Options{Tag: "light"}, first},
+		"an annotated tag":        {Options{Tag: "annotated"}, first},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.options.URL = "file://" + w.dir
+			if got := fetched(t, c.options); got.Hash != c.want {
+				t.Errorf("got %s, want %s", got.Hash, c.want)
+			}
+		})
+	}
+}
+
+func TestGitsOwnServerIsReadWithoutItsHistory(t *testing.T) {
+	w := newWork(t)
+	w.commit(map[string]string{"a.yaml": "1"})
+	last := w.commit(map[string]string{"a.yaml": "2"})
+	url := served(t, w.dir, "correct")
+	dir := t.TempDir()
+	w.must(os.WriteFile(filepath.Join(dir, "password"), []byte("correct\n"), 0o600))
+	credentials, err := ReadCredentials(dir)
+	w.must(err)
+	commit := fetched(t, Options{URL: url, Credentials: credentials})
+	if commit.Hash != last || commit.Branch != "main" || names(t, commit.Files) != "a.yaml" {
+		t.Errorf("got %+v with %s", commit, names(t, commit.Files))
+	}
+	if parent, err := commit.commit.Parent(0); err == nil {
+		t.Errorf("the commit before it came too: %s", parent.Hash)
+	}
+	head, err := open(t, Options{URL: url, Credentials: credentials}).Head(t.Context())
+	if err != nil || head != commit.Head {
+		t.Errorf("head %s, %v", head, err)
+	}
+	_, err = open(t, Options{URL: url}).Commit(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "authentication required") {
+		t.Errorf("without a password: %v", err)
+	}
+}
+
+func TestLinksAndSubmodulesAreIgnoredByName(t *testing.T) {
+	w := newWork(t)
+	w.must(os.Symlink("/etc/passwd", filepath.Join(w.dir, "link.yaml")))
+	w.commit(map[string]string{"a.yaml": "1"})
+	commit := fetched(t, Options{URL: w.dir})
+	if got := strings.Join(commit.Ignored, "; "); got != "link.yaml: symbolic links are not followed" {
+		t.Errorf("ignored %s", got)
+	}
+	if got := names(t, commit.Files); got != "a.yaml" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestWhatCannotBeReadSaysWhereItWas(t *testing.T) {
+	w := newWork(t)
+	w.commit(map[string]string{"a.yaml": "1"})
+	for name, c := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"no such branch":     {Options{URL: w.dir, Branch: "nope"}, "there is no branch nope"},
+		"no such tag":        {Options{URL: w.dir, Tag: "v1"}, "there is no tag v1"},
+		"no such folder":     {Options{URL: w.dir, Path: "nope"}, "folder nope: directory not found"},
+		"no such repository": {Options{URL: filepath.Join(w.dir, "nope")}, "repository does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := open(t, c.options).Commit(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.options.URL) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"a password in the URL":      {Options{URL: "https://ada:hunter2@host/x"}, "holds credentials"},
+		"a token in the URL":         {Options{URL: "https://hunter2@host/x"}, "holds credentials"},
+		"a password for ssh":         {Options{URL: "ssh://ada:hunter2@host/x"}, "holds credentials"},
+		"no URL":                     {Options{}, "want a URL"},
+		"branch and tag":             {Options{URL: "/x", Branch: "a", Tag: "b"}, "name one of both"},
+		"a branch that is none":      {Options{URL: "/x", Branch: "a..b"}, "no name of a branch"},
+		"another scheme":             {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
+		"a password in clear text":   {Options{URL: "http://host/x", Credentials: Credentials{password: "hunter2"}}, "use https"},
+		"ssh without a known host":   {Options{URL: "git@host:x", Credentials: Credentials{identity: []byte("k")}}, "identity and known_hosts"},
+		"ssh without any key":        {Options{URL: "ssh://git@host/x"}, "identity and known_hosts"},
+		"certificates that are none": {Options{URL: "https://host/x", Credentials: Credentials{ca: []byte("k")}}, "holds no certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(c.options)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// pack makes a pack of one blob that says it is smaller, or as large, as it is.
+func pack(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString("PACK")
+	_ = binary.Write(&b, binary.BigEndian, [2]uint32{2, 1})
+	size := len(content)
+	head := byte(3<<4 | size&15)
+	for size >>= 4; size > 0; size >>= 7 {
+		b.WriteByte(head | 0x80)
+		head = byte(size & 0x7f)
+	}
+	b.WriteByte(head)
+	z := zlib.NewWriter(&b)
+	_, _ = z.Write(content)
+	_ = z.Close()
+	sum := sha1.Sum(b.Bytes()) //nolint:gosec // see above
+	return append(b.Bytes(), sum[:]...)
+}
+
+func TestAPackIsMeasuredBeforeItIsKept(t *testing.T) {
+	if _, err := unpacked(bytes.NewReader(pack(t, []byte("honest")))); err != nil {
+		t.Errorf("an honest pack: %v", err)
+	}
+	bomb := pack(t, make([]byte, maxInflatedBytes+1))
+	if len(bomb) > 1<<20 {
+		t.Fatalf("the bomb has %d bytes", len(bomb))
+	}
+	if _, err := unpacked(bytes.NewReader(bomb)); err == nil || !strings.Contains(err.Error(), "larger than 256 MiB") {
+		t.Errorf("a bomb: %v", err)
+	}
+	if _, err := unpacked(endless{}); !errors.Is(err, errTooLarge) {
+		t.Errorf("an endless pack: %v", err)
+	}
+	many := pack(t, []byte("x"))
+	binary.BigEndian.PutUint32(many[8:], maxObjects+1)
+	if _, err := unpacked(bytes.NewReader(many)); err == nil || !strings.Contains(err.Error(), "objects, at most") {
+		t.Errorf("a pack of many: %v", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestTheSizeThatADeltaSaysOfItsResultIsRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		delta []byte
+		want  int64
+	}{
+		"small":                       {[]byte{5, 7, 0x90}, 7},
+		"of several bytes":            {[]byte{0x80, 0x01, 0xff, 0x7f}, 0x3fff},
+		"that ends early":             {[]byte{0x80}, 0},
+		"that would be more than any": {append([]byte{1}, bytes.Repeat([]byte{0xff}, 12)...), 1<<63 - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := targetSize(c.delta); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package git
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"golang.org/x/crypto/ssh"
+)
+
+// Signers are whose signatures on a commit count.
+type Signers struct {
+	// openPGP is an armored key ring, empty for none.
+	openPGP string
+	// ssh are public keys by their fingerprint, with the principal that each belongs to.
+	ssh map[string]string
+}
+
+// ReadSigners reads a file with an armored OpenPGP key ring, or one of lines as ssh-keygen(1) calls them ALLOWED SIGNERS. Of a
+// line's options only namespaces="git" is known.
+func ReadSigners(name string) (*Signers, error) {
+	data, err := readBounded(name)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Contains(data, []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----")) {
+		return &Signers{openPGP: string(data)}, nil
+	}
+	signers := &Signers{ssh: map[string]string{}}
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		principal, rest, _ := strings.Cut(line, " ")
+		key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(rest))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: want PRINCIPAL [namespaces=\"git\"] TYPE KEY", name, i+1)
+		}
+		for _, option := range options {
+			if option != `namespaces="git"` {
+				return nil, fmt.Errorf("%s:%d: option %s is not supported", name, i+1, option)
+			}
+		}
+		signers.ssh[ssh.FingerprintSHA256(key)] = principal
+	}
+	if len(signers.ssh) == 0 {
+		return nil, fmt.Errorf("%s: holds neither an armored OpenPGP key nor an allowed signer", name)
+	}
+	return signers, nil
+}
+
+// verify names who signed the commit.
+func (s *Signers) verify(commit *object.Commit) (string, error) {
+	switch {
+	case commit.PGPSignature == "":
+		return "", errors.New("is not signed")
+	case s.openPGP != "":
+		entity, err := commit.Verify(s.openPGP)
+		if err != nil {
+			return "", fmt.Errorf("is not signed by a key of the key ring: %w", err)
+		}
+		return fmt.Sprintf("%X", entity.PrimaryKey.Fingerprint), nil
+	}
+	signed, err := signedBytes(commit)
+	if err != nil {
+		return "", err
+	}
+	principal, err := s.verifySSH(signed, commit.PGPSignature)
+	if err != nil {
+		return "", fmt.Errorf("is not signed by an allowed signer: %w", err)
+	}
+	return principal, nil
+}
+
+// signedBytes are what a signature of the commit covers.
+func signedBytes(commit *object.Commit) ([]byte, error) {
+	encoded := &plumbing.MemoryObject{}
+	if err := commit.EncodeWithoutSignature(encoded); err != nil {
+		return nil, err
+	}
+	reader, err := encoded.Reader()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(reader)
+}
+
+const (
+	sshMagic     = "SSHSIG"
+	sshNamespace = "git"
+)
+
+// sshSignature is what an armored SSH signature holds after its magic, sshSigned what is signed, after the same.
+//
+// Source: OpenSSH, PROTOCOL.sshsig.
+type sshSignature struct {
+	Version   uint32
+	PublicKey string
+	Namespace string
+	Reserved  string
+	Hash      string
+	Signature string
+}
+
+type sshSigned struct {
+	Namespace string
+	Reserved  string
+	Hash      string
+	Digest    string
+}
+
+func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
+	block, rest := pem.Decode([]byte(armored))
+	if block == nil || block.Type != "SSH SIGNATURE" || len(bytes.TrimSpace(rest)) > 0 {
+		return "", errors.New("the signature is no SSH signature")
+	}
+	body, ok := bytes.CutPrefix(block.Bytes, []byte(sshMagic))
+	var parsed sshSignature
+	if !ok || ssh.Unmarshal(body, &parsed) != nil || parsed.Version != 1 {
+		return "", errors.New("the signature is malformed")
+	}
+	if parsed.Namespace != sshNamespace {
+		return "", fmt.Errorf("the signature is for %q, want %q", parsed.Namespace, sshNamespace)
+	}
+	var digest []byte
+	switch parsed.Hash {
+	case "sha256":
+		sum := sha256.Sum256(signed)
+		digest = sum[:]
+	case "sha512":
+		sum := sha512.Sum512(signed)
+		digest = sum[:]
+	default:
+		return "", fmt.Errorf("hash %q is not known", parsed.Hash)
+	}
+	key, err := ssh.ParsePublicKey([]byte(parsed.PublicKey))
+	if err != nil {
+		return "", errors.New("the signature's key is malformed")
+	}
+	principal, known := s.ssh[ssh.FingerprintSHA256(key)]
+	if !known {
+		return "", fmt.Errorf("key %s is not allowed", ssh.FingerprintSHA256(key))
+	}
+	var signature ssh.Signature
+	if err := ssh.Unmarshal([]byte(parsed.Signature), &signature); err != nil {
+		return "", errors.New("the signature is malformed")
+	}
+	if signature.Format == ssh.KeyAlgoRSA {
+		return "", errors.New("the signature uses SHA-1")
+	}
+	message := append([]byte(sshMagic), ssh.Marshal(sshSigned{parsed.Namespace, parsed.Reserved, parsed.Hash, string(digest)})...)
+	if err := key.Verify(message, &signature); err != nil {
+		return "", errors.New("the signature does not match the commit")
+	}
+	return principal, nil
+}

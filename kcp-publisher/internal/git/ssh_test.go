@@ -1,0 +1,167 @@
+package git
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// sshServer lets whoever has the key run git's own programs for a repository, as sshd with git-shell does.
+func sshServer(t *testing.T, host ssh.Signer, allowed ssh.PublicKey) net.Addr {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed: its own programs are not there to be run")
+	}
+	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if string(key.Marshal()) != string(allowed.Marshal()) {
+			return nil, errors.New("unknown key")
+		}
+		return nil, nil
+	}}
+	config.AddHostKey(host)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serveSSH(t.Context(), conn, config)
+		}
+	}()
+	return listener.Addr()
+}
+
+func serveSSH(ctx context.Context, conn net.Conn, config *ssh.ServerConfig) {
+	defer conn.Close()
+	_, channels, requests, err := ssh.NewServerConn(conn, config)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for offered := range channels {
+		channel, requests, err := offered.Accept()
+		if err != nil {
+			return
+		}
+		for request := range requests {
+			var command struct{ Text string }
+			if request.Type != "exec" || ssh.Unmarshal(request.Payload, &command) != nil {
+				_ = request.Reply(false, nil)
+				continue
+			}
+			_ = request.Reply(true, nil)
+			cmd := exec.CommandContext(ctx, "git", "shell", "-c", command.Text)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = channel, channel, channel.Stderr()
+			status := struct{ Code uint32 }{}
+			if cmd.Run() != nil {
+				status.Code = 1
+			}
+			_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(status))
+			_ = channel.Close()
+		}
+	}
+}
+
+// sshCredentials writes credentials for whoever trusts the host key.
+func sshCredentials(t *testing.T, address net.Addr, host ssh.PublicKey, identity ed25519.PrivateKey) Credentials {
+	t.Helper()
+	block, err := ssh.MarshalPrivateKey(identity, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{
+		"identity":    pem.EncodeToMemory(block),
+		"known_hosts": []byte(knownhosts.Line([]string{knownhosts.Normalize(address.String())}, host) + "\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	credentials, err := ReadCredentials(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentials
+}
+
+func TestARepositoryBehindSSHIsReadAndPushedToWithKeysFromFiles(t *testing.T) {
+	host, other := newSSHKey(t), newSSHKey(t)
+	public, identity, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stranger, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWork(t)
+	first := w.commit(map[string]string{"deep/two.yaml": "old"})
+	address := sshServer(t, host, allowed)
+	url := "ssh://git@" + address.String() + w.bare()
+	r := open(t, Options{URL: url, Credentials: sshCredentials(t, address, host.PublicKey(), identity)})
+	base, err := r.Commit(t.Context())
+	w.must(err)
+	if base.Hash != first {
+		t.Errorf("got %s, want %s", base.Hash, first)
+	}
+	pushed, err := r.Push(t.Context(), base, change, "main")
+	w.must(err)
+	if head, err := r.Head(t.Context()); err != nil || head != pushed {
+		t.Errorf("main is at %s, %v", head, err)
+	}
+	for name, c := range map[string]struct {
+		host     ssh.PublicKey
+		identity ed25519.PrivateKey
+		want     string
+	}{
+		"a server with another key": {other.PublicKey(), identity, "knownhosts: key mismatch"},
+		"a key that nobody allowed": {host.PublicKey(), stranger, "unable to authenticate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, Options{URL: url, Credentials: sshCredentials(t, address, c.host, c.identity)})
+			if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAServerThatSaysNothingIsNotWaitedForForEver(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, identity, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, Options{URL: "ssh://git@" + listener.Addr().String() + "/x", Credentials: sshCredentials(t, listener.Addr(), newSSHKey(t).PublicKey(), identity)})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := r.Head(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}

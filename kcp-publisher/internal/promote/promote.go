@@ -1,0 +1,231 @@
+// Package promote writes a promotion into the file of a ModuleReleaseMeta: the file as it is and two channels go in, the file with
+// one version changed comes out. Comments, order and notation of everything else stay, byte by byte. It is pure.
+package promote
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+)
+
+// Promotion is a version that one channel has and another gets.
+type Promotion struct {
+	Module string `json:"module"`
+	// Source is the channel that has the version, Channel the one that gets it.
+	Source  string `json:"source"`
+	Channel string `json:"channel"`
+	// From is the version that the channel had, empty for none.
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+}
+
+// Message is what a commit says of the promotion, with the line by which its author signs off.
+func (p Promotion) Message(author string) string {
+	had := p.From
+	if had == "" {
+		had = "(none)"
+	}
+	return fmt.Sprintf("Promote %s to %s in channel %s\n\n%s, channel %s: %s -> %s, as channel %s has it\n\nSigned-off-by: %s\n",
+		p.Module, p.To, p.Channel, p.Module, p.Channel, had, p.To, p.Source, author)
+}
+
+// ErrNothing says that the channel has the version already.
+var ErrNothing = errors.New("there is nothing to promote")
+
+// Edit promotes the version of a module that the channel source has to another channel, in a file whose ModuleReleaseMeta of that
+// module is the document that begins at the given line.
+func Edit(file []byte, line int, module, source, channel string) ([]byte, Promotion, error) {
+	p := Promotion{Module: module, Source: source, Channel: channel}
+	if source == channel {
+		return nil, p, fmt.Errorf("channel %q is both where the version comes from and where it goes", channel)
+	}
+	documents, err := strict.Documents(file, strict.Limits{})
+	if err != nil {
+		return nil, p, err
+	}
+	var channels *yaml.Node
+	for _, document := range documents {
+		if document.Line == line {
+			channels = field(field(document, "spec"), "channels")
+		}
+	}
+	if channels == nil || channels.Kind != yaml.SequenceNode {
+		return nil, p, fmt.Errorf("line %d: ModuleReleaseMeta of module %s: spec.channels: is required", line, module)
+	}
+	from, to := item(channels, source), item(channels, channel)
+	version := field(from, "version")
+	if version == nil || version.Value == "" {
+		return nil, p, fmt.Errorf("line %d: module %s: channel %q has no version", channels.Line, module, source)
+	}
+	p.To = version.Value
+	e := editor{lines: strings.SplitAfter(string(file), "\n")}
+	if to == nil {
+		err = e.add(channels, from, channel)
+	} else {
+		err = e.replace(field(to, "version"), &p)
+	}
+	if err != nil {
+		return nil, p, fmt.Errorf("line %d: module %s: channel %q: %w", channels.Line, module, channel, err)
+	}
+	edited := []byte(strings.Join(e.lines, ""))
+	return edited, p, check(file, edited, line, p)
+}
+
+// field gives the value of a mapping's key, nil for none.
+func field(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping == nil || mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func item(channels *yaml.Node, channel string) *yaml.Node {
+	for _, c := range channels.Content {
+		if name := field(c, "channel"); name != nil && name.Value == channel {
+			return c
+		}
+	}
+	return nil
+}
+
+// editor holds a file as lines with their ends.
+type editor struct{ lines []string }
+
+func (e *editor) replace(version *yaml.Node, p *Promotion) error {
+	if version == nil {
+		return errors.New("has no field version: write one by hand")
+	}
+	switch p.From = version.Value; {
+	case p.From == p.To:
+		return fmt.Errorf("%w: it has version %s", ErrNothing, p.To)
+	case bundle.Older(p.To, p.From):
+		return fmt.Errorf("it has version %s, and %s is older: no runtime would follow, revert the commit that promoted it and release a newer version", p.From, p.To)
+	}
+	return e.put(version, version.Line-1, p.To)
+}
+
+// put writes another value where a scalar stands, in the scalar's own notation. The line is counted from 0.
+func (e *editor) put(scalar *yaml.Node, line int, value string) error {
+	quote := ""
+	switch scalar.Style &^ yaml.TaggedStyle {
+	case 0:
+	case yaml.DoubleQuotedStyle:
+		quote = `"`
+	case yaml.SingleQuotedStyle:
+		quote = "'"
+	default:
+		return errByHand
+	}
+	text := []rune(e.lines[line])
+	start := min(scalar.Column-1, len(text))
+	rest, found := strings.CutPrefix(string(text[start:]), quote+scalar.Value+quote)
+	if !found {
+		return errByHand
+	}
+	e.lines[line] = string(text[:start]) + quote + value + quote + rest
+	return nil
+}
+
+// add writes a further channel behind the last, in the notation of the one whose version it gets.
+func (e *editor) add(channels, from *yaml.Node, channel string) error {
+	if channels.Style&yaml.FlowStyle != 0 {
+		return errByHand
+	}
+	name := field(from, "channel")
+	first, last := from.Line-1, lastLine(from)
+	copied := &editor{lines: append([]string(nil), e.lines[first:last]...)}
+	if err := copied.put(name, name.Line-1-first, channel); err != nil {
+		return err
+	}
+	end := lastLine(channels)
+	if !strings.HasSuffix(e.lines[end-1], "\n") {
+		e.lines[end-1] += "\n"
+	}
+	e.lines = append(e.lines[:end:end], append(copied.lines, e.lines[end:]...)...)
+	return nil
+}
+
+// lastLine is the number of the last line that a value is on, counted from 1. Channels hold no text of several lines.
+func lastLine(n *yaml.Node) int {
+	last := n.Line
+	for _, c := range n.Content {
+		last = max(last, lastLine(c))
+	}
+	return last
+}
+
+var errByHand = errors.New("its notation is not one that can be edited here: write it by hand")
+
+// check makes sure that the edited file says what is meant, and nothing else is another.
+func check(before, after []byte, line int, p Promotion) error {
+	old, err := decode(before)
+	if err != nil {
+		return err
+	}
+	edited, err := decode(after)
+	if err != nil || len(edited) != len(old) {
+		return errByHand
+	}
+	for i := range old {
+		if old[i].line == line {
+			promoteIn(old[i].value, p)
+		}
+		if !reflect.DeepEqual(old[i].value, edited[i].value) {
+			return errByHand
+		}
+	}
+	return nil
+}
+
+type document struct {
+	line  int
+	value any
+}
+
+func decode(file []byte) ([]document, error) {
+	nodes, err := strict.Documents(file, strict.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	documents := make([]document, len(nodes))
+	for i, node := range nodes {
+		documents[i].line = node.Line
+		if err := node.Decode(&documents[i].value); err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
+}
+
+// promoteIn does to the decoded document what was done to its text.
+func promoteIn(meta any, p Promotion) {
+	spec := meta.(map[string]any)["spec"].(map[string]any)
+	channels := spec["channels"].([]any)
+	var source map[string]any
+	for _, c := range channels {
+		switch entry := c.(map[string]any); entry["channel"] {
+		case p.Channel:
+			entry["version"] = p.To
+			return
+		case p.Source:
+			source = entry
+		}
+	}
+	added := map[string]any{}
+	for key, value := range source {
+		added[key] = value
+	}
+	added["channel"] = p.Channel
+	spec["channels"] = append(channels, added)
+}
