@@ -13,7 +13,7 @@ import (
 
 const plainValue = "correct horse battery staple"
 
-func identity(t *testing.T) *age.X25519Identity {
+func identity(t testing.TB) *age.X25519Identity {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -216,4 +216,28 @@ func TestARevisionNamesContentAndTellsNothing(t *testing.T) {
 	if base.Named(identity(t).Recipient().String()) == named {
 		t.Error("another recipient makes no difference")
 	}
+}
+
+func BenchmarkSecrets(b *testing.B) {
+	own := identity(b)
+	secrets := Secrets{Secrets: []RuntimeSecret{password("1")}}
+	sealed, err := secrets.Seal(testRuntime, own.Recipient().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("seal", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := secrets.Seal(testRuntime, own.Recipient().String()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := sealed.Open(testRuntime, own); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(len(sealed.Data)), "bytes")
 }

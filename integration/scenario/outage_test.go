@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -119,8 +120,11 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 
 func TestIdleFleetWritesNothing(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := newFleet(t, withSecrets)
+	must(t, f.Control.Create(ctx, secretFor("one", "scaler", "scaler-login", "s3cret")))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	untilSecretsSay(t, r, metav1.ConditionTrue, "Written")
+	login := untilSecret(t, r, "scaler-login", "s3cret")
 	settle(t, f)
 	// Heartbeats go to the registry and change the time of the last report; everything else must rest.
 	r.Agent().Stop()
@@ -138,6 +142,9 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	must(t, err)
 	if again.ResourceVersion != own.ResourceVersion {
 		t.Errorf("the runtime's Kyma was written while nothing changed: %s to %s", own.ResourceVersion, again.ResourceVersion)
+	}
+	if now := untilSecret(t, r, "scaler-login", "s3cret"); now.ResourceVersion != login.ResourceVersion {
+		t.Error("a Secret was written while nothing changed")
 	}
 	recordAgain, err := r.Record(ctx)
 	must(t, err)

@@ -22,14 +22,19 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
-	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
+
+// secretsNamespace is where the control plane has the Secrets for runtimes.
+const secretsNamespace = "kcp-secrets"
+
+// withSecrets lets the publisher read those and no others.
+var withSecrets = fleet.Options{PublisherFlags: []string{"--secrets-namespace", secretsNamespace}, PublisherRights: []string{"publisher.yaml", "secrets.yaml"}}
 
 // secretFor is a Secret of the control plane for a module of a runtime.
 func secretFor(runtime, module, name, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: sample.Namespace, Name: runtime + "-" + name,
+			Namespace: secretsNamespace, Name: runtime + "-" + name,
 			Labels:      map[string]string{v1beta2.LabelSecretFor: runtime, v1beta2.LabelModuleName: module, "app": module},
 			Annotations: map[string]string{v1beta2.AnnotationSecretName: name},
 		},
@@ -156,7 +161,7 @@ func secretsWith(t *testing.T, r *fleet.Runtime, value string) (found []string) 
 func TestEachRuntimeGetsItsOwnSecretsAndNobodyElseReadsThem(t *testing.T) {
 	const first, second, third, others, kubeconfig = "alpha-first-value", "alpha-second-value", "alpha-third-value", "bravo-only-value", "a-kubeconfig-in-kcp"
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := newFleet(t, withSecrets)
 	ofA, ofB := secretFor("a", "scaler", "scaler-login", first), secretFor("b", "scaler", "scaler-login", others)
 	// Kyma's control plane has Secrets about runtimes that are for no runtime to see.
 	internal := secretFor("a", "scaler", "kubeconfig", kubeconfig)
@@ -253,7 +258,7 @@ func sealedIn(t *testing.T, manifest []byte) string {
 
 func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := newFleet(t, withSecrets)
 	login, mail := secretFor("a", "scaler", "scaler-login", "for the scaler"), secretFor("a", "mailer", "mail-login", "for the mailer")
 	taken := secretFor("a", "scaler", "taken", "from the control plane")
 	for _, secret := range []*corev1.Secret{login, mail} {

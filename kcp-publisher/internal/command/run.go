@@ -31,6 +31,7 @@ import (
 // runFlags are what `run` takes.
 type runFlags struct {
 	kubeconfig, namespace, location string
+	secretsNamespace                string
 	keys                            keys.Folder
 	metricsAddress, probeAddress    string
 	leaderElect                     bool
@@ -56,6 +57,7 @@ func newRun(g *global) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
+	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets that are for runtimes; without it none are read")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	f.components.add(flags)
 	f.settings.add(flags)
@@ -185,8 +187,8 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	}
 	return &control.Kymas{
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
-		Keys:         &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Place: place, Interval: f.keysPoll},
-		PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
+		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Place: place, Interval: f.keysPoll},
+		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
 		Settings: settings, Maintenance: maintenance, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -53,9 +52,10 @@ type Kymas struct {
 	Rollouts Rollouts
 	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well.
 	ClusterUID string
-	// Secrets reads those that are for runtimes.
-	Secrets client.Reader
-	Now     func() time.Time
+	// SecretsNamespace is where the Secrets are that are for runtimes; empty when none are to be read.
+	SecretsNamespace string
+	secrets          client.Reader // of that namespace, nil without
+	Now              func() time.Time
 
 	gate gate
 
@@ -127,7 +127,10 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return k.registryDown(ctx, before, kyma, err)
 	}
 	next := k.runtime(kyma, runtime, report)
-	unsealed, err := k.secrets(ctx, before, kyma, &next, report)
+	unsealed, err := k.giveSecrets(ctx, kyma, &next, report)
+	if err == nil {
+		err = k.rememberFirst(ctx, before, kyma)
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -431,28 +434,6 @@ func (k *Kymas) reporter(kyma *v1beta2.Kyma, runtime string) bundle.Reporter {
 		return root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	return r
-}
-
-// record writes what changed, in one request, and nothing when nothing did.
-func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome) (ctrl.Result, error) {
-	if outcome.Pushed {
-		bundlesPublished.Inc()
-		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence, "digest", outcome.Published.Digest)
-		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
-		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
-		return ctrl.Result{RequeueAfter: jittered(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
-	}
-	return k.written(ctx, before, after, ctrl.Result{RequeueAfter: jittered(k.PollInterval), Priority: new(routine)})
-}
-
-func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
-	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-		if err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
-			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, client.IgnoreNotFound(err))
-		}
-	}
-	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status.State)
-	return result, nil
 }
 
 func jittered(d time.Duration) time.Duration {

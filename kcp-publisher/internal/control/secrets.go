@@ -49,7 +49,7 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
 	var kymas v1beta2.KymaList
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
-	if err := k.Client.List(ctx, &kymas, client.InNamespace(secret.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "cannot tell whose Secret changed", "runtime", runtime)
 		return nil
 	}
@@ -60,29 +60,20 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	return requests
 }
 
-// secrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
+// giveSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
 // who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
-//
-// Names are remembered before anything is sealed: what a runtime was given once must be known when it is to go.
-func (k *Kymas) secrets(ctx context.Context, before, kyma *v1beta2.Kyma, r *publish.Runtime, report heard) (problem, err error) {
-	if report.accepted == nil || report.refused != nil || r.Key == nil || r.Deleting {
+func (k *Kymas) giveSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *publish.Runtime, report heard) (problem, err error) {
+	if k.secrets == nil || report.accepted == nil || report.refused != nil || r.Key == nil || r.Deleting {
 		return nil, nil
 	}
 	var there corev1.SecretList
-	if err := k.Secrets.List(ctx, &there, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
+	if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
 		return nil, fmt.Errorf("list Secrets for runtime %s: %w", r.ID, err)
 	}
 	status := kyma.Status.Runtime
 	all, problem := runtimeSecrets(there.Items)
-	known := ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
-	if !slices.Equal(known, status.Secrets) {
-		status.Secrets = known
-		if err := k.Client.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
-			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
-		}
-		kyma.DeepCopyInto(before)
-	}
-	r.Secrets = &publish.Secrets{Recipient: status.Key.Recipient, All: all, Known: known}
+	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
+	r.Secrets = &publish.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets}
 	if problem != nil {
 		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands is none that was deleted
 	}

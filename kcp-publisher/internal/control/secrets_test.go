@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -64,7 +65,9 @@ func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
 	}
 }
 
-// TestNothingIsSealedForWhomNobodyKnows has no Secrets to read: looking for some would panic.
+// unread has no Secrets to read: looking for some panics.
+type unread struct{ client.Reader }
+
 func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 	key := ed25519.PublicKey("any")
 	report := &bundle.AcceptedReport{}
@@ -77,7 +80,7 @@ func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 		"a runtime that is not enrolled, or no longer": {heard{accepted: report}, publish.Runtime{ID: "one"}},
 		"a runtime that is let go":                     {heard{accepted: report}, publish.Runtime{ID: "one", Key: key, Deleting: true}},
 	} {
-		problem, err := (&Kymas{}).secrets(t.Context(), nil, kymaOf("one"), &c.runtime, c.report)
+		problem, err := (&Kymas{secrets: unread{}}).giveSecrets(t.Context(), kymaOf("one"), &c.runtime, c.report)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
 			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
 		}

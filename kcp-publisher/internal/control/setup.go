@@ -77,19 +77,21 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := newSecretCache(mgr, kymas.Catalog.Namespace)
-	if err != nil {
-		return fmt.Errorf("set up the cache of Secrets for runtimes: %w", err)
-	}
-	kymas.Secrets = secrets
 	// Status changes are its own; what users say is in spec, labels and annotations.
 	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	return ctrl.NewControllerManagedBy(mgr).Named("kyma").
+	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
 		For(&v1beta2.Kyma{}, builder.WithPredicates(said)).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
-		Complete(kymas)
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
+	if kymas.SecretsNamespace != "" {
+		secrets, err := newSecretCache(mgr, kymas.SecretsNamespace)
+		if err != nil {
+			return fmt.Errorf("set up the cache of Secrets for runtimes: %w", err)
+		}
+		kymas.secrets = secrets
+		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf)))
+	}
+	return controlled.Complete(kymas)
 }
 
 // setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one.

@@ -1,0 +1,69 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// rememberFirst writes what cannot be found again once a bundle has been made of it. A runtime whose new key is in its bundle does not
+// introduce the key again: a control plane that has forgotten it would believe no report any more. And a Secret that was given away and is
+// forgotten would never be taken back.
+func (k *Kymas) rememberFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
+	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
+		return nil
+	}
+	err := k.Client.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	kyma.DeepCopyInto(before)
+	return nil
+}
+
+// hasToBeRemembered tells whether a status says of keys or Secrets what the one before did not.
+func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
+	if after == nil {
+		return false
+	}
+	if before == nil {
+		before = &v1beta2.RuntimeStatus{}
+	}
+	return !slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key)
+}
+
+func thumbprintOf(key *v1beta2.RuntimeKey) string {
+	if key == nil {
+		return ""
+	}
+	return key.Thumbprint
+}
+
+// record writes what changed, in one request, and nothing when nothing did.
+func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome) (ctrl.Result, error) {
+	if outcome.Pushed {
+		bundlesPublished.Inc()
+		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence, "digest", outcome.Published.Digest)
+		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
+		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
+		return ctrl.Result{RequeueAfter: jittered(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
+	}
+	return k.written(ctx, before, after, ctrl.Result{RequeueAfter: jittered(k.PollInterval), Priority: new(routine)})
+}
+
+func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
+	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		if err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
+		}
+	}
+	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status.State)
+	return result, nil
+}
