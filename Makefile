@@ -22,10 +22,11 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 test: build assets ## all tests, over real API servers and a real registry
 	KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
 
-# The scenarios that need pods, nodes and a network; the others run with make test.
+# The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
+# the rest would tell little.
 test-kind: build ## all scenarios on kind clusters; KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
 	@hack/kind-node/dockerd start
-	go test -count=1 -timeout $(KIND_TIMEOUT) -v ./integration/anywhere -args -ground=kind -failures=$(CURDIR)/bin/kind-failures $(if $(KEEP),-keep); \
+	go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v ./integration/anywhere -args -ground=kind -failures=$(CURDIR)/bin/kind-failures $(if $(KEEP),-keep); \
 	  code=$$?; $(if $(KEEP),,hack/kind-node/dockerd stop;) exit $$code
 
 # Its go.mod follows the project's by itself: a new version there must not fail here.
