@@ -3,7 +3,7 @@ TOOL := go tool -modfile=hack/tools/go.mod
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
-TIMEOUT ?= 25m
+TIMEOUT ?= 45m
 KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
@@ -11,7 +11,7 @@ ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test vulncheck test-oracle build images test-kind lint generate verify-generated bench fuzz assets
+.PHONY: help demo test test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,9 +29,18 @@ test-kind: build ## all scenarios on kind clusters; KEEP=1 leaves them up, KIND_
 	go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v ./integration/anywhere -args -ground=kind -failures=$(CURDIR)/bin/kind-failures $(if $(KEEP),-keep); \
 	  code=$$?; $(if $(KEEP),,hack/kind-node/dockerd stop;) exit $$code
 
+# The random histories run one step after the other and would take ten times as long.
+test-race: ## the race detector over publishing while keys change; needs a C compiler
+	@if command -v $$(go env CC) >/dev/null; then \
+	  CGO_ENABLED=1 go test -race -skip RandomHistories ./kcp-publisher/internal/control ./kcp-publisher/internal/publish; \
+	else echo "test-race: no C compiler here, so nothing was checked"; fi
+
 # Its go.mod follows the project's by itself: a new version there must not fail here.
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes
-	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod ./...
+	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod .
+
+test-cosign: ## crane, jq and cosign, built from their modules (minutes, once), run the commands of docs/provenance.md
+	cd integration/oracle && go test -mod=mod -timeout $(TIMEOUT) ./cosign
 
 build: ## both programs into bin/
 	@mkdir -p bin

@@ -15,7 +15,7 @@ import (
 )
 
 // enrolled is a root with an enrolment key.
-func enrolled(t *testing.T, fleet string) (Root, Signer) {
+func enrolled(t testing.TB, fleet string) (Root, Signer) {
 	t.Helper()
 	m := newRootMaker(t)
 	enrol := newSigner(t)
@@ -156,4 +156,30 @@ func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
 	revoking.Revoked = func(hint string) bool { return hint == thumbprint(t, agent) }
 	_, err = VerifyReport(report(agent, "fleet-a"), revoking)
 	wantReason(t, err, ReasonRevoked)
+}
+
+// FuzzCertificates reads what a report shows before anybody knows who signed it.
+func FuzzCertificates(f *testing.F) {
+	root, enrol := enrolled(f, "fleet-a")
+	agent := newSigner(f)
+	good, err := IssueCertificate(enrol, "fleet-a", "a", publicKey(f, agent), testNow, testNow.AddDate(0, 0, 90))
+	if err != nil {
+		f.Fatal(err)
+	}
+	request, err := NewCertificateRequest(agent)
+	if err != nil {
+		f.Fatal(err)
+	}
+	own := thumbprint(f, agent)
+	for _, text := range []string{good, request, good + good, good + request, "", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if certificate, err := root.CheckCertificate(text, "a", testNow); err == nil && certificate.Thumbprint != own {
+			t.Errorf("a certificate of key %s is believed", certificate.Thumbprint)
+		}
+		if key, err := Requested(text); err == nil && key == nil {
+			t.Error("a request without a key is believed")
+		}
+	})
 }

@@ -330,27 +330,6 @@ func TestCheckJSONBoundsDepth(t *testing.T) {
 	}
 }
 
-func BenchmarkVerify(b *testing.B) {
-	a := newAttempt(b)
-	fetched := a.fetched(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Verify(fetched, a.trust, a.now); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkCompose(b *testing.B) {
-	documents, signer, predicate := sampleDocuments(b), newSigner(b), samplePredicate()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Compose(documents, predicate, signer); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func FuzzVerify(f *testing.F) {
 	a := attemptBy(f, fixedSigner(f))
 	honest := a.fetched(f)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
 	"oras.land/oras-go/v2/registry/remote"
@@ -157,15 +156,15 @@ func (p *Place) Holds(repository string) bool {
 }
 
 // Repository opens a repository below the place for reading and writing. A folder becomes an OCI layout when needed.
-func (p *Place) Repository(ctx context.Context, name string) (oras.Target, error) {
+func (p *Place) Repository(_ context.Context, name string) (oras.Target, error) {
 	if !p.IsLayout() {
 		return p.registries.Repository(p.prefix + "/" + name)
 	}
-	store, err := oci.NewWithContext(ctx, p.layout)
+	repository, err := openLayout(p.layout, name)
 	if err != nil {
 		return nil, fmt.Errorf("open OCI layout %s: %w", p.layout, err)
 	}
-	return layoutRepository{Target: store, name: name}, nil
+	return repository, nil
 }
 
 // Reading opens a repository below the place for reading; a folder that is no OCI layout is an error and stays as it is.
@@ -187,34 +186,4 @@ func (p *Place) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, 
 		return nil, fmt.Errorf("open OCI layout %s: %w", p.layout, err)
 	}
 	return readOnlyLayout{ReadOnlyTarget: store, name: name}, nil
-}
-
-// A layout has one name space for references, so that of a repository's tag is "<repository>:<tag>".
-func layoutReference(repository, reference string) string {
-	if strings.Contains(reference, ":") {
-		return reference // a digest
-	}
-	return repository + ":" + reference
-}
-
-type layoutRepository struct {
-	oras.Target
-	name string
-}
-
-func (l layoutRepository) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
-	return l.Target.Resolve(ctx, layoutReference(l.name, reference))
-}
-
-func (l layoutRepository) Tag(ctx context.Context, desc ocispec.Descriptor, reference string) error {
-	return l.Target.Tag(ctx, desc, layoutReference(l.name, reference))
-}
-
-type readOnlyLayout struct {
-	oras.ReadOnlyTarget
-	name string
-}
-
-func (l readOnlyLayout) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
-	return l.ReadOnlyTarget.Resolve(ctx, layoutReference(l.name, reference))
 }

@@ -38,6 +38,15 @@ const (
 // AboutRoot tells refusals of a root of trust from those of a bundle.
 func (r Reason) AboutRoot() bool { return r == ReasonBadRoot }
 
+// MayFollowFromRoot tells whether a newer root of trust could make the same bundle acceptable.
+func (r Reason) MayFollowFromRoot() bool {
+	switch r {
+	case ReasonUnknownKey, ReasonWrongEpoch, ReasonRootExpired, ReasonNotReleased:
+		return true
+	}
+	return false
+}
+
 // Refusal is a bundle or report that was read and judged unacceptable. Any other error means that it could not be read
 // and says nothing about it.
 type Refusal struct {

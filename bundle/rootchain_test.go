@@ -153,6 +153,27 @@ func TestRevokedKeysSignNothingAnyMore(t *testing.T) {
 	}
 }
 
+// TestAChainOfRootsIsFollowedInBoundedStretches: whoever has the root keys of one moment could else keep agents busy for good.
+func TestAChainOfRootsIsFollowedInBoundedStretches(t *testing.T) {
+	m := newRootMaker(t)
+	first := m.first()
+	place, err := NewPlace(LayoutScheme+filepath.Join(t.TempDir(), "layout"), nil)
+	m.must(err)
+	last := first
+	for range MaxRootHops + 3 {
+		last, err = last.Next(m.after(last, nothing, m.keys[:2]...))
+		m.must(err)
+		m.must(PushRoot(t.Context(), place, last))
+	}
+	for _, want := range []int64{1 + MaxRootHops, last.Version, last.Version} {
+		newest, refusal, _, err := FollowRoot(t.Context(), place, first)
+		if err != nil || refusal != nil || newest.Version != want {
+			t.Fatalf("from version %d to %d, want %d: %v, %v", first.Version, newest.Version, want, refusal, err)
+		}
+		first = newest
+	}
+}
+
 func TestWhoPinsALaterRootIsFollowed(t *testing.T) {
 	at := func(epoch, version int64) Root { return Root{Epoch: epoch, Version: version} }
 	for name, c := range map[string]struct{ followed, pinned, want Root }{

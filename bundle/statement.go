@@ -64,6 +64,8 @@ type Source struct {
 	Commit string `json:"commit"`
 }
 
+func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repository }
+
 // AudienceNobody, as a key thumbprint, is for no agent: the runtime's key is revoked and no other is enrolled.
 const AudienceNobody = "nobody"
 

@@ -302,6 +302,11 @@ func TestVerifyDecides(t *testing.T) {
 		{"a clock that was turned back does not revive an expired bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Last.NewestTime = samplePredicate().ExpiresAt
 		}, ReasonExpired},
+		{"a clock that is ahead takes nothing new", func(_ *testing.T, a *attempt) { a.now = testNow.AddDate(0, 6, 0) }, ReasonExpired},
+		{"a clock that is ahead of the root's end takes nothing new", func(_ *testing.T, a *attempt) {
+			a.now = testNow.AddDate(10, 0, 0)
+			a.predicate(func(p *Predicate) { p.ExpiresAt = testNow.AddDate(20, 0, 0) })
+		}, ReasonRootExpired},
 		{"a clock that starts in 1970 does not refuse what follows what was verified", func(_ *testing.T, a *attempt) {
 			a.now = time.Unix(0, 0)
 			a.trust.Last.NewestTime = testNow.Add(-day)

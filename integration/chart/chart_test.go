@@ -292,7 +292,7 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 	}{
 		"the publisher": {"kcp-publisher", map[string]any{}, []string{"publisher"}},
 		"the publisher with everything": {
-			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}}, []string{"publisher", "webhooks"},
+			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"}}, []string{"publisher", "signatures", "webhooks", "git"},
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
 		"the agent with an account for modules": {

@@ -107,6 +107,13 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 	mountFrom(t, f, repository, "other", decodeManifest(t, foreign.Bytes).Config)
 
 	newer := forged(t, f, victim, publisherKey(t, f), func(*bundle.Predicate) {})
+	report, err := bundle.ComposeReport(bundle.Report{Runtime: "victim", Sequence: 1, Time: time.Now().UTC()}, publisherKey(t, f))
+	must(t, err)
+	reports, err := f.Place.Repository(ctx, bundle.ReportRepository("victim"))
+	must(t, err)
+	said, err := bundle.Fetch(ctx, reports, bundle.TagLatest)
+	must(t, err)
+	must(t, bundle.PushBlob(ctx, repository, bundle.EmptyBlob()))
 
 	for _, c := range []struct {
 		name   string
@@ -118,6 +125,10 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 		{"an expired bundle", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(-2*time.Hour).UTC(), time.Now().Add(-time.Hour).UTC()
 		}), bundle.ReasonExpired},
+		{"another bundle of the same sequence", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Sequence--; p.KymaGeneration += 100 }), bundle.ReasonEquivocation},
+		{"a bundle from beyond this clock", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
+			p.IssuedAt, p.ExpiresAt = time.Now().Add(25*time.Hour).UTC(), time.Now().Add(48*time.Hour).UTC()
+		}), bundle.ReasonNotYetIssued},
 		{"a bundle of another cluster", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }), bundle.ReasonWrongCluster},
 		{"a bundle of another epoch", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), bundle.ReasonWrongEpoch},
 		{"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}), bundle.ReasonUnknownKey},
@@ -131,6 +142,11 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 		{"another config under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), bundle.ReasonWrongDigest},
 		{"another catalog under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Layers[0] = alteredCatalog.Descriptor }), bundle.ReasonWrongDigest},
 		{"another config under the same signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), bundle.ReasonWrongDigest},
+		{"two documents for two readers", bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(strings.Replace(string(newer.Bytes), `"annotations":{`, `"Annotations":{},"annotations":{`, 1))), bundle.ReasonMalformed},
+		{"a statement about a report, signed by the publisher", altered(t, newer.Bytes, func(m *ocispec.Manifest) {
+			m.Annotations[bundle.AnnotationAttestation] = decodeManifest(t, report.Bytes).Annotations[bundle.AnnotationReport]
+		}), bundle.ReasonPredicateType},
+		{"the runtime's own report", bundle.NewBlob(ocispec.MediaTypeImageManifest, said.Bytes), bundle.ReasonMediaType},
 		{"another artifact type", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }), bundle.ReasonMediaType},
 	} {
 		t.Run(c.name, func(t *testing.T) {

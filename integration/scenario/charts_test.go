@@ -152,7 +152,10 @@ func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, Account: byChart(map[string]map[string]any{"kcp-publisher": minimal()})})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
-	must(t, f.Police(ctx, "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
+	must(t, f.Police(ctx, "scaler", v1alpha1.Course{
+		Waves:        []v1alpha1.Wave{{Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour}}},
+		OfflineAfter: metav1.Duration{Duration: time.Hour},
+	}))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	must(t, f.UntilRollout(ctx, firstRollout, "it has an end", func(s v1alpha1.RolloutStatus) bool { return s.FinishedAt != nil }))

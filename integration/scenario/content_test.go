@@ -227,7 +227,7 @@ func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
 		"- {components: \"*\", required: false}\n"), 0o600))
 	f := newFleet(t, fleet.Options{
 		PublisherFlags:  []string{"--signature-policy", policy, "--component-poll-interval", "1s"},
-		PublisherRights: []string{"publisher.yaml"},
+		PublisherRights: []string{"publisher.yaml", "signatures.yaml"},
 	})
 	signed := func(version string, by ...sample.Signer) sample.Version {
 		v := sample.Overlay(version)

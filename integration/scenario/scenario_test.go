@@ -24,9 +24,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startFleet starts a fleet that offers nothing, and shows the logs of a story that went wrong.
+// startFleet starts a fleet that offers nothing, and shows the logs of a story that went wrong. Stories are told beside each other: most of
+// one is waiting.
 func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
+	t.Parallel()
 	options.Progress = os.Stderr
 	f, err := fleet.Start(t.Context(), options)
 	must(t, err)

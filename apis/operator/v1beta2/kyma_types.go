@@ -177,6 +177,9 @@ type RuntimeStatus struct {
 
 // PublishedBundle is a bundle in the registry.
 type PublishedBundle struct {
+	// Epoch is that of the root of trust; sequences grow within one.
+	// +optional
+	Epoch    int64       `json:"epoch,omitempty"`
 	Sequence int64       `json:"sequence"`
 	Digest   string      `json:"digest"`
 	Time     metav1.Time `json:"time"`

@@ -13,11 +13,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
@@ -92,117 +89,19 @@ func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects sou
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	after := before.with(objects, prune, f.namespace, time.Now())
-	was, err := before.fleet()
-	if err != nil {
-		return forecast.Forecast{}, err
-	}
-	is, err := after.fleet()
-	if err != nil {
-		return forecast.Forecast{}, err
-	}
-	kymas := &control.Kymas{Maintenance: maintenance}
+	now, kymas := time.Now(), &control.Kymas{Maintenance: maintenance}
 	if kymas.ClusterUID, err = control.ClusterUID(api); err != nil {
 		return forecast.Forecast{}, err
 	}
-	return forecast.New(was, is, control.RuntimeID, kymas.Request, time.Now())
-}
-
-// controlled are the objects of a control plane by name.
-type controlled struct {
-	kymas     map[string]*v1beta2.Kyma
-	templates map[string]v1beta2.ModuleTemplate
-	metas     map[string]v1beta2.ModuleReleaseMeta
-}
-
-func readFleet(ctx context.Context, api client.Reader, namespace string) (controlled, error) {
-	c := controlled{map[string]*v1beta2.Kyma{}, map[string]v1beta2.ModuleTemplate{}, map[string]v1beta2.ModuleReleaseMeta{}}
-	var kymas v1beta2.KymaList
-	var templates v1beta2.ModuleTemplateList
-	var metas v1beta2.ModuleReleaseMetaList
-	for _, list := range []client.ObjectList{&kymas, &templates, &metas} {
-		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return c, fmt.Errorf("read the control plane: %w", err)
-		}
+	was, err := before.foreseen(kymas, now)
+	if err != nil {
+		return forecast.Forecast{}, err
 	}
-	for i := range kymas.Items {
-		c.kymas[kymas.Items[i].Name] = &kymas.Items[i]
+	is, err := before.with(objects, prune, f.namespace, now).foreseen(kymas, now)
+	if err != nil {
+		return forecast.Forecast{}, err
 	}
-	for _, t := range templates.Items {
-		c.templates[t.Name] = t
-	}
-	for _, m := range metas.Items {
-		c.metas[m.Name] = m
-	}
-	return c, nil
-}
-
-// with gives the control plane as it would be with the objects of a commit and without those that it prunes.
-func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
-	next := controlled{map[string]*v1beta2.Kyma{}, map[string]v1beta2.ModuleTemplate{}, map[string]v1beta2.ModuleReleaseMeta{}}
-	for name, kyma := range c.kymas {
-		next.kymas[name] = kyma.DeepCopy()
-	}
-	for _, t := range c.templates {
-		next.templates[t.Name] = t
-	}
-	for _, m := range c.metas {
-		next.metas[m.Name] = m
-	}
-	for _, key := range prune {
-		switch kyma := next.kymas[key.Name]; key.Kind.Kind {
-		case "Kyma":
-			if kyma != nil && kyma.DeletionTimestamp.IsZero() {
-				kyma.DeletionTimestamp = new(metav1.NewTime(now))
-			}
-		case "ModuleTemplate":
-			delete(next.templates, key.Name)
-		case "ModuleReleaseMeta":
-			delete(next.metas, key.Name)
-		}
-	}
-	for i := range objects.Kymas {
-		wanted := objects.Kymas[i].DeepCopy()
-		wanted.Namespace = namespace
-		if have := next.kymas[wanted.Name]; have != nil {
-			wanted.Labels, wanted.Annotations = merged(have.Labels, wanted.Labels), merged(have.Annotations, wanted.Annotations)
-			wanted.Status, wanted.DeletionTimestamp = have.Status, have.DeletionTimestamp
-		}
-		next.kymas[wanted.Name] = wanted
-	}
-	for _, t := range objects.Templates {
-		t.Namespace = namespace
-		next.templates[t.Name] = t
-	}
-	for _, m := range objects.Metas {
-		m.Namespace = namespace
-		next.metas[m.Name] = m
-	}
-	return next
-}
-
-// merged gives what is there with what is wanted over it, as the API server applies it.
-func merged(have, wanted map[string]string) map[string]string {
-	all := map[string]string{}
-	for _, m := range []map[string]string{have, wanted} {
-		for key, value := range m {
-			all[key] = value
-		}
-	}
-	return all
-}
-
-func (c controlled) fleet() (forecast.Fleet, error) {
-	var templates []v1beta2.ModuleTemplate
-	var metas []v1beta2.ModuleReleaseMeta
-	for _, t := range c.templates {
-		templates = append(templates, t)
-	}
-	for _, m := range c.metas {
-		metas = append(metas, m)
-	}
-	snapshot, err := catalog.New(templates, metas)
-	return forecast.Fleet{Kymas: c.kymas, Catalog: snapshot}, err
+	return forecast.New(was, is, control.RuntimeID, now)
 }
 
 // difference is what `diff` prints.
@@ -250,6 +149,9 @@ func (d difference) draw(out io.Writer) {
 	for _, o := range d.Objects {
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-6s  %s %s  %s", o.Action, o.Kind, o.Name, o.Place), " "))
 	}
+	for _, r := range d.Rollouts {
+		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, wavesOf(r))
+	}
 	fmt.Fprintf(out, "\n%d of %d runtimes would change\n", d.Changed, d.Runtimes)
 	if len(d.Coming) > 0 {
 		fmt.Fprintf(out, "  %d would come: %s\n", len(d.Coming), named(d.Coming))
@@ -267,6 +169,18 @@ func (d difference) draw(out io.Writer) {
 		t.AppendRow(table.Row{c.Module, cmp.Or(c.Channel, "-"), cmp.Or(c.From, "-"), cmp.Or(c.To, "-"), fmt.Sprintf("%d: %s", len(c.Runtimes), named(c.Runtimes)), c.Held})
 	}
 	t.Render()
+}
+
+func wavesOf(r forecast.Rollout) string {
+	var waves []string
+	for _, w := range r.Waves {
+		text := fmt.Sprintf("%s %d", w.Name, w.Runtimes)
+		if w.Approval {
+			text += " after approval"
+		}
+		waves = append(waves, text)
+	}
+	return strings.Join(waves, ", ")
 }
 
 func named(runtimes []string) string {

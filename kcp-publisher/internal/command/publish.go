@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
@@ -39,6 +40,7 @@ type publishFlags struct {
 	validity         time.Duration
 	concurrency      int
 	registry         registryFlags
+	attachCosign     bool
 	git              gitFlags
 }
 
@@ -62,7 +64,12 @@ func newPublish(*global) *cobra.Command {
 	publisherKeyFlags(flags, &f.keys)
 	outputFlag(flags, &f.format)
 	f.registry.add(flags)
+	attachFlag(flags, &f.attachCosign)
 	return cmd
+}
+
+func attachFlag(flags *pflag.FlagSet, into *bool) {
+	flags.BoolVar(into, "attach-cosign", false, "also push a signature of every new bundle as an OCI referrer, for `cosign verify`")
 }
 
 // defaultValidity is the life of a bundle: long enough for a weekend's outage, short enough that a freeze is noticed.
@@ -195,6 +202,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	}
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
+		AttachCosign: f.attachCosign,
 	})
 	if err != nil {
 		done()

@@ -45,6 +45,7 @@ type runFlags struct {
 	maintenance                     maintenanceFlags
 	registry                        registryFlags
 	webhooks                        admission.Options
+	attachCosign                    bool
 	follow                          followFlags
 }
 
@@ -79,6 +80,7 @@ func newRun(g *global) *cobra.Command {
 	f.follow.add(flags)
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.add(flags)
+	attachFlag(flags, &f.attachCosign)
 	return cmd
 }
 
@@ -180,14 +182,14 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	}
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
-		Components: components.reader, Requires: components.requires(),
+		Components: components.reader, Requires: components.requires(), AttachCosign: f.attachCosign,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &control.Kymas{
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
-		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Place: place, Interval: f.keysPoll},
+		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
 		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
 		Settings: settings, Maintenance: maintenance, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil

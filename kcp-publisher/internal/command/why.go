@@ -19,13 +19,17 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 )
 
 func newWhy() *cobra.Command {
 	var kubeconfig, namespace, format string
+	var registry originFlags
 	cmd := &cobra.Command{
 		Use: "why RUNTIME-ID [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
+		Long: "why reads the Kyma in the control plane. With --location and --trust it also reads the bundle that was published to the runtime, verifies\n" +
+			"it, and says where each module comes from: component, content, bundle and the key that signed it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return usageError{errors.New("want a runtime id and, if you like, a module")}
@@ -49,12 +53,16 @@ func newWhy() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
+				return err
+			}
 			return print(cmd.OutOrStdout(), format, answer, answer.draw)
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	cmd.Flags().StringVar(&namespace, "namespace", "kcp-system", "namespace of the Kymas")
 	outputFlag(cmd.Flags(), &format)
+	registry.add(cmd.Flags())
 	return cmd
 }
 
@@ -95,6 +103,8 @@ type answer struct {
 	// Age is how old the runtime's last word is, empty when it has never reported.
 	Age     string                 `json:"age,omitempty"`
 	Modules []v1beta2.ModuleStatus `json:"modules"`
+	// Origins are where the modules of the published bundle come from, when the registry was asked.
+	Origins []bundle.Origin `json:"origins,omitempty"`
 }
 
 // explain follows a bundle's way: published, accepted, reported, module by module; the first that fails is the cause.
@@ -149,6 +159,7 @@ func (a answer) draw(out io.Writer) {
 		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, m.State, m.Message})
 	}
 	t.Render()
+	drawOrigins(out, a.Origins)
 }
 
 func lastWord(age string) string {

@@ -17,7 +17,6 @@ import (
 type Keys struct {
 	Folder    keys.Folder
 	Publisher *publish.Publisher
-	Place     *bundle.Place
 	// Interval is how often the folder is looked at.
 	Interval time.Duration
 	// Tokens are those of the start.
@@ -25,7 +24,6 @@ type Keys struct {
 
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
-	pushed  int64
 	trouble string
 }
 
@@ -81,18 +79,11 @@ func (k *Keys) follow(ctx context.Context) error {
 		return err
 	}
 	rootExpiry.Set(float64(loaded.Root.Expires.Unix()))
-	// Roots before bundles: an agent must know a key before it sees what the key signed.
-	if loaded.Root.Version > k.pushed {
-		if err := loaded.PublishRoots(ctx, k.Place); err != nil {
-			return err
-		}
-		k.pushed = loaded.Root.Version
-	}
 	k.mu.Lock()
 	k.Tokens = tokens
 	k.mu.Unlock()
 	before := k.Publisher.Root()
-	replaced, err := k.Publisher.SetKeys(loaded)
+	replaced, err := k.Publisher.TakeUp(ctx, loaded)
 	if err != nil || !replaced {
 		return err
 	}

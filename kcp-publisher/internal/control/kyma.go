@@ -246,7 +246,7 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 		return r
 	}
 	if status.Published != nil {
-		r.LastSequence, r.Versions = status.Published.Sequence, status.Published.Versions
+		r.LastEpoch, r.LastSequence, r.Versions = status.Published.Epoch, status.Published.Sequence, status.Published.Versions
 	}
 	if status.Requested != nil {
 		r.KymaGeneration = status.Requested.Generation

@@ -38,8 +38,9 @@ func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2
 	}
 	if request.Settings.Autonomy == bundle.AutonomyCatalog {
 		for track := range v.gates {
-			offered, _ := v.catalog.Offered(track.Module, track.Channel, request.Labels) // what is not offered is not decided about
-			ask(track, offered)
+			if offered, err := v.catalog.Offered(track.Module, track.Channel, request.Labels); err == nil {
+				ask(track, offered)
+			}
 		}
 	}
 	return decisions

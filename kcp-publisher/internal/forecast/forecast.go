@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -20,10 +21,11 @@ type Fleet struct {
 	// Kymas by name; one that is deleted has a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma
 	Catalog *catalog.Snapshot
+	// Request gives what a Kyma's runtime asks for, and what rollouts let it have.
+	Request func(*v1beta2.Kyma) (resolve.Request, error)
+	// Begins are rollouts that would be made at once.
+	Begins []*fleet.Rollout
 }
-
-// Request gives what a Kyma's runtime asks for.
-type Request func(*v1beta2.Kyma) (resolve.Request, error)
 
 // Change is the same thing happening to one or more runtimes.
 type Change struct {
@@ -38,6 +40,25 @@ type Change struct {
 	Runtimes []string `json:"runtimes"`
 }
 
+// Rollout is a rollout that would begin.
+type Rollout struct {
+	Name    string `json:"name"`
+	Policy  string `json:"policy"`
+	Module  string `json:"module"`
+	Channel string `json:"channel"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Waves   []Wave `json:"waves"`
+}
+
+// Wave is one of its waves.
+type Wave struct {
+	Name     string `json:"name"`
+	Runtimes int32  `json:"runtimes"`
+	// Approval says that it would wait for one.
+	Approval bool `json:"approval,omitempty"`
+}
+
 // Forecast is what would happen.
 type Forecast struct {
 	// Runtimes is how many there would be, Changed to how many of them, or of those that would leave, anything would happen.
@@ -46,6 +67,8 @@ type Forecast struct {
 	// Coming and Leaving are runtimes whose Kymas would be new or deleted, sorted.
 	Coming  []string `json:"coming,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
+	// Rollouts are those that would begin, sorted by name.
+	Rollouts []Rollout `json:"rollouts,omitempty"`
 	// Changes are sorted by module, channel and versions.
 	Changes []Change `json:"changes"`
 }
@@ -54,7 +77,7 @@ type Forecast struct {
 type group struct{ module, channel, from, to, held string }
 
 // New compares. id names a Kyma's runtime. The error names the Kyma whose request cannot be read.
-func New(before, after Fleet, id func(*v1beta2.Kyma) string, request Request, now time.Time) (Forecast, error) {
+func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
 	groups := map[group][]string{}
 	names := slices.Sorted(maps.Keys(after.Kymas))
@@ -69,11 +92,11 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, request Request, no
 		if !leaves {
 			f.Runtimes++
 		}
-		had, err := outlook(old, before.Catalog, request, now)
+		had, err := outlook(old, before, now)
 		if err != nil {
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
 		}
-		gets, err := outlook(next, after.Catalog, request, now)
+		gets, err := outlook(next, after, now)
 		if err != nil {
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
 		}
@@ -95,7 +118,24 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, request Request, no
 	slices.Sort(f.Coming)
 	slices.Sort(f.Leaving)
 	f.Changes = sorted(groups)
+	f.Rollouts = begins(before, after)
 	return f, nil
+}
+
+// begins gives the rollouts that would begin and would not begin anyway.
+func begins(before, after Fleet) (all []Rollout) {
+	for _, r := range after.Begins {
+		if slices.ContainsFunc(before.Begins, func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
+			continue
+		}
+		next := Rollout{Name: r.Name, Policy: r.Spec.Policy, Module: r.Spec.Module, Channel: r.Spec.Channel, From: r.Spec.From, To: r.Spec.To}
+		for i, w := range r.Status.Waves {
+			next.Waves = append(next.Waves, Wave{Name: w.Name, Runtimes: w.Total, Approval: r.Spec.Waves[i].Approval})
+		}
+		all = append(all, next)
+	}
+	slices.SortFunc(all, func(a, b Rollout) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }
 
 // given are the versions that a runtime was given last.
@@ -106,16 +146,16 @@ func given(kyma *v1beta2.Kyma) map[string]string {
 	return nil
 }
 
-func outlook(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request Request, now time.Time) (map[string]resolve.Prospect, error) {
+func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Prospect, error) {
 	all := map[string]resolve.Prospect{}
 	if kyma == nil {
 		return all, nil
 	}
-	asked, err := request(kyma)
+	asked, err := f.Request(kyma)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range resolve.Outlook(asked, snapshot, given(kyma), now) {
+	for _, p := range resolve.Outlook(asked, f.Catalog, given(kyma), now) {
 		all[p.Module] = p
 	}
 	return all, nil

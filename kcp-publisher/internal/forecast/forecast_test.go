@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -76,7 +77,7 @@ func fleetOf(snapshot *catalog.Snapshot, kymas map[string]*v1beta2.Kyma) Fleet {
 	for name, kyma := range kymas {
 		kyma.Name = name
 	}
-	return Fleet{Kymas: kymas, Catalog: snapshot}
+	return Fleet{Kymas: kymas, Catalog: snapshot, Request: onSundays}
 }
 
 func name(kyma *v1beta2.Kyma) string { return kyma.Name }
@@ -89,7 +90,7 @@ func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
 
 func forecastOf(t *testing.T, before, after Fleet) Forecast {
 	t.Helper()
-	f, err := New(before, after, name, onSundays, saturday)
+	f, err := New(before, after, name, saturday)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,27 @@ func TestRuntimesComeAndLeave(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", text(t, got), text(t, want))
 	}
-	if _, err := New(fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": asking("1.0.0")}), fleetOf(snapshot, nil), name, onSundays, saturday); err == nil {
+	if _, err := New(fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": asking("1.0.0")}), fleetOf(snapshot, nil), name, saturday); err == nil {
 		t.Error("a Kyma that vanished is taken for one that is deleted")
+	}
+}
+
+func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
+	begins := func(names ...string) (all []*fleet.Rollout) {
+		for _, name := range names {
+			r := &fleet.Rollout{Spec: fleet.RolloutSpec{Policy: "slow", Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0"}}
+			r.Name, r.Spec.Waves = name, []fleet.Wave{{Name: "canary"}, {Name: "rest", Approval: true}}
+			r.Status.Waves = []fleet.WaveStatus{{Name: "canary", Total: 1}, {Name: "rest", Total: 9}}
+			all = append(all, r)
+		}
+		return all
+	}
+	before, after := fleetOf(offers(t), nil), fleetOf(offers(t), nil)
+	before.Begins, after.Begins = begins("would-begin-anyway"), begins("would-begin-anyway", "b", "a")
+	got := forecastOf(t, before, after).Rollouts
+	waves := []Wave{{Name: "canary", Runtimes: 1}, {Name: "rest", Runtimes: 9, Approval: true}}
+	want := []Rollout{{"a", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}, {"b", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

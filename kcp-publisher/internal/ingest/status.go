@@ -98,7 +98,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	}
 	if p := facts.Published; p != nil {
 		after.Runtime.Published = &v1beta2.PublishedBundle{
-			Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
+			Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
 			Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: resolve.Versions(p.State),
 			KymaGeneration: p.Predicate.KymaGeneration, Given: evidence(facts),
 		}

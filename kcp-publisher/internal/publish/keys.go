@@ -22,16 +22,6 @@ type Keys struct {
 	thumbprint, enrolThumbprint string
 }
 
-// SetKeys replaces the keys, also of a Publisher at work, and tells whether they are others than before: every runtime needs a new
-// bundle then. Keys that the root does not list are an error, because no runtime would follow them.
-func (p *Publisher) SetKeys(keys Keys) (bool, error) {
-	if err := keys.check(); err != nil {
-		return false, err
-	}
-	before := p.keys.Swap(&keys)
-	return before == nil || !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrolThumbprint != keys.enrolThumbprint, nil
-}
-
 func (k *Keys) check() error {
 	var err error
 	if k.thumbprint, err = thumbprintOf(k.Signer); err != nil {
@@ -58,6 +48,33 @@ func thumbprintOf(signer bundle.Signer) (string, error) {
 		return "", err
 	}
 	return bundle.Thumbprint(public)
+}
+
+// TakeUp replaces the keys of a Publisher at work, and tells whether they are others than before: every runtime needs a new bundle then.
+// Their roots are published first, also when the publisher's own key is not listed any more: a revocation has to arrive. That is an
+// error, because no runtime would follow what is signed, and the keys before stay in use.
+func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
+	if err := p.publishRoots(ctx, &keys); err != nil {
+		return false, err
+	}
+	if err := keys.check(); err != nil {
+		return false, err
+	}
+	before := p.keys.Swap(&keys)
+	return !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrolThumbprint != keys.enrolThumbprint, nil
+}
+
+// publishRoots makes the roots lie there that are not known to. An agent must know a key before it sees what the key signed.
+func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
+	known := p.rooted.Load()
+	if keys.Root.Version <= known {
+		return nil
+	}
+	if err := keys.PublishRoots(ctx, p.Place); err != nil {
+		return err
+	}
+	p.rooted.CompareAndSwap(known, keys.Root.Version) // unless it was forgotten meanwhile
+	return nil
 }
 
 // PublishRoots puts every version of the root of trust where agents find it: before any bundle that its keys sign.

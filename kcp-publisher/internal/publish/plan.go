@@ -38,8 +38,9 @@ type Runtime struct {
 	Deleting bool
 	// Validity is how long its bundles must live at least, because they are on their way for that long; 0 asks for nothing.
 	Validity time.Duration
-	// LastSequence is the newest sequence that the control plane remembers having published; the registry may remember less.
+	// LastSequence is the newest sequence that the control plane remembers having published, in LastEpoch; the registry may remember less.
 	LastSequence int64
+	LastEpoch    int64
 	// Versions are the modules that the control plane remembers having published, with their versions.
 	Versions map[string]string
 	// Installed are the modules that the runtime last said it has, and Observed the bundle it said so about.
@@ -71,9 +72,15 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 		// Nobody renews it: the Kyma may be gone long before its runtime looks again.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
-	lastSequence := r.LastSequence
+	// A new epoch starts over, also after sequences so far ahead that nobody could go on from there.
+	var remembered, lastSequence int64
+	if r.LastEpoch == root.Epoch {
+		remembered, lastSequence = r.LastSequence, r.LastSequence
+	}
 	if last != nil {
-		lastSequence = max(lastSequence, last.Predicate.Sequence)
+		if last.Predicate.Epoch == root.Epoch {
+			lastSequence = max(lastSequence, last.Predicate.Sequence)
+		}
 		next.Previous = &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}
 	}
 	next.Sequence = bundle.NextSequence(lastSequence, now)
@@ -91,7 +98,7 @@ func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime
 		p.Audience != next.Audience || p.KymaGeneration != next.KymaGeneration ||
 		p.Certificate != next.Certificate ||
 		p.Epoch != next.Epoch || p.RootVersion != next.RootVersion ||
-		p.Sequence < r.LastSequence || // an older bundle was put back: runtimes refuse it
+		p.Sequence < remembered || // an older bundle was put back: runtimes refuse it
 		p.ExpiresAt.Sub(p.IssuedAt) < r.Validity || // it would be over before it is carried
 		!now.Before(due)
 	return next, needed

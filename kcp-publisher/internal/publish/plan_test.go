@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -81,7 +82,10 @@ func TestABundleIsPushedOnlyWhenItSaysSomethingNew(t *testing.T) {
 			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, true, nil},
 		"somebody put an older bundle back": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
-			func(r Runtime) Runtime { r.LastSequence = noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), true, nil},
+			func(r Runtime) Runtime { r.LastEpoch, r.LastSequence = 1, noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), true, nil},
+		"a sequence of another epoch is none to remember": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.LastEpoch, r.LastSequence = 2, noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), false, nil},
 		"the Kyma is deleted": {
 			publishedAt(t, noon, nil, "keda"), nil, nil,
 			func(r Runtime) Runtime { r.Deleting = true; return r }, noon, true, []string{"keda"}},
@@ -119,9 +123,26 @@ func TestTheLastBundleLivesLong(t *testing.T) {
 
 func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 	future := noon.Add(time.Hour).UnixMilli()
-	predicate, push := Plan(nil, documents(t), nil, Runtime{ID: "one", LastSequence: future}, trusted, validity, noon)
+	predicate, push := Plan(nil, documents(t), nil, Runtime{ID: "one", LastEpoch: 1, LastSequence: future}, trusted, validity, noon)
 	if !push || predicate.Sequence != future+1 {
 		t.Errorf("push %v, sequence %d, want %d", push, predicate.Sequence, future+1)
+	}
+}
+
+// TestANewEpochStartsSequencesOver: who stole a publisher's key may have published so far ahead that nobody can go on from there.
+func TestANewEpochStartsSequencesOver(t *testing.T) {
+	ahead := publishedAt(t, noon, nil, "keda")
+	ahead.Predicate.Sequence = math.MaxInt64 - 1
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, LastEpoch: 1, LastSequence: math.MaxInt64 - 1}
+	anew := bundle.Root{Version: 2, Epoch: 2}
+	predicate, push := Plan(ahead, documents(t, "keda"), []string{"keda"}, r, anew, validity, noon)
+	if !push || predicate.Epoch != 2 || predicate.Sequence != noon.UnixMilli() {
+		t.Fatalf("push %v, sequence %d of epoch %d", push, predicate.Sequence, predicate.Epoch)
+	}
+	// What the control plane remembers is of the old epoch until its status is written.
+	last := &Published{Predicate: predicate, StateDigest: ahead.StateDigest, CatalogDigest: ahead.CatalogDigest}
+	if predicate, push := Plan(last, documents(t, "keda"), []string{"keda"}, r, anew, validity, noon); push {
+		t.Errorf("it was pushed once more, as %d", predicate.Sequence)
 	}
 }
 

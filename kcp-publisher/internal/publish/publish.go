@@ -31,12 +31,16 @@ type Options struct {
 	// CertificateValidity is the life of an agent's certificate; it is renewed after a third.
 	CertificateValidity time.Duration
 	Now                 func() time.Time
+	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per bundle.
+	AttachCosign bool
 }
 
 // Publisher publishes bundles. It is safe for concurrent use, for one runtime at a time.
 type Publisher struct {
 	Options // its Keys are those of the start
 	keys    atomic.Pointer[Keys]
+	// rooted is the newest version of the root of trust that is known to lie where agents look for it.
+	rooted  atomic.Int64
 	sharing singleflight.Group
 
 	mu     sync.Mutex // guards what follows
@@ -56,9 +60,12 @@ const maxResolved = 2_000
 
 // New gives a Publisher.
 func New(options Options) (*Publisher, error) {
+	if err := options.Keys.check(); err != nil {
+		return nil, err
+	}
 	p := &Publisher{Options: options, last: map[string]*Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}
-	_, err := p.SetKeys(options.Keys)
-	return p, err
+	p.keys.Store(&options.Keys)
+	return p, nil
 }
 
 // Outcome is what became of one runtime's request.
@@ -119,8 +126,20 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 	if err != nil {
 		return nil, err
 	}
+	if err := p.publishRoots(ctx, keys); err != nil {
+		return nil, err
+	}
 	if err := p.share(ctx, resolved.documents); err != nil {
 		return nil, err
+	}
+	if p.AttachCosign {
+		signature, err := bundle.ComposeCosign(manifest, predicate.IssuedAt, keys.Signer)
+		if err != nil {
+			return nil, err
+		}
+		if err := bundle.PushCosign(ctx, p.Place, runtime, signature); err != nil {
+			return nil, err
+		}
 	}
 	present := func(d digest.Digest) bool { return last != nil && (d == last.StateDigest || d == last.CatalogDigest) }
 	err = bundle.PushBundle(ctx, p.Place, runtime, resolved.documents, manifest, present)
@@ -163,8 +182,9 @@ func (p *Publisher) share(ctx context.Context, documents bundle.Documents) error
 	return err
 }
 
-// Forget drops what is remembered of a runtime, so that the registry is asked again.
+// Forget drops what is remembered of a runtime and of the roots of trust, so that the registry is asked again.
 func (p *Publisher) Forget(runtime string) {
+	p.rooted.Store(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.last, runtime)

@@ -211,7 +211,7 @@ func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 			f := newFleet(t)
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
-			runtime.LastSequence = noon.Add(time.Hour).UnixMilli() // what the status remembers still counts
+			runtime.LastEpoch, runtime.LastSequence = 1, noon.Add(time.Hour).UnixMilli() // what the status remembers still counts
 			outcome := f.publish(f.started(), runtime, "regular")
 			if !outcome.Pushed || outcome.Published.Predicate.Previous != nil || outcome.Published.Predicate.Sequence != runtime.LastSequence+1 {
 				t.Errorf("got %+v", outcome)

@@ -44,6 +44,11 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 		p.Module, p.Channel, p.Held = problem.Module, problem.Channel, problem.Message
 		prospects[problem.Module] = p
 	}
+	for _, held := range result.Held {
+		p := prospects[held.Module]
+		p.Module, p.Channel, p.Held = held.Module, held.Channel, held.Message
+		prospects[held.Module] = p
+	}
 	var all []Prospect
 	for _, p := range prospects {
 		all = append(all, p)

@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
@@ -29,9 +31,10 @@ type Objects struct {
 	Templates []v1beta2.ModuleTemplate
 	Metas     []v1beta2.ModuleReleaseMeta
 	Watchers  []v1beta2.Watcher
+	Policies  []fleet.RolloutPolicy
 	// Secrets are those with public keys that verify the signatures of components.
 	Secrets []corev1.Secret
-	// Written are all of these, and RolloutPolicies, as they stand in the files, without any defaults.
+	// Written are all of these as they stand in the files, without any defaults.
 	Written []Written
 	// Components are the common transport archives below it: folders, and files that end in .tar, .tgz or .tar.gz.
 	Components []string
@@ -50,9 +53,6 @@ type Written struct {
 const (
 	maxFileBytes = 4 << 20
 	archiveIndex = "artifact-index.json"
-	// kindRolloutPolicy and its group are not of the package v1beta2.
-	kindRolloutPolicy = "RolloutPolicy"
-	groupFleet        = "fleet.kyma-project.io"
 )
 
 // Folder reads every .yaml, .yml and .json file below dir. Common transport archives are not looked into.
@@ -152,7 +152,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		return errors.New("is not a Kubernetes object: apiVersion, kind and metadata are required")
 	}
 	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
-	isPolicy := strings.HasPrefix(kind.APIVersion, groupFleet+"/") && kind.Kind == kindRolloutPolicy
+	isPolicy := kind.APIVersion == fleet.GroupVersion.String() && kind.Kind == "RolloutPolicy"
 	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
 		return fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)
 	}
@@ -179,11 +179,8 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		return decodeInto(data, &o.Watchers, func(*v1beta2.Watcher) error { return nil })
 	case "Secret":
 		return decodeInto(data, &o.Secrets, checkSecret)
-	case kindRolloutPolicy:
-		if kind.Metadata.Name == "" {
-			return errors.New("metadata.name: is required")
-		}
-		return nil // its own API judges the rest
+	case "RolloutPolicy":
+		return decodeInto(data, &o.Policies, checkPolicy)
 	}
 	return fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret", kind.Kind)
 }
@@ -253,6 +250,17 @@ func checkSecret(secret *corev1.Secret) error {
 			secret.Data = map[string][]byte{}
 		}
 		secret.Data[key] = []byte(value) // as an API server does
+	}
+	return nil
+}
+
+// checkPolicy refuses one that says nothing, and fills in what an API server would.
+func checkPolicy(policy *fleet.RolloutPolicy) error {
+	if len(policy.Spec.Waves) == 0 {
+		return errors.New("spec.waves: is required")
+	}
+	if policy.Spec.OfflineAfter.Duration == 0 {
+		policy.Spec.OfflineAfter.Duration = 15 * time.Minute
 	}
 	return nil
 }

@@ -2,6 +2,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,7 @@ func newRoot(version string) *cobra.Command {
 	flags.StringVar(&g.config, "config", "", "YAML file with values for flags, by flag name; flags given win")
 	flags.StringVar(&g.logLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&g.logFormat, "log-format", "json", "json or console")
-	root.AddCommand(newRun(g), newVerify(), newImport(), newExportReport(), newRender())
+	root.AddCommand(newRun(g), newVerify(), newProvenance(), newImport(), newExportReport(), newRender())
 	return root
 }
 
@@ -106,6 +107,26 @@ func (g *global) readConfig(flags *pflag.FlagSet) error {
 
 func (g *global) logger() logr.Logger {
 	return logger.NewLogger(logger.Options{LogLevel: g.logLevel, LogEncoding: g.logFormat})
+}
+
+// print writes data as the flag -o says; table draws the table.
+func print(out io.Writer, format string, data any, table func(io.Writer)) error {
+	switch format {
+	case "table":
+		table(out)
+		return nil
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(data)
+	case "yaml":
+		text, err := yaml.Marshal(data)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	return usageError{fmt.Errorf("-o %q: want table, json or yaml", format)}
 }
 
 // registryFlags are how registries are spoken to.

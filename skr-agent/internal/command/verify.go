@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 	"oras.land/oras-go/v2"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -182,54 +180,62 @@ func split(ref string) (string, string) {
 	return ref, ""
 }
 
-func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Root) error {
-	type module struct {
-		Name    string `json:"name"`
-		Version string `json:"version"`
-	}
-	p := b.Statement.Predicate
-	verdict := struct {
-		Verdict   string    `json:"verdict"`
-		Runtime   string    `json:"runtime"`
-		Digest    string    `json:"digest"`
-		Epoch     int64     `json:"epoch"`
-		Sequence  int64     `json:"sequence"`
-		IssuedAt  time.Time `json:"issuedAt"`
-		ExpiresAt time.Time `json:"expiresAt"`
-		SignedBy  string    `json:"signedBy"`
-		Root      int64     `json:"rootVersion"`
-		Modules   []module  `json:"modules"`
-		Removals  []string  `json:"removals,omitempty"`
+// verdict is what `verify` prints.
+type verdict struct {
+	Verdict   string           `json:"verdict"`
+	Runtime   string           `json:"runtime"`
+	Digest    string           `json:"digest"`
+	Epoch     int64            `json:"epoch"`
+	Sequence  int64            `json:"sequence"`
+	Previous  *bundle.Position `json:"previous,omitempty"`
+	IssuedAt  time.Time        `json:"issuedAt"`
+	ExpiresAt time.Time        `json:"expiresAt"`
+	SignedBy  string           `json:"signedBy"`
+	Source    *bundle.Source   `json:"source,omitempty"`
+	// Root is the version that lists the key, IssuedUnder the newest that the publisher knew.
+	Root        int64    `json:"rootVersion"`
+	IssuedUnder int64    `json:"issuedUnderRootVersion"`
+	Modules     []module `json:"modules"`
+	Removals    []string `json:"removals,omitempty"`
+}
 
-		Source *bundle.Source `json:"source,omitempty"`
-	}{"accepted", p.Audience.Runtime, b.Digest.String(), p.Epoch, p.Sequence, p.IssuedAt, p.ExpiresAt, b.KeyThumbprint, root.Version, []module{}, p.Removals, p.Source}
-	for _, m := range b.State.Manifests {
-		verdict.Modules = append(verdict.Modules, module{m.Module, m.Version})
+// module is one module of the bundle, down to what it is installed from.
+type module struct {
+	Name      string              `json:"name"`
+	Version   string              `json:"version"`
+	Channel   string              `json:"channel,omitempty"`
+	Component string              `json:"component,omitempty"`
+	Content   []bundle.Ingredient `json:"content"`
+}
+
+func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Root) error {
+	id := b.Identity()
+	v := verdict{
+		"accepted", id.Runtime, id.Digest.String(), id.Epoch, id.Sequence, id.Previous, id.IssuedAt, id.ExpiresAt, id.PublisherKey, id.Source,
+		root.Version, id.RootVersion, []module{}, b.Statement.Predicate.Removals,
 	}
-	switch format {
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(verdict)
-	case "yaml":
-		text, err := yaml.Marshal(verdict)
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
-	case "table":
-		fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
-			verdict.Digest, verdict.Runtime, verdict.Sequence, verdict.Epoch, p.IssuedAt.Format(time.RFC3339), p.ExpiresAt.Format(time.RFC3339), verdict.SignedBy, verdict.Root)
-		if p.Source != nil {
-			fmt.Fprintf(out, "source     commit %s of %s\n", p.Source.Commit, p.Source.Repository)
-		}
-		for _, m := range verdict.Modules {
-			fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
-		}
-		for _, m := range p.Removals {
-			fmt.Fprintf(out, "removes    %s\n", m)
-		}
-		return nil
+	for _, o := range b.Origins() {
+		v.Modules = append(v.Modules, module{o.Module, o.Version, o.Channel, o.Component, o.Content})
 	}
-	return usageError{fmt.Errorf("-o %q: want table, json or yaml", format)}
+	return print(out, format, v, v.draw)
+}
+
+func (v verdict) draw(out io.Writer) {
+	fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
+		v.Digest, v.Runtime, v.Sequence, v.Epoch, v.IssuedAt.Format(time.RFC3339), v.ExpiresAt.Format(time.RFC3339), v.SignedBy, v.Root)
+	if v.Source != nil {
+		fmt.Fprintf(out, "source     %s\n", v.Source)
+	}
+	for _, m := range v.Modules {
+		fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
+		if m.Component != "" {
+			fmt.Fprintf(out, "  component  %s:%s\n", m.Component, m.Version)
+		}
+		for _, c := range m.Content {
+			fmt.Fprintf(out, "  content    %s@%s\n", c.Repository, c.Digest)
+		}
+	}
+	for _, m := range v.Removals {
+		fmt.Fprintf(out, "removes    %s\n", m)
+	}
 }

@@ -154,7 +154,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	next, err := p.judge(ctx, repository, fetched)
+	next, err := p.judgeByNewest(ctx, repository, fetched)
 	if refusal := bundle.RefusalOf(err); refusal != nil {
 		p.noteRefusal(newest, refusal)
 		return false, refusal
@@ -175,6 +175,24 @@ type pulled struct {
 	bundle.Bundle
 	config, catalog []byte
 	release         map[digest.Digest][]byte
+}
+
+// judgeByNewest judges by the newest root. One that came after the root was looked for and before the bundle is looked for again: keys
+// that change are no attack.
+func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (pulled, error) {
+	next, err := p.judge(ctx, repository, fetched)
+	refusal := bundle.RefusalOf(err)
+	if refusal == nil || !refusal.Reason.MayFollowFromRoot() {
+		return next, err
+	}
+	before := p.Trust.Root.Version
+	if err := p.followRoot(ctx); err != nil {
+		return pulled{}, err
+	}
+	if p.Trust.Root.Version == before {
+		return next, err
+	}
+	return p.judge(ctx, repository, fetched)
 }
 
 func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (pulled, error) {

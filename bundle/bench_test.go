@@ -1,0 +1,72 @@
+package bundle
+
+import (
+	"fmt"
+	"testing"
+)
+
+// modules gives the documents of a runtime with so many modules.
+func modules(tb testing.TB, n int) Documents {
+	tb.Helper()
+	state, err := DecodeDesiredState(sampleDocuments(tb).State.Bytes)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	one := state.Manifests[0]
+	state.Manifests = nil
+	for i := range n {
+		m := one
+		m.Name, m.Module = fmt.Sprintf("%s-%d", one.Name, i), fmt.Sprintf("%s-%d", one.Module, i)
+		state.Manifests = append(state.Manifests, m)
+	}
+	documents, err := NewDocuments(state, Catalog{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return documents
+}
+
+// BenchmarkSign is what a publisher does per bundle, without the registry.
+func BenchmarkSign(b *testing.B) {
+	documents, signer, predicate := modules(b, 20), newSigner(b), samplePredicate()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Compose(documents, predicate, signer); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkVerify is what an agent does per bundle: the decision about the manifest, and the reading of both documents.
+func BenchmarkVerify(b *testing.B) {
+	for _, n := range []int{1, 20, MaxManifests} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			a := newAttempt(b)
+			a.documents = modules(b, n)
+			fetched := a.fetched(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				verified, err := Verify(fetched, a.trust, a.now)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkNextRoot is one hop from a version of the root of trust to the next, signed by two of three.
+func BenchmarkNextRoot(b *testing.B) {
+	m := newRootMaker(b)
+	first := m.first()
+	data := m.after(first, nothing, m.keys[:2]...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := first.Next(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+// Package cosign runs the commands of docs/provenance.md, as they stand there, on what kcp-publisher pushes to a real registry. crane,
+// jq (gojq) and cosign are built from their Go modules, pinned in hack/cosign.
+package cosign
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+// tools are where the programs were built.
+type tools struct {
+	checkout, publisher string
+	// path is a folder with crane, jq and cosign.
+	path string
+}
+
+// stock are the programs of others, by the names that the page calls them by.
+var stock = map[string]string{
+	"crane": "github.com/google/go-containerregistry/cmd/crane", "jq": "github.com/itchyny/gojq/cmd/gojq", "cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
+}
+
+func build(t *testing.T) tools {
+	t.Helper()
+	checkout, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := tools{checkout: checkout, publisher: filepath.Join(t.TempDir(), "kcp-publisher"), path: t.TempDir()}
+	pinned := filepath.Join(checkout, "hack", "cosign")
+	if out, err := in(t, pinned, "go", "mod", "download"); err != nil {
+		t.Skipf("the modules of crane, jq and cosign cannot be had: %v\n%s", err, out)
+	}
+	for name, program := range stock {
+		must(t, pinned, "go", "build", "-o", filepath.Join(built.path, name), program)
+	}
+	must(t, checkout, "go", "build", "-o", built.publisher, "./kcp-publisher")
+	return built
+}
+
+func in(t *testing.T, dir, name string, args ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+func must(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	out, err := in(t, dir, name, args...)
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return out
+}
+
+// documented are the commands of the page's blocks, in order.
+func documented(t *testing.T, checkout string) []string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(checkout, "docs", "provenance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		for line := range strings.Lines(block[1]) {
+			commands = append(commands, strings.TrimSpace(line))
+		}
+	}
+	if len(commands) != 10 {
+		t.Fatalf("the page has %d commands, want 10: %v", len(commands), commands)
+	}
+	return commands
+}
+
+// shell runs a line as a person would, who stands in the folder.
+func (b tools) shell(t *testing.T, dir, line string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "sh", "-ec", line)
+	command.Dir, command.Env = dir, append(os.Environ(), "PATH="+b.path+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+func (b tools) accepted(t *testing.T, dir, line string) string {
+	t.Helper()
+	out, err := b.shell(t, dir, line)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return out
+}
+
+func (b tools) refused(t *testing.T, dir, line string) {
+	t.Helper()
+	out, err := b.shell(t, dir, line)
+	if exited := (*exec.ExitError)(nil); !errors.As(err, &exited) {
+		t.Errorf("%s: %v, want it refused\n%s", line, err, out)
+	}
+	t.Logf("%s\n%s", line, strings.TrimSpace(out))
+}
+
+func TestThePagesCommands(t *testing.T) {
+	built := build(t)
+	r, err := registry.Start(context.WithoutCancel(t.Context()), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	keys := filepath.Join(t.TempDir(), "keys")
+	must(t, built.checkout, built.publisher, "keys", "init", "--keys", keys)
+	// publish gives a folder with root.json in it, and the page's commands for the prefix.
+	publish := func(t *testing.T, prefix string, more ...string) (string, []string) {
+		t.Helper()
+		location, dir := r.Host()+"/"+prefix, t.TempDir()
+		must(t, built.checkout, built.publisher, append([]string{"publish", "--from", "docs/example", "--to", location, "--keys", keys}, more...)...)
+		root, err := os.ReadFile(filepath.Join(keys, "root.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "root.json"), root, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		commands := documented(t, built.checkout)
+		for i := range commands {
+			commands[i] = strings.ReplaceAll(commands[i], "REGISTRY/PATH", location)
+		}
+		return dir, commands
+	}
+	dir, commands := publish(t, "attached", "--attach-cosign")
+	said := map[string]string{}
+	for _, line := range commands {
+		t.Run(line, func(t *testing.T) {
+			said[strings.Fields(line)[0]] += built.accepted(t, dir, line)
+			if strings.HasPrefix(line, "cosign ") {
+				built.refused(t, dir, strings.ReplaceAll(line, "publisher.pub", otherKey(t, dir)))
+			}
+		})
+	}
+	if !strings.Contains(said["jq"], `"runtime": "berlin"`) || !strings.Contains(said["crane"], bundle.TagRoot+"1") {
+		t.Errorf("jq says %s, crane says %s", said["jq"], said["crane"])
+	}
+	attestation := commands[slices.IndexFunc(commands, func(line string) bool { return strings.HasPrefix(line, "cosign verify-blob-attestation") })]
+	attached := commands[len(commands)-1]
+	t.Run("refused when the blob is another", func(t *testing.T) {
+		built.refused(t, dir, strings.TrimSuffix(attestation, "desired-state.json")+"attestation.json")
+	})
+	t.Run("refused when the predicate type is another", func(t *testing.T) {
+		built.refused(t, dir, strings.ReplaceAll(attestation, bundle.PredicateDesiredState, bundle.PredicateReport))
+	})
+	t.Run("nothing is attached unless asked for", func(t *testing.T) {
+		dir, commands := publish(t, "plain")
+		for _, line := range commands[:len(commands)-1] {
+			built.accepted(t, dir, line)
+		}
+		if !strings.HasPrefix(attached, "cosign verify ") {
+			t.Fatalf("the page's last command is %s", attached)
+		}
+		built.refused(t, dir, commands[len(commands)-1])
+	})
+}
+
+func otherKey(t *testing.T, dir string) string {
+	t.Helper()
+	file, err := bundle.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := bundle.LoadSigner(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := bundle.PublicKeyPEM(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "other.pub")
+	if err := os.WriteFile(path, public, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

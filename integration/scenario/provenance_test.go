@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// chain is what `skr-agent provenance -o json` says.
+type chain struct {
+	Manifest string `json:"manifest"`
+	bundle.Origin
+}
+
+func TestAnObjectInARuntimeLeadsBackToThePublishersKey(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	binaries := f.Binaries()
+	// The publisher renews a bundle when the runtime's key becomes known; what is asked about is the one in force.
+	settle(t, f)
+	provenance := func(want int, args ...string) string {
+		t.Helper()
+		output, code := fleet.Run(ctx, binaries.Agent, append([]string{"provenance", "--kubeconfig", r.Kubeconfig()}, args...)...)
+		if code != want {
+			t.Fatalf("provenance %v: exit code %d, want %d\n%s", args, code, want, output)
+		}
+		return output
+	}
+	fetched, err := r.Desired(ctx)
+	must(t, err)
+	until(t, 20*time.Second, "the runtime reports about the newest bundle", func() (bool, string) {
+		record, err := r.Record(ctx)
+		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Observed == nil {
+			return false, fmt.Sprint(err)
+		}
+		return record.Status.Runtime.Observed.Digest == fetched.Descriptor.Digest.String(), record.Status.Runtime.Observed.Digest
+	})
+
+	var found chain
+	t.Run("from the object to the key", func(t *testing.T) {
+		for _, object := range []string{"configmap/scaler-settings", "ConfigMap/scaler-settings", "deployments.apps/scaler-manager"} {
+			must(t, json.Unmarshal([]byte(provenance(0, object, "-n", v1beta2.RuntimeNamespace, "-o", "json")), &found))
+			b := found.Bundle
+			if found.Module != "scaler" || found.Version != "1.7.0" || found.Component == "" || len(found.Content) == 0 || !strings.HasPrefix(found.Manifest, v1beta2.RuntimeNamespace+"/") ||
+				b.Digest != fetched.Descriptor.Digest || b.Runtime != "one" || b.Sequence == 0 || b.RootVersion != 1 || b.PublisherKey == "" {
+				t.Errorf("%s: %+v", object, found)
+			}
+		}
+	})
+	t.Run("the publisher says the same", func(t *testing.T) {
+		output, err := f.Why(ctx, "one", "scaler", "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "-o", "json")
+		must(t, err)
+		var said struct {
+			Origins []bundle.Origin `json:"origins"`
+		}
+		if err := json.Unmarshal([]byte(output), &said); err != nil || len(said.Origins) != 1 {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		if o := said.Origins[0]; o.Bundle.Digest != found.Bundle.Digest || o.Bundle.PublisherKey != found.Bundle.PublisherKey || o.Component != found.Component || o.Content[0] != found.Content[0] {
+			t.Errorf("the publisher says %+v, the runtime %+v", o, found.Origin)
+		}
+	})
+	t.Run("what no module brought has no chain", func(t *testing.T) {
+		own := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: v1beta2.RuntimeNamespace, Name: "own", Annotations: map[string]string{v1beta2.AnnotationOwnedBy: found.Manifest},
+		}}
+		must(t, r.API.Create(ctx, own))
+		if output := provenance(1, "configmap/own", "-n", v1beta2.RuntimeNamespace); !strings.Contains(output, "is in no Manifest's inventory") {
+			t.Errorf("it says\n%s", output)
+		}
+		provenance(1, "configmap/nothing", "-n", v1beta2.RuntimeNamespace)
+		provenance(2, "configmap")
+	})
+	t.Run("a bundle in force that was tampered with has no chain", func(t *testing.T) {
+		r.Agent().Stop()
+		state := &corev1.Secret{}
+		must(t, r.API.Get(ctx, inKyma("skr-agent-state"), state))
+		before := state.DeepCopy()
+		state.Data["manifest.json"] = []byte(strings.Replace(string(state.Data["manifest.json"]), `"size":`, `"size":1`, 1))
+		must(t, r.API.Patch(ctx, state, client.MergeFrom(before)))
+		if output := provenance(3, "configmap/scaler-settings", "-n", v1beta2.RuntimeNamespace); !strings.Contains(output, "refused (") {
+			t.Errorf("it says\n%s", output)
+		}
+	})
+}

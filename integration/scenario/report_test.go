@@ -1,0 +1,140 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// reported reads what a runtime's agent put last.
+func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
+	t.Helper()
+	repository, err := f.Place.Repository(t.Context(), bundle.ReportRepository(r.ID))
+	must(t, err)
+	fetched, err := bundle.Fetch(t.Context(), repository, bundle.TagLatest)
+	must(t, err)
+	return bundle.Blob(fetched)
+}
+
+// TestHostileReportsAreRefusedAndChangeNothing: whoever owns the registry, and the runtime "one1", whose name begins with the victim's,
+// speak in the place of the runtime "one".
+func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	victim := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	other := runtimeWith(t, f, "one1", map[string]string{"mailer": "1.0.0"})
+	early := reported(t, f, victim)
+	until(t, 60*time.Second, "one1 shows its certificate, and the victim has said more", func() (bool, string) {
+		record, err := other.Record(ctx)
+		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Key == nil {
+			return false, fmt.Sprint(err)
+		}
+		key, err := bundle.DecodePublicKey(record.Status.Runtime.Key.PublicKey)
+		must(t, err)
+		said, err := bundle.VerifyReport(bundle.Fetched(reported(t, f, other)), bundle.Reporter{Runtime: "one1", Fleet: rootOf(t, f).Fleet, Key: key})
+		return err == nil && said.Certificate != "" && reported(t, f, victim).Descriptor.Digest != early.Descriptor.Digest, fmt.Sprint(err)
+	})
+	settle(t, f)
+	victim.Agent().Stop()
+	other.Agent().Stop()
+	settle(t, f)
+	honest := reported(t, f, victim)
+	desired, err := victim.Desired(ctx)
+	must(t, err)
+	stranger, err := bundle.GenerateKey()
+	must(t, err)
+	strangerKey, err := bundle.LoadSigner(stranger)
+	must(t, err)
+	lie := bundle.Report{Runtime: "one", Fleet: rootOf(t, f).Fleet, Sequence: time.Now().Add(time.Hour).UnixMilli(), Time: time.Now().UTC()}
+	signedLie := func(change func(*bundle.Report), signer bundle.Signer) bundle.Blob {
+		report := lie
+		change(&report)
+		blob, err := bundle.ComposeReport(report, signer)
+		must(t, err)
+		return blob
+	}
+	introduction := func() *bundle.Enrolment {
+		public, err := strangerKey.PublicKey()
+		must(t, err)
+		text, err := bundle.EncodePublicKey(public)
+		must(t, err)
+		return &bundle.Enrolment{PublicKey: text, Proof: []byte("guessed"), TokenExpires: time.Now().Add(24 * time.Hour).Unix()}
+	}
+	put := func(t *testing.T, blob bundle.Blob) {
+		t.Helper()
+		repository, err := f.Place.Repository(ctx, bundle.ReportRepository("one"))
+		must(t, err)
+		for _, d := range decodeManifest(t, desired.Bytes).Layers {
+			mountFrom(t, f, repository, "one", d)
+		}
+		mountFrom(t, f, repository, "one", decodeManifest(t, desired.Bytes).Config)
+		must(t, bundle.PushManifest(ctx, repository, blob, bundle.TagLatest))
+	}
+	untilReporting := func(t *testing.T, reason string) *v1beta2.Kyma {
+		t.Helper()
+		var record *v1beta2.Kyma
+		until(t, 60*time.Second, "the Kyma in the control plane says of its runtime's reports: "+reason, func() (bool, string) {
+			var err error
+			if record, err = victim.Record(ctx); err != nil {
+				return false, err.Error()
+			}
+			for _, c := range record.Status.Conditions {
+				if c.Type == v1beta2.ConditionReporting {
+					return strings.Contains(c.Reason+" "+c.Message, reason), c.Reason + " " + c.Message
+				}
+			}
+			return false, "no condition"
+		})
+		return record
+	}
+	before := untilReporting(t, "Reported")
+
+	for _, c := range []struct {
+		name   string
+		put    bundle.Blob
+		reason bundle.Reason
+	}{
+		{"an unsigned report", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), bundle.ReasonUnsigned},
+		{"a report signed by a stranger", signedLie(func(*bundle.Report) {}, strangerKey), bundle.ReasonForeignKey},
+		{"a report signed by the publisher", signedLie(func(*bundle.Report) {}, publisherKey(t, f)), bundle.ReasonForeignKey},
+		{"a stranger who introduces a key without a token", signedLie(func(r *bundle.Report) { r.Enrolment = introduction() }, strangerKey), bundle.ReasonNotEnrolled},
+		{"another runtime's report", reported(t, f, other), bundle.ReasonForeignKey},
+		{"an older report", early, bundle.ReasonRollback},
+		{"a flipped byte", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
+			m.Annotations[bundle.AnnotationReport] = flip(m.Annotations[bundle.AnnotationReport], `"payload":"`)
+		}), bundle.ReasonBadSignature},
+		{"the runtime's own bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, desired.Bytes), bundle.ReasonMediaType},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			put(t, c.put)
+			after := untilReporting(t, "refused ("+string(c.reason)+")")
+			if a, b := after.Status.Runtime, before.Status.Runtime; a.Observed.Sequence != b.Observed.Sequence || a.Key.Thumbprint != b.Key.Thumbprint || a.ReportSequence != b.ReportSequence {
+				t.Errorf("what the control plane knows changed from %+v to %+v", b, a)
+			}
+			put(t, honest)
+			untilReporting(t, "Reported")
+		})
+	}
+	t.Run("a certificate of a runtime whose name begins alike, to a control plane that lost its memory", func(t *testing.T) {
+		f.Publisher().Stop()
+		record, err := victim.Record(ctx)
+		must(t, err)
+		record.Status = v1beta2.KymaStatus{}
+		must(t, f.Control.Status().Update(ctx, record))
+		put(t, reported(t, f, other))
+		must(t, f.StartPublisher())
+		after := untilReporting(t, "refused ("+string(bundle.ReasonNotEnrolled)+")")
+		if after.Status.Runtime != nil && after.Status.Runtime.Key != nil {
+			t.Errorf("the control plane believes key %s", after.Status.Runtime.Key.Thumbprint)
+		}
+		put(t, honest)
+		untilReporting(t, "Reported")
+	})
+}

@@ -1,0 +1,134 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+)
+
+// controlled are the objects of a control plane by name.
+type controlled struct {
+	kymas     map[string]*v1beta2.Kyma
+	templates map[string]v1beta2.ModuleTemplate
+	metas     map[string]v1beta2.ModuleReleaseMeta
+	policies  map[string]v1alpha1.RolloutPolicy
+	rollouts  []v1alpha1.Rollout
+}
+
+func newControlled() controlled {
+	return controlled{
+		kymas: map[string]*v1beta2.Kyma{}, templates: map[string]v1beta2.ModuleTemplate{},
+		metas: map[string]v1beta2.ModuleReleaseMeta{}, policies: map[string]v1alpha1.RolloutPolicy{},
+	}
+}
+
+func readFleet(ctx context.Context, api client.Reader, namespace string) (controlled, error) {
+	c := newControlled()
+	var kymas v1beta2.KymaList
+	var templates v1beta2.ModuleTemplateList
+	var metas v1beta2.ModuleReleaseMetaList
+	var policies v1alpha1.RolloutPolicyList
+	var rollouts v1alpha1.RolloutList
+	for _, list := range []client.ObjectList{&kymas, &templates, &metas, &policies, &rollouts} {
+		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return c, fmt.Errorf("read the control plane: %w", err)
+		}
+	}
+	for i := range kymas.Items {
+		c.kymas[kymas.Items[i].Name] = &kymas.Items[i]
+	}
+	for _, t := range templates.Items {
+		c.templates[t.Name] = t
+	}
+	for _, m := range metas.Items {
+		c.metas[m.Name] = m
+	}
+	for _, p := range policies.Items {
+		c.policies[p.Name] = p
+	}
+	c.rollouts = rollouts.Items
+	return c, nil
+}
+
+// with gives the control plane as it would be with the objects of a commit and without those that it prunes.
+func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
+	next := newControlled()
+	next.rollouts = c.rollouts
+	for name, kyma := range c.kymas {
+		next.kymas[name] = kyma.DeepCopy()
+	}
+	maps.Copy(next.templates, c.templates)
+	maps.Copy(next.metas, c.metas)
+	maps.Copy(next.policies, c.policies)
+	for _, key := range prune {
+		switch kyma := next.kymas[key.Name]; key.Kind.Kind {
+		case "Kyma":
+			if kyma != nil && kyma.DeletionTimestamp.IsZero() {
+				kyma.DeletionTimestamp = new(metav1.NewTime(now))
+			}
+		case "ModuleTemplate":
+			delete(next.templates, key.Name)
+		case "ModuleReleaseMeta":
+			delete(next.metas, key.Name)
+		case "RolloutPolicy":
+			delete(next.policies, key.Name)
+		}
+	}
+	for i := range objects.Kymas {
+		wanted := objects.Kymas[i].DeepCopy()
+		wanted.Namespace = namespace
+		if have := next.kymas[wanted.Name]; have != nil {
+			wanted.Labels, wanted.Annotations = merged(have.Labels, wanted.Labels), merged(have.Annotations, wanted.Annotations)
+			wanted.Status, wanted.DeletionTimestamp = have.Status, have.DeletionTimestamp
+		}
+		next.kymas[wanted.Name] = wanted
+	}
+	for _, t := range objects.Templates {
+		t.Namespace = namespace
+		next.templates[t.Name] = t
+	}
+	for _, m := range objects.Metas {
+		m.Namespace = namespace
+		next.metas[m.Name] = m
+	}
+	for _, p := range objects.Policies {
+		p.Namespace = namespace
+		next.policies[p.Name] = p
+	}
+	return next
+}
+
+// merged gives what is there with what is wanted over it, as the API server applies it.
+func merged(have, wanted map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, have)
+	maps.Copy(all, wanted)
+	return all
+}
+
+// foreseen gives the fleet with what its rollouts would let it have.
+func (c controlled) foreseen(kymas *control.Kymas, now time.Time) (forecast.Fleet, error) {
+	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)))
+	if err != nil {
+		return forecast.Fleet{}, err
+	}
+	var all []v1beta2.Kyma
+	for _, name := range slices.Sorted(maps.Keys(c.kymas)) {
+		all = append(all, *c.kymas[name])
+	}
+	request, round := kymas.Foresee(all, snapshot, slices.Collect(maps.Values(c.policies)), c.rollouts, now)
+	return forecast.Fleet{Kymas: c.kymas, Catalog: snapshot, Request: request, Begins: round.Create}, nil
+}

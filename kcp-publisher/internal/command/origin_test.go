@@ -1,0 +1,87 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
+	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
+	var rows []published
+	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to", bundle.LayoutScheme+dir, "--keys", ours, "-o", "json")
+	if err := json.Unmarshal([]byte(text), &rows); err != nil || len(rows) != 2 || rows[0].Runtime != "berlin" {
+		t.Fatalf("%v: %s", err, text)
+	}
+	kyma := func(digest string) *v1beta2.Kyma {
+		k := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: "berlin"}}
+		if digest != "" {
+			k.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: digest}}
+		}
+		return k
+	}
+	asking := originFlags{location: bundle.LayoutScheme + dir, trust: filepath.Join(ours, "root.json")}
+	foreign := originFlags{location: asking.location, trust: filepath.Join(theirs, "root.json")}
+
+	for name, c := range map[string]struct {
+		flags  originFlags
+		digest string
+		module string
+		want   int
+	}{
+		"the bundle that the status names":    {asking, rows[0].Digest, "", 1},
+		"the newest before there is a status": {asking, "", "", 1},
+		"one module":                          {asking, rows[0].Digest, "scaler", 1},
+		"another module":                      {asking, rows[0].Digest, "mailer", 0},
+		"nothing when nobody asks":            {originFlags{}, rows[0].Digest, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			origins, err := c.flags.origins(t.Context(), kyma(c.digest), c.module)
+			if err != nil || len(origins) != c.want {
+				t.Fatalf("got %+v, %v, want %d", origins, err, c.want)
+			}
+			if c.want == 0 {
+				return
+			}
+			o := origins[0]
+			if o.Module != "scaler" || o.Version != "1.7.0" || o.Component == "" || len(o.Content) == 0 || o.Bundle.Digest.String() != rows[0].Digest ||
+				o.Bundle.Runtime != "berlin" || o.Bundle.Sequence != rows[0].Sequence || o.Bundle.PublisherKey == "" || o.Bundle.RootVersion != 1 {
+				t.Errorf("origin is %+v", o)
+			}
+			var out bytes.Buffer
+			drawOrigins(&out, origins)
+			for _, want := range []string{rows[0].Digest, o.Bundle.PublisherKey, o.Component + ":1.7.0", o.Content[0].Digest.String()} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%s is not in\n%s", want, &out)
+				}
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		flags  originFlags
+		digest string
+		judge  func(error) bool
+	}{
+		"a bundle of another fleet is refused": {foreign, rows[0].Digest, func(err error) bool { return bundle.RefusalOf(err) != nil }},
+		"a bundle of another runtime is refused": {asking, rows[1].Digest, func(err error) bool {
+			r := bundle.RefusalOf(err)
+			return r != nil && r.Reason == bundle.ReasonWrongRuntime
+		}},
+		"a bundle that is gone is not another":  {asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool { return errors.Is(err, bundle.ErrNotFound) }},
+		"a place without a root is no question": {originFlags{location: asking.location}, "", func(err error) bool { return errors.As(err, new(usageError)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if origins, err := c.flags.origins(t.Context(), kyma(c.digest), ""); !c.judge(err) {
+				t.Errorf("got %+v, %v", origins, err)
+			}
+		})
+	}
+}

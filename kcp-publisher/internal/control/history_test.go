@@ -1,0 +1,393 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content/oci"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+const (
+	fixedSeed     = 5
+	histories     = 500 // by each of two seeds
+	steps         = 12
+	bundlesLive   = 7 * 24 * time.Hour
+	berlin, paris = "berlin", "paris"
+)
+
+// TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories lets a publisher with its key folder, an attacker who owns the registry and has
+// every publisher key there ever was, and an agent take turns in random order. After every look of the agent it compares what the agent
+// lives by with a model, which knows what happened and asks none of the code under test. Where the attacker leaves, all is well again.
+func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
+	for name, seed := range map[string]uint64{"a fixed seed": fixedSeed, "a fresh seed": rand.Uint64()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			t.Logf("seed %d", seed)
+			seen := map[bundle.Reason]int{}
+			for number := range uint64(histories) {
+				h := newHistory(t, rand.New(rand.NewPCG(seed, number)))
+				h.run()
+				if t.Failed() {
+					t.Fatalf("history %d of seed %d:\n%s", number, seed, strings.Join(h.told, "\n"))
+				}
+				for reason, n := range h.seen {
+					seen[reason] += n
+				}
+				h.must(os.RemoveAll(h.dir))
+			}
+			t.Logf("what became of looks: %v", seen)
+			for _, reason := range []bundle.Reason{
+				"", bundle.ReasonUnknownKey, bundle.ReasonWrongRuntime, bundle.ReasonWrongEpoch, bundle.ReasonRootExpired, bundle.ReasonExpired,
+				bundle.ReasonNotYetIssued, bundle.ReasonRollback, bundle.ReasonEquivocation, bundle.ReasonWrongDigest,
+			} {
+				if seen[reason] == 0 && seed == fixedSeed {
+					t.Errorf("no history led to %q: they prove less than they say", reason)
+				}
+			}
+		})
+	}
+}
+
+// history is one of them: the real parts, and beside them what is known to be true.
+type history struct {
+	*testing.T
+	random *rand.Rand
+	told   []string
+	seen   map[bundle.Reason]int
+
+	dir    string
+	place  *bundle.Place
+	folder keys.Folder
+	keys   *Keys
+	raw    []bundle.Root // all versions of the root
+	now    time.Time
+	skew   time.Duration // how far the agent's clock is ahead
+	fast   bool          // what berlin wants
+
+	// documents are two pairs that lie in the registry, for whoever forges.
+	documents [2]bundle.Documents
+	// stolen are the thief's own key and all publisher keys there ever were, in the order in which they were made.
+	stolen []stolenKey
+
+	agent agent
+	model model
+}
+
+func (h *history) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatalf("%v\n%s", err, strings.Join(h.told, "\n"))
+	}
+}
+
+func newHistory(t *testing.T, random *rand.Rand) *history {
+	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &history{
+		T: t, random: random, dir: dir, now: noon, seen: map[bundle.Reason]int{},
+		folder: keys.Folder{Dir: filepath.Join(dir, "keys")},
+	}
+	h.place, err = bundle.NewPlace(bundle.LayoutScheme+filepath.Join(dir, "registry"), nil)
+	h.must(err)
+	_, err = h.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: h.now.AddDate(1, 0, 0)})
+	h.must(err)
+	h.steal(h.newKey())
+	for i, channel := range []string{"regular", "fast"} {
+		h.documents[i], err = bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
+		h.must(err)
+		h.must(bundle.ShareDocuments(h.Context(), h.place, h.documents[i]))
+	}
+	loaded, err := h.folder.Load(t.Context())
+	h.must(err)
+	h.noteRoot(loaded)
+	h.agent.pinned = loaded.Root.Raw
+	h.must(h.agent.restart())
+	h.restartPublisher()
+	return h
+}
+
+// run takes random steps, then sometimes lets the attacker go.
+func (h *history) run() {
+	type turn struct {
+		weight int
+		name   string
+		take   func()
+	}
+	turns := []turn{
+		{4, "berlin is published to", func() { h.publish(berlin) }},
+		{2, "berlin's wish changes and it is published to", func() { h.fast = !h.fast; h.publish(berlin) }},
+		{1, "paris is published to", func() { h.publish(paris) }},
+		{1, "the publisher restarts", h.restartPublisher},
+		{2, "the publisher looks at its keys", h.takeUpKeys},
+		{1, "the publisher hears of a refused bundle", func() { h.keys.Publisher.Forget(berlin); h.model.rooted = 0 }},
+		{2, "the publisher's key is rotated", func() { h.rotatePublisher(false) }},
+		{1, "the publisher's key is rotated, the old ones dropped", func() { h.rotatePublisher(true) }},
+		{1, "a publisher's key is revoked", h.revoke},
+		{1, "a root key is rotated", h.rotateRoot},
+		{1, "a new epoch begins", h.newEpoch},
+		{1, "the agent restarts", func() { h.must(h.agent.restart()) }},
+		{1, "the agent follows the root and is killed", h.lookAndDie},
+		{1, "the agent's state is lost", func() { h.must(h.agent.forget()); h.model.forget() }},
+		{2, "time passes", func() {
+			h.now = h.now.Add(one(h, time.Minute, time.Hour, 3*24*time.Hour, 20*24*time.Hour, 200*24*time.Hour))
+		}},
+		{1, "the agent's clock is set", func() { h.skew = one(h, 0, -time.Hour, time.Hour, -3*365*24*time.Hour, 40*24*time.Hour) }},
+		{3, "an old bundle is put back", h.replay},
+		{2, "a bundle is forged with a stolen key", h.forge},
+		{1, "a bundle's document is exchanged", h.exchange},
+		{1, "the roots are hidden", h.hideRoots},
+		{1, "a root is forged", h.forgeRoot},
+		{1, "another version of the root is put in the next one's place", h.exchangeRoot},
+	}
+	total := 0
+	for _, t := range turns {
+		total += t.weight
+	}
+	for range steps {
+		n := h.random.IntN(total)
+		for _, t := range turns {
+			if n -= t.weight; n < 0 {
+				h.told = append(h.told, t.name)
+				t.take()
+				break
+			}
+		}
+		if h.random.IntN(2) == 0 {
+			h.look()
+		}
+		if h.Failed() {
+			return
+		}
+	}
+	if h.random.IntN(3) == 0 {
+		h.heal()
+	}
+}
+
+func one[T any](h *history, from ...T) T { return from[h.random.IntN(len(from))] }
+
+// heal lets the attacker leave and people do what docs/security.md says; then the agent has to live by what is published.
+func (h *history) heal() {
+	h.told = append(h.told, "the attacker leaves")
+	h.skew = 0
+	h.removeRoots(h.model.forged)
+	if h.model.newest.After(h.now) {
+		h.must(h.agent.forget()) // a wrong clock and a stolen key at once: what was verified is ahead of the time
+		h.model.forget()
+	}
+	h.rotatePublisher(true)
+	h.restartPublisher()
+	h.fast = !h.fast
+	h.publish(berlin)
+	h.look()
+	h.told = append(h.told, "a new epoch, in case of a thief's sequences far ahead")
+	h.newEpoch()
+	h.takeUpKeys()
+	for range 2 {
+		h.fast = !h.fast
+		h.now = h.now.Add(time.Minute)
+		h.publish(berlin)
+		h.look()
+	}
+	if h.model.inForce != h.model.lying.blob.Descriptor.Digest && !h.Failed() {
+		h.Errorf("the agent does not live by what is published: %v", h.model.judge(h.now))
+	}
+}
+
+// look lets the agent look, and compares.
+func (h *history) look() {
+	want := h.model.look(h.now.Add(h.skew))
+	refusal, err := h.agent.look(h.Context(), h.place, h.now.Add(h.skew))
+	if errors.Is(err, bundle.ErrNotFound) && h.model.lying == nil {
+		err = nil
+	}
+	h.must(err)
+	var got bundle.Reason
+	if refusal != nil {
+		got = refusal.Reason
+	}
+	h.seen[got]++
+	h.told = append(h.told, fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
+	switch {
+	case got != want:
+		h.Errorf("the agent says %q (%v), the model %q", got, refusal, want)
+	case h.agent.root.Version != h.model.version:
+		h.Errorf("the agent follows root version %d, the model %d", h.agent.root.Version, h.model.version)
+	case h.agent.accepted.Digest != h.model.inForce:
+		h.Errorf("the agent lives by %q, the model by %q", h.agent.accepted.Digest, h.model.inForce)
+	}
+}
+
+// lookAndDie is a kill after the root was kept and before a bundle was.
+func (h *history) lookAndDie() {
+	h.model.follow()
+	h.must(h.agent.follow(h.Context(), h.place))
+	h.must(h.agent.restart())
+}
+
+func (h *history) publish(runtime string) {
+	spec := v1beta2.KymaSpec{Channel: "regular"}
+	if h.fast {
+		spec.Channel = "fast"
+	}
+	snapshot, err := catalog.New(nil, nil)
+	h.must(err)
+	remembered := h.model.published[runtime]
+	outcome, err := h.keys.Publisher.Publish(h.Context(), publish.Runtime{
+		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, LastEpoch: remembered.epoch, LastSequence: remembered.sequence,
+	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
+		h.told = append(h.told, "  and cannot, until a person removes the forged root")
+		h.removeRoots(h.model.forged)
+		h.publish(runtime)
+		return
+	}
+	h.must(err)
+	if !outcome.Pushed {
+		return
+	}
+	repository, err := h.place.Reading(h.Context(), bundle.DesiredRepository(runtime))
+	h.must(err)
+	fetched, err := bundle.Fetch(h.Context(), repository, outcome.Published.Digest.String())
+	h.must(err)
+	made := h.made(bundle.Blob(fetched), outcome.Published.Predicate, h.model.used)
+	h.model.published[runtime] = made
+	if runtime == berlin {
+		h.model.lying = made
+	}
+	h.model.offer(made.predicate.RootVersion)
+}
+
+// made remembers what a bundle says, by whom.
+func (h *history) made(blob bundle.Blob, p bundle.Predicate, key string) *made {
+	m := &made{
+		blob: blob, key: key, runtime: p.Audience.Runtime, epoch: p.Epoch, sequence: p.Sequence,
+		issued: p.IssuedAt, expires: p.ExpiresAt, predicate: p, statement: len(h.model.bundles),
+	}
+	h.model.bundles = append(h.model.bundles, m)
+	return m
+}
+
+func (h *history) put(blob bundle.Blob) {
+	repository, err := h.place.Repository(h.Context(), bundle.DesiredRepository(berlin))
+	h.must(err)
+	h.must(bundle.PushManifest(h.Context(), repository, blob, bundle.TagDesired))
+}
+
+func (h *history) replay() {
+	if len(h.model.bundles) == 0 {
+		return
+	}
+	h.model.lying = one(h, h.model.bundles...)
+	h.put(h.model.lying.blob)
+}
+
+// forge signs what a thief likes: from nothing, or an older statement once more.
+func (h *history) forge() {
+	key := one(h, h.stolen...)
+	issued := h.now.Add(one(h, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().Truncate(time.Millisecond)
+	p := bundle.Predicate{
+		Audience: bundle.Audience{Runtime: one(h, berlin, berlin, berlin, paris)}, Epoch: h.model.newestRoot().epoch + int64(h.random.IntN(4)/3),
+		IssuedAt: issued, ExpiresAt: issued.Add(one(h, bundlesLive, 400*24*time.Hour)), RootVersion: h.model.version,
+		Sequence: one(h, issued.UnixMilli(), max(1, h.model.last.sequence), math.MaxInt64-4, math.MaxInt64-1),
+	}
+	statement := -1
+	if len(h.model.bundles) > 0 && h.random.IntN(4) == 0 {
+		older := one(h, h.model.bundles...)
+		p, statement = older.predicate, older.statement
+		if older.documents != nil { // the same subjects make the same statement
+			h.forged(*older.documents, p, key, statement)
+			return
+		}
+		statement = -1
+		p.Sequence++
+	}
+	h.forged(h.documents[h.random.IntN(2)], p, key, statement)
+}
+
+func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key stolenKey, statement int) {
+	blob, err := bundle.Compose(documents, p, key.signer)
+	h.must(err)
+	h.told = append(h.told, fmt.Sprintf("  %s sequence %d of epoch %d, issued %s, statement %d", key.thumbprint[:6], p.Sequence, p.Epoch, p.IssuedAt, statement))
+	m := h.made(blob, p, key.thumbprint)
+	m.documents = &documents
+	if statement >= 0 {
+		m.statement = statement
+	}
+	h.model.lying = m
+	h.put(blob)
+}
+
+// exchange puts another document under somebody's statement.
+func (h *history) exchange() {
+	if h.model.lying == nil {
+		return
+	}
+	m := *h.model.lying
+	var manifest ocispec.Manifest
+	h.must(json.Unmarshal(m.blob.Bytes, &manifest))
+	other := bundle.NewBlob(bundle.MediaTypeDesiredState, []byte(`{"apiVersion":"kyma-pull.dev/v1"}`))
+	manifest.Config = other.Descriptor
+	data, err := json.Marshal(manifest)
+	h.must(err)
+	m.blob, m.exchanged, m.documents = bundle.NewBlob(ocispec.MediaTypeImageManifest, data), true, nil
+	repository, err := h.place.Repository(h.Context(), bundle.DesiredRepository(berlin))
+	h.must(err)
+	h.must(bundle.PushBlob(h.Context(), repository, other))
+	h.model.bundles = append(h.model.bundles, &m)
+	h.model.lying = &m
+	h.put(m.blob)
+}
+
+// restartPublisher starts one as the command does: with the keys that are in the folder.
+func (h *history) restartPublisher() {
+	loaded, err := h.folder.Load(h.Context())
+	h.must(err)
+	publisher, err := publish.New(publish.Options{
+		Place: h.place, Keys: loaded, Validity: bundlesLive, CertificateValidity: bundlesLive, Now: func() time.Time { return h.now },
+		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
+	})
+	h.must(err)
+	h.keys = &Keys{Folder: h.folder, Publisher: publisher, changed: func(context.Context) error { return nil }}
+	h.model.used, h.model.rooted = h.model.newestRoot().signer, 0
+}
+
+func (h *history) takeUpKeys() {
+	err := h.keys.follow(quiet(h.Context()))
+	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
+		h.told = append(h.told, "  and cannot, until a person removes the forged root")
+		h.removeRoots(h.model.forged)
+		err = h.keys.follow(quiet(h.Context()))
+	}
+	h.must(err)
+	newest := h.model.newestRoot()
+	h.model.used = newest.signer
+	h.model.offer(newest.version)
+}
+
+func (h *history) openRegistry() *oci.Store {
+	store, err := oci.NewWithContext(h.Context(), filepath.Join(h.dir, "registry"))
+	h.must(err)
+	return store
+}

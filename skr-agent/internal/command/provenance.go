@@ -1,0 +1,170 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/provenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+)
+
+// provenanceFlags are what `provenance` takes.
+type provenanceFlags struct {
+	kubeconfig, namespace, trust, format string
+}
+
+func newProvenance() *cobra.Command {
+	f := &provenanceFlags{}
+	cmd := &cobra.Command{
+		Use: "provenance KIND/NAME", Short: "follows an object back to its module, bundle and the key that signed it",
+		Long: "provenance reads the object's Manifest, the bundle in force and what it was signed with from the runtime, and verifies the bundle\n" +
+			"once more by the root of trust that the agent follows.\n\n" +
+			"KIND is a kind or resource, with its group where that is needed: configmap, deployments.apps. It changes nothing.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") || strings.HasSuffix(args[0], "/") {
+				return usageError{errors.New("want one object as KIND/NAME")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chain, err := f.trace(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return print(cmd.OutOrStdout(), f.format, chain, func(out io.Writer) { drawChain(out, chain) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the runtime; in a cluster its own is used")
+	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the object; of no account for kinds without")
+	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
+	flags.StringVarP(&f.format, "output", "o", "table", "table, json or yaml")
+	return cmd
+}
+
+func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chain, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return provenance.Chain{}, fmt.Errorf("kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+		return provenance.Chain{}, err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return provenance.Chain{}, fmt.Errorf("connect to the runtime: %w", err)
+	}
+	kind, name, _ := strings.Cut(of, "/")
+	object, err := readObject(ctx, config, api, kind, f.namespace, name)
+	if err != nil {
+		return provenance.Chain{}, err
+	}
+	var manifests v1beta2.ManifestList
+	if err := api.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
+		return provenance.Chain{}, fmt.Errorf("list Manifests: %w", err)
+	}
+	inForce, err := bundleInForce(ctx, api, f.trust)
+	if err != nil {
+		return provenance.Chain{}, err
+	}
+	return provenance.Trace(object, manifests.Items, *inForce)
+}
+
+// readObject reads of an object what a chain needs: it is not known what else is in it.
+func readObject(ctx context.Context, config *rest.Config, api client.Client, kind, namespace, name string) (provenance.Object, error) {
+	mapping, err := mappingOf(config, kind)
+	if err != nil {
+		return provenance.Object{}, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(mapping.GroupVersionKind)
+	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found); err != nil {
+		return provenance.Object{}, fmt.Errorf("read %s %s: %w", mapping.GroupVersionKind.Kind, strings.TrimPrefix(namespace+"/"+name, "/"), err)
+	}
+	return provenance.Object{
+		Group: mapping.GroupVersionKind.Group, Kind: mapping.GroupVersionKind.Kind, Namespace: namespace, Name: name,
+		OwnedBy: found.Annotations[v1beta2.AnnotationOwnedBy],
+	}, nil
+}
+
+// mappingOf finds what a person calls a kind: in singular or plural, in any case, with its group or without.
+func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
+	api, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := restmapper.GetAPIGroupResources(api)
+	if err != nil {
+		return nil, fmt.Errorf("ask the runtime for its kinds: %w", err)
+	}
+	mapper := restmapper.NewDiscoveryRESTMapper(groups)
+	resource := schema.ParseGroupResource(strings.ToLower(kind))
+	gvk, err := mapper.KindFor(resource.WithVersion(""))
+	if err != nil {
+		return nil, fmt.Errorf("kind %q: %w", kind, err)
+	}
+	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+}
+
+// bundleInForce reads what the agent accepted last, and verifies it as the agent does when it starts.
+func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
+	known, err := readBootstrap(ctx, api, &runFlags{trust: trustFile})
+	if err != nil {
+		return nil, err
+	}
+	puller := pull.New(pull.Options{
+		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: content.New(api, api, v1beta2.RuntimeNamespace), Now: time.Now,
+		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime},
+	})
+	if err := puller.Restore(ctx); err != nil {
+		return nil, err
+	}
+	if puller.Current() == nil {
+		return nil, fmt.Errorf("runtime %s: no bundle was accepted yet", known.runtime)
+	}
+	return puller.Current(), nil
+}
+
+func drawChain(out io.Writer, c provenance.Chain) {
+	fmt.Fprintf(out, "object     %s\nmanifest   %s, %s\nmodule     %s %s\n", c.Object, c.Manifest, c.State, c.Module, c.Version)
+	if c.Component != "" {
+		fmt.Fprintf(out, "component  %s:%s\n", c.Component, c.Version)
+	}
+	for _, i := range c.Content {
+		fmt.Fprintf(out, "content    %s@%s\n", i.Repository, i.Digest)
+	}
+	fmt.Fprintf(out, "bundle     %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nsigned by  %s, under root of trust version %d\n",
+		c.Bundle.Digest, c.Bundle.Runtime, c.Bundle.Sequence, c.Bundle.Epoch, c.Bundle.IssuedAt.Format(time.RFC3339), c.Bundle.PublisherKey, c.Bundle.RootVersion)
+	if c.Bundle.Source != nil {
+		fmt.Fprintf(out, "source     %s\n", c.Bundle.Source)
+	}
+	if c.Pending {
+		fmt.Fprintln(out, "note       not installed to the end yet: the object may still be as an earlier bundle wanted it")
+	}
+	if c.DefaultCR {
+		fmt.Fprintln(out, "note       made once as the module's default CR: what is in it is its user's since")
+	}
+}

@@ -1,0 +1,315 @@
+package pull
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+)
+
+const runtimeID = "berlin"
+
+// dying is a client whose process ends after some writes.
+type dying struct {
+	client.Client
+	left int
+}
+
+var errDied = errors.New("died")
+
+func (d *dying) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if d.left--; d.left < 0 {
+		return errDied
+	}
+	return d.Client.Create(ctx, o, opts...)
+}
+
+func (d *dying) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if d.left--; d.left < 0 {
+		return errDied
+	}
+	return d.Client.Update(ctx, o, opts...)
+}
+
+// world is a runtime's API server, a folder that stands for the registry, and a fleet's keys.
+type world struct {
+	*testing.T
+	client    client.Client
+	namespace string
+	place     *bundle.Place
+	now       time.Time
+	rootKey   bundle.Signer
+	publisher bundle.Signer
+	pinned    bundle.Root
+	root      bundle.Root // the newest
+	sequence  int64
+	made      []bundle.Blob
+	puller    *Puller
+}
+
+func newKey(t *testing.T) bundle.Signer {
+	t.Helper()
+	data, err := bundle.GenerateKey()
+	require.NoError(t, err)
+	signer, err := bundle.LoadSigner(data)
+	require.NoError(t, err)
+	return signer
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
+	}
+	env := &envtest.Environment{}
+	cfg, err := env.Start()
+	require.NoError(t, err)
+	cfg.QPS = -1
+	t.Cleanup(func() { _ = env.Stop() })
+	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	require.NoError(t, err)
+	w := &world{T: t, client: c, rootKey: newKey(t)}
+	w.begin("one")
+	return w
+}
+
+// begin starts a runtime of its own in a namespace of its own, with a new publisher's key.
+func (w *world) begin(namespace string) {
+	w.Helper()
+	require.NoError(w, w.client.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	w.namespace, w.publisher, w.sequence, w.made = namespace, newKey(w.T), 0, nil
+	w.now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	public, err := w.publisher.PublicKey()
+	require.NoError(w, err)
+	data, err := bundle.NewRoot(w.rootKey, []crypto.PublicKey{public}, w.now.AddDate(1, 0, 0))
+	require.NoError(w, err)
+	w.root, err = bundle.ParseRoot(data)
+	require.NoError(w, err)
+	w.pinned = w.root
+	w.place, err = bundle.NewPlace(bundle.LayoutScheme+filepath.Join(w.TempDir(), "registry"), nil)
+	require.NoError(w, err)
+	require.NoError(w, bundle.PushRoot(w.Context(), w.place, w.root))
+	w.restart()
+}
+
+// started is an agent's puller as it is after a start with this client.
+func (w *world) started(c client.Client) *Puller {
+	w.Helper()
+	p := New(Options{
+		Place: w.place, Client: c, Namespace: w.namespace, Store: content.New(c, c, w.namespace),
+		Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID}, Now: func() time.Time { return w.now },
+	})
+	require.NoError(w, p.Restore(w.Context()))
+	return p
+}
+
+func (w *world) restart() { w.puller = w.started(w.client) }
+
+// rotate makes the next version of the root, which lists a new publisher's key alone.
+func (w *world) rotate() {
+	w.Helper()
+	draft, err := w.root.Draft(w.now.AddDate(1, 0, 0))
+	require.NoError(w, err)
+	require.NoError(w, draft.Remove(bundle.RolePublisher, w.root.Publishers()...))
+	w.publisher = newKey(w.T)
+	public, err := w.publisher.PublicKey()
+	require.NoError(w, err)
+	require.NoError(w, draft.Add(bundle.RolePublisher, public))
+	require.NoError(w, draft.Sign(w.rootKey))
+	data, err := draft.Bytes()
+	require.NoError(w, err)
+	w.root, err = bundle.ParseRoot(data)
+	require.NoError(w, err)
+	require.NoError(w, bundle.PushRoot(w.Context(), w.place, w.root))
+}
+
+// signed puts a bundle in the registry that says what change makes of the next honest one.
+func (w *world) signed(by bundle.Signer, change func(*bundle.Predicate)) digest.Digest {
+	w.Helper()
+	documents, err := bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: fmt.Sprint("channel-", w.sequence)}}}, bundle.Catalog{})
+	require.NoError(w, err)
+	p := bundle.Predicate{
+		Audience: bundle.Audience{Runtime: runtimeID}, Epoch: 1, Sequence: w.sequence + 1, RootVersion: w.root.Version,
+		IssuedAt: w.now, ExpiresAt: w.now.Add(time.Hour),
+	}
+	change(&p)
+	manifest, err := bundle.Compose(documents, p, by)
+	require.NoError(w, err)
+	require.NoError(w, bundle.ShareDocuments(w.Context(), w.place, documents))
+	w.put(manifest)
+	return manifest.Descriptor.Digest
+}
+
+func (w *world) put(manifest bundle.Blob) {
+	w.Helper()
+	repository, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtimeID))
+	require.NoError(w, err)
+	require.NoError(w, bundle.PushManifest(w.Context(), repository, manifest, bundle.TagDesired))
+}
+
+// publish puts the next honest bundle there.
+func (w *world) publish() digest.Digest {
+	w.Helper()
+	w.now = w.now.Add(time.Minute)
+	d := w.signed(w.publisher, func(*bundle.Predicate) {})
+	w.sequence++
+	repository, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtimeID))
+	require.NoError(w, err)
+	fetched, err := bundle.Fetch(w.Context(), repository, d.String())
+	require.NoError(w, err)
+	w.made = append(w.made, bundle.Blob(fetched))
+	return d
+}
+
+// kept is the version of the Secret that the agent keeps its state in, which every write changes.
+func (w *world) kept() string {
+	w.Helper()
+	var secret corev1.Secret
+	err := w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: stateSecret}, &secret)
+	if !apierrors.IsNotFound(err) {
+		require.NoError(w, err)
+	}
+	return secret.ResourceVersion
+}
+
+func inForce(p *Puller) digest.Digest {
+	if p.Current() == nil {
+		return ""
+	}
+	return p.Current().Digest
+}
+
+func TestARefusedBundleWritesNothingAndARestartLosesNothing(t *testing.T) {
+	w := newWorld(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	attacks := []struct {
+		name  string
+		lie   func()
+		wants []bundle.Reason
+	}{
+		{"an older bundle", func() { w.put(w.made[random.IntN(len(w.made)-1)]) }, []bundle.Reason{bundle.ReasonRollback, bundle.ReasonUnknownKey}},
+		{"a stranger's bundle", func() { w.signed(newKey(t), func(*bundle.Predicate) {}) }, []bundle.Reason{bundle.ReasonUnknownKey}},
+		{"another runtime's bundle", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.Runtime = "paris" }) }, []bundle.Reason{bundle.ReasonWrongRuntime}},
+		{"an expired bundle", func() {
+			w.signed(w.publisher, func(p *bundle.Predicate) { p.IssuedAt, p.ExpiresAt = w.now.Add(-2*time.Hour), w.now.Add(-time.Hour) })
+		}, []bundle.Reason{bundle.ReasonExpired}},
+		{"another bundle of the same number", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence-- }) }, []bundle.Reason{bundle.ReasonEquivocation}},
+	}
+	want := w.publish()
+	for range 2 {
+		_, err := w.puller.Pull(t.Context())
+		require.NoError(t, err)
+		want = w.publish()
+	}
+	_, err := w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	for step := range 60 {
+		switch n := random.IntN(10); {
+		case n == 0:
+			w.rotate()
+			want = w.publish()
+			taken, err := w.puller.Pull(t.Context())
+			require.NoError(t, err, "step %d: a rotation", step)
+			require.True(t, taken)
+			require.Empty(t, w.puller.Refused(), "a key that changed is no attack")
+		case n <= 2:
+			want = w.publish()
+			taken, err := w.puller.Pull(t.Context())
+			require.NoError(t, err, "step %d: a bundle", step)
+			require.True(t, taken)
+		case n == 3:
+			accepted, root := w.puller.accepted, w.puller.Root().Version
+			w.restart()
+			require.Equal(t, accepted, w.puller.accepted)
+			require.Equal(t, root, w.puller.Root().Version)
+		default:
+			attack := attacks[random.IntN(len(attacks))]
+			before := w.kept()
+			attack.lie()
+			_, err := w.puller.Pull(t.Context())
+			refusal := bundle.RefusalOf(err)
+			require.NotNil(t, refusal, "step %d: %s: %v", step, attack.name, err)
+			require.True(t, slices.Contains(attack.wants, refusal.Reason), "step %d: %s: %v", step, attack.name, refusal)
+			require.Equal(t, before, w.kept(), "step %d: %s was refused and something was written", step, attack.name)
+			require.NotEmpty(t, w.puller.Refused())
+		}
+		require.Equal(t, want, inForce(w.puller), "step %d", step)
+	}
+}
+
+// TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole kills the agent before each of its writes in turn, with and without a newer root.
+func TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole(t *testing.T) {
+	w := newWorld(t)
+	for name, rotated := range map[string]bool{"a bundle": false, "a bundle under a newer root": true} {
+		t.Run(name, func(t *testing.T) {
+			w.begin(map[bool]string{false: "plain", true: "rotated"}[rotated])
+			old := w.publish()
+			_, err := w.puller.Pull(t.Context())
+			require.NoError(t, err)
+			if rotated {
+				w.rotate()
+			}
+			next := w.publish()
+			died := 0
+			for writes := 0; ; writes++ {
+				_, err := w.started(&dying{w.client, writes}).Pull(t.Context())
+				restarted := w.started(w.client)
+				if err == nil {
+					require.Equal(t, next, inForce(restarted))
+					break
+				}
+				require.ErrorIs(t, err, errDied)
+				died++
+				require.Equal(t, old, inForce(restarted), "killed after %d writes", writes)
+			}
+			require.GreaterOrEqual(t, died, 3, "the documents and the statement are separate writes")
+		})
+	}
+}
+
+// TestWhatWasTamperedWithInTheClusterIsNotInForce: Secrets of the cluster are not the publisher.
+func TestWhatWasTamperedWithInTheClusterIsNotInForce(t *testing.T) {
+	w := newWorld(t)
+	w.publish()
+	_, err := w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	for name, change := range map[string]func(data map[string][]byte){
+		"another manifest": func(data map[string][]byte) { data[stateManifest][len(data[stateManifest])/2] ^= 1 },
+		"another root":     func(data map[string][]byte) { data[stateBundleRoot][len(data[stateBundleRoot])/2] ^= 1 },
+		"another memory":   func(data map[string][]byte) { data[stateAccepted] = []byte("{") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var secret corev1.Secret
+			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: stateSecret}, &secret))
+			before := secret.DeepCopy()
+			change(secret.Data)
+			require.NoError(t, w.client.Update(t.Context(), &secret))
+			p := New(w.puller.Options)
+			require.Error(t, p.Restore(t.Context()))
+			require.Nil(t, p.Current())
+			before.ResourceVersion = secret.ResourceVersion
+			require.NoError(t, w.client.Update(t.Context(), before))
+		})
+	}
+}
