@@ -39,10 +39,12 @@ func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 
 // Export writes a runtime's bundle into a file, as somebody in the registry's network does, and gives the file's path.
 func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
+	g.exports++
+	name := fmt.Sprintf("%s-%d.tar", runtime, g.exports)
 	_, err := docker(ctx, "run", "--rm", "--user", "0:0", "--network", network, "--volume", g.options.Dir+":/files", "--volume", f.Keys()+":/keys:ro",
-		publisherImage+":"+tag, "export", runtime, "--from", f.Location(), "--keys", "/keys", "-o", "/files/"+runtime+".tar",
+		publisherImage+":"+tag, "export", runtime, "--from", f.Location(), "--keys", "/keys", "-o", "/files/"+name,
 		"--registry-config", "/files/publisher.json", "--registry-ca", "/files/registry/tls.crt")
-	return filepath.Join(g.options.Dir, runtime+".tar"), err
+	return filepath.Join(g.options.Dir, name), err
 }
 
 // Carry brings a file to a runtime that is set apart.

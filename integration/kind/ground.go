@@ -34,6 +34,7 @@ type Ground struct {
 	registry *registryServer
 	clusters map[string]*cluster
 	links    map[string]*link
+	exports  int // files so far
 }
 
 // New looks at the machine, removes what a former run left, makes the images and the network. The error is ErrNoDocker where
