@@ -58,7 +58,7 @@ type Course struct {
 	OnFailure OnFailure `json:"onFailure,omitempty"`
 	// OfflineAfter is the silence after which a runtime counts as deferred: neither as updated nor as failed.
 	// +kubebuilder:default:="15m"
-	OfflineAfter metav1.Duration `json:"offlineAfter,omitempty"`
+	OfflineAfter metav1.Duration `json:"offlineAfter,omitzero"`
 }
 
 // Wave is one step of a rollout. Exactly one of selector, percent and count says which runtimes it is for.
@@ -88,7 +88,7 @@ type Wave struct {
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 	// Soak is how long the wave is watched once it is ready, before the next one starts.
 	// +optional
-	Soak metav1.Duration `json:"soak,omitempty"`
+	Soak metav1.Duration `json:"soak,omitzero"`
 	// MinReady is how many runtimes have to be updated, as a number or as a percentage of those that are not deferred, rounded up.
 	// Without it all have to be but those that failed. In any case one has to be, unless the wave has none.
 	// +optional
@@ -105,7 +105,7 @@ type Wave struct {
 	MaxDeferred *intstr.IntOrString `json:"maxDeferred,omitempty"`
 	// Deadline is how long a runtime may take to be ready once it was given the version.
 	// +kubebuilder:default:="30m"
-	Deadline metav1.Duration `json:"deadline,omitempty"`
+	Deadline metav1.Duration `json:"deadline,omitzero"`
 	// Approval lets the wave start only once its name is among a Rollout's spec.approvedWaves.
 	// +optional
 	Approval bool `json:"approval,omitempty"`

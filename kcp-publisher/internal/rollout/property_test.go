@@ -93,8 +93,11 @@ func (w *world) stir() {
 			m.mood = v1beta2.StateProcessing
 		case 3:
 			m.mood = v1beta2.StateReady
-		case 4: // an old report is put back
-			m.said, m.saidState = w.random.IntN(m.digest), v1beta2.StateReady
+		case 4: // an old report is put back, one that it really made: nobody else can sign one
+			if n := len(m.reports); n > 0 {
+				old := m.reports[w.random.IntN(n)]
+				m.said, m.saidState = old.about, old.state
+			}
 		case 5: // a report about somebody else's bundle
 			m.said, m.saidState, m.heard = -1, v1beta2.StateReady, w.now
 		case 6: // something else in the bundle changes

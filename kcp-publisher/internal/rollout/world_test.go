@@ -30,6 +30,7 @@ type machine struct {
 	said        int // the bundle that the last report was about
 	saidState   v1beta2.State
 	heard       time.Time
+	reports     []reported // all it ever made
 	// In the runtime.
 	online bool
 	mood   v1beta2.State
@@ -37,6 +38,12 @@ type machine struct {
 	givenBy string
 	bundles map[int]string // rollout and version by digest
 	readyBy map[string]bool
+}
+
+// reported is what a report said of a bundle.
+type reported struct {
+	about int
+	state v1beta2.State
 }
 
 func (m *machine) fact() Runtime {
@@ -167,6 +174,7 @@ func (w *world) believe(m *machine) {
 func (w *world) report(m *machine) {
 	if m.online {
 		m.said, m.saidState, m.heard = m.digest, m.mood, w.now
+		m.reports = append(m.reports, reported{m.digest, m.mood})
 		w.believe(m)
 	}
 }
