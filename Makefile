@@ -4,13 +4,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
 TIMEOUT ?= 45m
+KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
 ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench fuzz assets
+.PHONY: help demo test test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +21,13 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 
 test: build assets ## all tests, over real API servers and a real registry
 	KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
+
+# The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
+# the rest would tell little.
+test-kind: build ## all scenarios on kind clusters; KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
+	@hack/kind-node/dockerd start
+	go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v ./integration/anywhere -args -ground=kind -failures=$(CURDIR)/bin/kind-failures $(if $(KEEP),-keep); \
+	  code=$$?; $(if $(KEEP),,hack/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.
 test-race: ## the race detector over publishing while keys change; needs a C compiler

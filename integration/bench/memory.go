@@ -48,7 +48,8 @@ func memory(ctx context.Context) ([]result, error) {
 			return nil, err
 		}
 	}
-	idle, err := r.Agent().MemoryBytes()
+	agent := r.Agent().(*fleet.Process) // on this machine it is one
+	idle, err := agent.MemoryBytes()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func memory(ctx context.Context) ([]result, error) {
 	}
 	most, started := idle, time.Now()
 	err = fleet.Until(ctx, 3*time.Minute, "1,000 objects are applied", func() (bool, string) {
-		if now, err := r.Agent().MemoryBytes(); err == nil {
+		if now, err := agent.MemoryBytes(); err == nil {
 			most = max(most, now)
 		}
 		record, err := r.Record(ctx)

@@ -4,7 +4,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,23 +11,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/charts"
-	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -54,6 +49,10 @@ type Options struct {
 	LeaderElect bool
 	// SingleCluster lets the one runtime there is be the control plane's own cluster.
 	SingleCluster bool
+	// Patience is how long a module may take to reach a state, 0 for a minute.
+	Patience time.Duration
+	// Ground is what the fleet stands on, nil for this machine.
+	Ground Ground
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
 	// AgentFlags are those of every runtime.
@@ -69,6 +68,7 @@ type Options struct {
 
 // Fleet is one control plane with its registry and runtimes.
 type Fleet struct {
+	// Registry is the registry of this process; nil on another ground.
 	Registry *registry.Registry
 	// Control is the control plane's API, as an admin.
 	Control client.Client
@@ -82,8 +82,10 @@ type Fleet struct {
 	options   Options
 	ownDir    bool
 	binaries  Binaries
-	kcp       *cluster.Cluster
-	publisher *Process
+	ground    Ground
+	endpoint  Endpoint
+	kcp       Cluster
+	publisher Program
 	tokens    *Process // nil without a token service
 	runtimes  []*Runtime
 	simulated []*Simulated
@@ -96,9 +98,21 @@ const (
 	reportPoll  = "700ms"
 )
 
+// Paths below the registry's host.
+const (
+	fleetPath   = "fleet"
+	modulesPath = "modules"
+)
+
 // Start brings up control plane and registry, makes keys, and starts the publisher.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
-	f := &Fleet{Dir: options.Dir, options: options}
+	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
+	if f.options.Patience == 0 {
+		f.options.Patience = time.Minute
+	}
+	if f.ground == nil {
+		f.ground = &local{}
+	}
 	if err := f.start(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -119,33 +133,26 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
 		return fmt.Errorf("make keys: %w", err)
 	}
-	if err := f.startRegistry(ctx); err != nil {
+	if f.endpoint, err = f.ground.Registry(ctx, f); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
 	}
-	if f.Place, err = bundle.NewPlace(f.Location(), f.Registries); err != nil {
+	f.Registries = f.endpoint.Owner
+	if f.Place, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+fleetPath, f.Registries); err != nil {
 		return err
 	}
-	modules := f.Registries
-	if f.options.Tokens {
-		if modules, err = f.registriesOf(userModules); err != nil {
-			return err
-		}
-	}
-	if f.Modules, err = bundle.NewPlace(f.Registry.Host()+"/modules", modules); err != nil {
+	if f.Modules, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+modulesPath, f.endpoint.Modules); err != nil {
 		return err
 	}
-	if f.kcp, err = cluster.Start(ctx, cluster.Options{
-		Progress: f.options.Progress, Durable: f.options.Durable, Workloads: f.options.SingleCluster, Audit: audited(publisherAccount, f.options.PublisherRights),
-	}); err != nil {
+	if f.kcp, err = f.ground.Cluster(ctx, f, "kcp", true); err != nil {
 		return err
 	}
-	if f.Control, err = connect(f.kcp.Config); err != nil {
+	if f.Control, err = Connect(f.kcp.Kubeconfig(), ""); err != nil {
 		return err
 	}
 	if err := copyFile(f.kcp.Kubeconfig(), filepath.Join(f.Dir, "kcp.kubeconfig")); err != nil {
 		return err
 	}
-	if err := f.prepareControlPlane(ctx); err != nil {
+	if err := f.Control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
 		return err
 	}
 	if err := f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
@@ -162,40 +169,14 @@ func (f *Fleet) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-func (f *Fleet) startRegistry(ctx context.Context) error {
-	if f.options.Tokens {
-		return f.startRegistryWithTokens(ctx)
+// configOf is what a kubeconfig gives, without a second queue before the API server.
+func configOf(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
 	}
-	options := registry.Options{}
-	access := bundle.Access{NoRetry: true}
-	if f.options.Secured {
-		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
-	}
-	var err error
-	if f.Registry, err = registry.Start(ctx, options); err != nil {
-		return err
-	}
-	for user := range options.Users {
-		auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + options.Users[user]))
-		access.DockerConfig = fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, f.Registry.Host(), auth)
-		if err := os.WriteFile(filepath.Join(f.Dir, user+".json"), access.DockerConfig, 0o600); err != nil {
-			return err
-		}
-	}
-	access.CA = f.Registry.CA()
-	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), access.CA, 0o600); err != nil {
-		return err
-	}
-	f.Registries, err = bundle.NewRegistries(access)
-	return err
-}
-
-// RegistryFlags are what a user of a secured registry adds to a command line.
-func (f *Fleet) RegistryFlags(user string) []string {
-	if !f.options.Secured && !f.options.Tokens {
-		return nil
-	}
-	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
+	config.QPS = -1
+	return config, nil
 }
 
 func connect(config *rest.Config) (client.Client, error) {
@@ -206,35 +187,11 @@ func connect(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
-func (f *Fleet) prepareControlPlane(ctx context.Context) error {
-	files, err := charts.PublisherCRDs.ReadDir("kcp-publisher/files/crds")
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/" + file.Name())
-		if err != nil {
-			return err
-		}
-		crd := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(data, &crd.Object); err != nil {
-			return err
-		}
-		if err := f.Control.Create(ctx, crd); err != nil {
-			return fmt.Errorf("create CRD: %w", err)
-		}
-	}
-	if err := f.Control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
-		return err
-	}
-	return Until(ctx, 20*time.Second, "the control plane serves Kymas", func() (bool, string) {
-		err := f.Control.List(ctx, &v1beta2.KymaList{})
-		return err == nil, fmt.Sprint(err)
-	})
-}
-
 // Location is the registry prefix of the fleet.
-func (f *Fleet) Location() string { return f.Registry.Host() + "/fleet" }
+func (f *Fleet) Location() string { return f.endpoint.Host + "/" + fleetPath }
+
+// Components is the registry path of components, as the programs know it.
+func (f *Fleet) Components() string { return f.endpoint.Host + "/" + modulesPath }
 
 // Keys is the folder with root of trust and keys.
 func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
@@ -244,23 +201,20 @@ func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-
 
 // StartPublisher runs `kcp-publisher run`.
 func (f *Fleet) StartPublisher() error {
-	args := []string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
-		"--components", f.Registry.Host() + "/modules", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect), "--report-poll-interval", reportPoll, "--agent-poll-interval", agentPoll, "--agent-report-interval", agentReport}
+	flags := []string{"--report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll, "--agent-report-interval=" + agentReport}
 	if f.options.Validity != 0 {
-		args = append(args, "--validity", f.options.Validity.String())
+		flags = append(flags, "--validity="+f.options.Validity.String())
 	}
 	if f.options.Silence != 0 {
-		args = append(args, "--allowed-silence", f.options.Silence.String())
+		flags = append(flags, "--allowed-silence="+f.options.Silence.String())
 	}
-	args = append(args, f.RegistryFlags("publisher")...)
 	var err error
-	f.publisher, err = start(f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), append(args, f.options.PublisherFlags...)...)
+	f.publisher, err = f.ground.Publisher(f, append(flags, f.options.PublisherFlags...))
 	return err
 }
 
 // Publisher is the running publisher.
-func (f *Fleet) Publisher() *Process { return f.publisher }
+func (f *Fleet) Publisher() Program { return f.publisher }
 
 // Control plane outages.
 
@@ -332,17 +286,15 @@ func (f *Fleet) Close() error {
 		problems = append(problems, r.close())
 	}
 	if f.publisher != nil {
-		f.publisher.Stop()
+		problems = append(problems, f.publisher.Stop())
 	}
 	if f.kcp != nil {
 		problems = append(problems, f.kcp.Stop())
 	}
 	if f.tokens != nil {
-		f.tokens.Stop()
+		problems = append(problems, f.tokens.Stop())
 	}
-	if f.Registry != nil {
-		problems = append(problems, f.Registry.Close())
-	}
+	problems = append(problems, f.ground.Close())
 	if f.ownDir {
 		problems = append(problems, os.RemoveAll(f.Dir))
 	}

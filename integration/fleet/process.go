@@ -43,19 +43,34 @@ func start(binary, log string, args ...string) (*Process, error) {
 }
 
 // Stop asks the program to end and waits for it.
-func (p *Process) Stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return p.ended(err)
+	}
 	select {
 	case <-p.exited:
+		return nil
 	case <-time.After(20 * time.Second):
-		p.Kill()
+		return p.Kill()
 	}
 }
 
 // Kill ends the program as a power cut would.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
+func (p *Process) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return p.ended(err)
+	}
 	<-p.exited
+	return nil
+}
+
+// ended lets it pass that there is nothing left to end.
+func (p *Process) ended(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		<-p.exited
+		return nil
+	}
+	return err
 }
 
 // Running says that the program has not ended.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -101,7 +100,11 @@ func (r *Runtime) AgentRights() (Rights, error) {
 	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
 }
 
-func compare(c *cluster.Cluster, as account, files []string) (Rights, error) {
+func compare(where Cluster, as account, files []string) (Rights, error) {
+	c, here := where.(*cluster.Cluster)
+	if !here {
+		return Rights{}, errors.New("only API servers of this machine note who asked for what")
+	}
 	requests, err := c.Requests()
 	if err != nil {
 		return Rights{}, err
@@ -170,7 +173,7 @@ func granted(object *unstructured.Unstructured) (all []string) {
 
 // Connect is a client with the rights of a kubeconfig, or of a user whom it may impersonate.
 func Connect(kubeconfig, user string) (client.Client, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := configOf(kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -34,8 +32,8 @@ type Runtime struct {
 	// location is where the agent looks, empty for the fleet's own.
 	location string
 	fleet    *Fleet
-	cluster  *cluster.Cluster // nil when it is the control plane's
-	agent    *Process
+	cluster  Cluster // nil when it is the control plane's
+	agent    Program
 }
 
 // AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane, unless it is there, and starts its agent.
@@ -54,16 +52,14 @@ func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runti
 	own := f.kcp
 	if !f.options.SingleCluster {
 		var err error
-		if r.cluster, err = cluster.Start(ctx, cluster.Options{
-			Workloads: true, Progress: f.options.Progress, Audit: audited(agentAccount, f.options.AgentRights),
-		}); err != nil {
+		if r.cluster, err = f.ground.Cluster(ctx, f, r.ID, false); err != nil {
 			return nil, err
 		}
 		own = r.cluster
 	}
 	f.runtimes = append(f.runtimes, r)
 	var err error
-	if r.API, err = connect(own.Config); err != nil {
+	if r.API, err = Connect(own.Kubeconfig(), ""); err != nil {
 		return nil, err
 	}
 	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
@@ -113,12 +109,8 @@ func (r *Runtime) enrol(ctx context.Context) error {
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
-	switch {
-	case r.location != "":
-	case r.fleet.options.Tokens:
-		args = append(args, "--registry-password", "--registry-ca", filepath.Join(r.fleet.Dir, "ca.pem"))
-	default:
-		args = append(args, r.fleet.RegistryFlags("agent")...)
+	if r.location == "" {
+		args = append(args, r.fleet.endpoint.Enrol...)
 	}
 	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
@@ -138,15 +130,33 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 
 // StartAgent runs `skr-agent run`.
 func (r *Runtime) StartAgent() error {
-	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-		"--poll-interval", agentPoll, "--report-interval", agentReport, "--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
+	flags := append([]string{"--poll-interval=" + agentPoll, "--report-interval=" + agentReport}, r.AgentFlags...)
 	var err error
-	r.agent, err = start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, r.AgentFlags...)...)
+	r.agent, err = r.fleet.ground.Agent(r, flags)
 	return err
 }
 
+// Restart stops the runtime's cluster and starts it again.
+func (r *Runtime) Restart() error {
+	if r.cluster == nil {
+		return errors.New("the runtime is the control plane's cluster, which PauseControlPlane stops")
+	}
+	if err := r.cluster.Pause(); err != nil {
+		return err
+	}
+	return r.cluster.Resume()
+}
+
 // Agent is the running agent.
-func (r *Runtime) Agent() *Process { return r.agent }
+func (r *Runtime) Agent() Program { return r.agent }
+
+// CrashAgent ends the agent as a power cut would and lets it come back.
+func (r *Runtime) CrashAgent() error {
+	if err := r.agent.Kill(); err != nil {
+		return fmt.Errorf("kill the agent of %s: %w", r.ID, err)
+	}
+	return r.StartAgent()
+}
 
 // Kyma gives the runtime's own Kyma.
 func (r *Runtime) Kyma(ctx context.Context) (*v1beta2.Kyma, error) {
@@ -193,7 +203,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 
 // UntilState waits until the control plane shows a module of the runtime in a version and state.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
-	return Until(ctx, 60*time.Second, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
+	return Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -209,7 +219,7 @@ func (r *Runtime) UntilState(ctx context.Context, module, version string, state 
 
 // UntilGone waits until neither side knows the module any more.
 func (r *Runtime) UntilGone(ctx context.Context, module string) error {
-	return Until(ctx, 60*time.Second, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
+	return Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
 		err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, &v1beta2.Manifest{})
 		if client.IgnoreNotFound(err) != nil || err == nil {
 			return false, fmt.Sprintf("Manifest: %v%s", err, r.installed(ctx))
@@ -256,10 +266,11 @@ func (r *Runtime) installed(ctx context.Context) string {
 }
 
 func (r *Runtime) close() error {
+	var err error
 	if r.agent != nil {
-		r.agent.Stop()
+		err = r.agent.Stop()
 	}
-	err := errors.Join(os.RemoveAll(r.Kubeconfig()), os.RemoveAll(r.AgentKubeconfig()))
+	err = errors.Join(err, os.RemoveAll(r.Kubeconfig()), os.RemoveAll(r.AgentKubeconfig()))
 	if r.cluster != nil {
 		err = errors.Join(err, r.cluster.Stop())
 	}

@@ -21,25 +21,26 @@ const (
 )
 
 // startRegistryWithTokens starts registry and token service as docs/registry.md sets them up.
-func (f *Fleet) startRegistryWithTokens(ctx context.Context) error {
+func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	if err := f.run(ctx, "registry", "init", "--keys", f.Keys()); err != nil {
-		return err
+		return Endpoint{}, err
 	}
 	var err error
 	if f.Registry, err = registry.Start(ctx, registry.Options{TLS: true, KeySet: filepath.Join(f.Keys(), "registry.jwks.json")}); err != nil {
-		return err
+		return Endpoint{}, err
 	}
+	f.endpoint.Host = f.Registry.Host() // the location that the token service is told
 	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), f.Registry.CA(), 0o600); err != nil {
-		return err
+		return Endpoint{}, err
 	}
 	if err := os.WriteFile(f.Generations(), []byte("{}\n"), 0o600); err != nil {
-		return err
+		return Endpoint{}, err
 	}
 	log := filepath.Join(f.Dir, "token-service.log")
 	f.tokens, err = start(f.binaries.Publisher, log, "token-service", "--keys", f.Keys(), "--location", f.Location(), "--service", registry.TokenService,
 		"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0", "--generations", f.Generations())
 	if err != nil {
-		return err
+		return Endpoint{}, err
 	}
 	var address string
 	err = Until(ctx, 20*time.Second, "the token service answers", func() (bool, string) {
@@ -47,17 +48,24 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) error {
 		return address != "", f.tokens.Log()
 	})
 	if err != nil {
-		return err
+		return Endpoint{}, err
 	}
 	f.Registry.ServeTokens(address)
 	if err := f.credentials(ctx, userPublisher, filepath.Join(f.Dir, "publisher.json")); err != nil {
-		return err
+		return Endpoint{}, err
 	}
 	if err := f.credentials(ctx, userModules, filepath.Join(f.Dir, userModules+".json")); err != nil {
-		return err
+		return Endpoint{}, err
 	}
-	f.Registries, err = f.registriesOf("publisher")
-	return err
+	owner, err := f.registriesOf("publisher")
+	if err != nil {
+		return Endpoint{}, err
+	}
+	modules, err := f.registriesOf(userModules)
+	return Endpoint{
+		Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: modules,
+		Enrol: []string{"--registry-password", "--registry-ca", filepath.Join(f.Dir, "ca.pem")},
+	}, err
 }
 
 // listening finds the address in the token service's first line.

@@ -135,7 +135,7 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 }
 
 // missedNothing looks in a program's log for something that the API server did not let it do.
-func missedNothing(t *testing.T, p *fleet.Process) {
+func missedNothing(t *testing.T, p fleet.Program) {
 	t.Helper()
 	log := p.Log()
 	if len(log) == 0 {

@@ -1,0 +1,32 @@
+package anywhere
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestRuntimesLiveOnWithoutTheControlPlane(t *testing.T) {
+	scene(t)
+	onKind(t, "a control plane that can be switched off")
+	ctx := t.Context()
+	well(t, stage.berlin)
+	must(t, stage.fleet.PauseControlPlane())
+	short, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	if err := stage.fleet.Control.List(short, &v1beta2.KymaList{}); err == nil {
+		t.Fatal("the control plane answers although it was stopped")
+	}
+	drift(t, stage.berlin)
+	must(t, stage.fleet.ResumeControlPlane())
+	until(t, "the control plane answers again", func() (bool, string) {
+		err := stage.fleet.Control.List(ctx, &v1beta2.KymaList{})
+		return err == nil, fmt.Sprint(err)
+	})
+	version := promote(t)
+	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
+}

@@ -1,0 +1,27 @@
+package anywhere
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestPromotionArrivesOverABadNetwork(t *testing.T) {
+	scene(t)
+	onKind(t, "a network")
+	ctx, r := t.Context(), stage.berlin
+	well(t, r)
+	link := r.Link()
+	how, err := link.Impair(ctx)
+	must(t, err)
+	t.Log(how)
+	defer func() { must(t, link.Heal(ctx)) }()
+	version := promote(t)
+	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
+	until(t, "packets were lost", func() (bool, string) {
+		dropped, err := link.Dropped(ctx)
+		return err == nil && dropped > 0, fmt.Sprint(dropped, err)
+	})
+}

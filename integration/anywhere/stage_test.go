@@ -1,0 +1,295 @@
+// Package anywhere holds the scenarios that run on every ground: on API servers and kwok with `make test`, in seconds, and with pods,
+// nodes and a network on kind with `make test-kind`. Each file is one; they run in the order of their names, on one fleet of a
+// control plane and runtimes berlin and tokyo, and each leaves both well.
+package anywhere
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/assets"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/kind"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+var (
+	ground   = flag.String("ground", "local", "what the fleet stands on: local (API servers and kwok) or kind")
+	keep     = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
+	failures = flag.String("failures", "", "folder for the logs and the state of what failed on kind")
+)
+
+// apart is the runtime that lies on a network of its own; only its scenario starts it.
+const apart = "ship"
+
+// stage is the fleet that all scenarios share; TestMain sets it up before and takes it down after them.
+var stage struct {
+	fleet         *fleet.Fleet
+	berlin, tokyo *fleet.Runtime
+	kind          *kind.Ground // nil on the local ground
+	promoted      string       // version of module beacon in channel regular
+	line          string       // MAJOR.MINOR of the versions that the next promotions take
+	patch         int
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	log.SetLogger(logr.Discard())
+	os.Exit(play(m))
+}
+
+func play(m *testing.M) int {
+	started, meter := time.Now(), kind.NewMeter()
+	err := build(context.Background())
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	if *keep && err == nil && stage.kind != nil {
+		for name, path := range stage.kind.Kubeconfigs() {
+			fmt.Printf("export KUBECONFIG=%s  # %s\n", path, name)
+		}
+	} else {
+		err = errors.Join(err, takeDown())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "anywhere:", err)
+		code = 1
+	}
+	memory := "not known on this machine"
+	if peak, err := meter.Peak(); err == nil {
+		memory = fmt.Sprintf("%d MiB of memory at most, with all else on this machine", peak>>20)
+	}
+	fmt.Printf("%s ground: %s, %s\n", *ground, time.Since(started).Round(time.Second), memory)
+	return code
+}
+
+func build(ctx context.Context) error {
+	options := fleet.Options{Progress: os.Stderr}
+	switch *ground {
+	case "local":
+	case "kind":
+		dir, err := os.MkdirTemp("", "kyma-pull-kind-")
+		if err != nil {
+			return err
+		}
+		checkout, err := filepath.Abs(filepath.Join("..", ".."))
+		if err != nil {
+			return err
+		}
+		if stage.kind, err = kind.New(ctx, kind.Options{Checkout: checkout, Dir: dir, Progress: os.Stderr, Apart: []string{apart}}); err != nil {
+			return err
+		}
+		options.Dir, options.Ground, options.Patience = dir, stage.kind, 4*time.Minute
+	default:
+		return fmt.Errorf("--ground %q: want local or kind", *ground)
+	}
+	var err error
+	if stage.fleet, err = fleet.Start(ctx, options); err != nil {
+		return err
+	}
+	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Better(), samplemodule.Broken()); err != nil {
+		return err
+	}
+	stage.line = "1.1"
+	if err := release(ctx, samplemodule.VersionGood); err != nil {
+		return err
+	}
+	if stage.berlin, err = stage.fleet.AddRuntime(ctx, "berlin", "regular", samplemodule.Module); err != nil {
+		return err
+	}
+	stage.tokyo, err = stage.fleet.AddRuntime(ctx, "tokyo", "regular")
+	return err
+}
+
+func takeDown() error {
+	var problems []error
+	if stage.fleet != nil {
+		problems = append(problems, stage.fleet.Close())
+	} else if stage.kind != nil {
+		problems = append(problems, stage.kind.Close())
+	}
+	if stage.kind != nil {
+		problems = append(problems, stage.kind.RemoveFiles())
+	}
+	return errors.Join(problems...)
+}
+
+// scene begins a scenario, and gathers what explains it should it fail.
+func scene(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		if stage.kind == nil {
+			t.Logf("publisher:\n%s\nberlin's agent:\n%s", last(stage.fleet.Publisher().Log()), last(stage.berlin.Agent().Log()))
+			return
+		}
+		dir := filepath.Join(*failures, t.Name())
+		if err := stage.kind.Gather(context.WithoutCancel(t.Context()), dir); err != nil {
+			t.Errorf("gather what explains the failure: %v", err)
+		}
+		t.Logf("logs and state are in %s", dir)
+	})
+}
+
+func last(text string) string { return text[max(0, len(text)-4000):] }
+
+// onKind skips a scenario that needs what only kind has, by its name.
+func onKind(t *testing.T, needed string) {
+	t.Helper()
+	if stage.kind == nil {
+		t.Skipf("needs %s: make test-kind", needed)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, what string, seen func() (bool, string)) {
+	t.Helper()
+	must(t, fleet.Until(t.Context(), 2*time.Minute, what, seen))
+}
+
+func release(ctx context.Context, version string) error {
+	stage.promoted = version
+	return stage.fleet.Release(ctx, samplemodule.Module, samplemodule.Good().Component(), sample.Channel("regular", version))
+}
+
+// promotedImage is what the operator of the promoted version runs.
+func promotedImage() string {
+	if stage.promoted == samplemodule.VersionGood {
+		return samplemodule.Image(samplemodule.VersionGood)
+	}
+	return samplemodule.Image(samplemodule.VersionBetter)
+}
+
+// promote offers a version that was never there and promotes it.
+func promote(t *testing.T) (version string) {
+	t.Helper()
+	next := offer(t)
+	must(t, release(t.Context(), next))
+	return next
+}
+
+// offer makes a version that was never there and promotes it nowhere.
+func offer(t *testing.T) (version string) {
+	t.Helper()
+	stage.patch++
+	version = fmt.Sprintf("%s.%d", stage.line, stage.patch)
+	must(t, stage.fleet.Offer(t.Context(), samplemodule.Patch(version)))
+	return version
+}
+
+// well makes sure that a runtime has the promoted version of module beacon, whichever scenarios ran before.
+func well(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	var kyma *v1beta2.Kyma
+	until(t, r.ID+" has its Kyma", func() (bool, string) {
+		var err error
+		kyma, err = r.Kyma(t.Context())
+		return err == nil, fmt.Sprint(err)
+	})
+	for _, m := range kyma.Spec.Modules {
+		if m.Name == samplemodule.Module {
+			must(t, r.UntilState(t.Context(), samplemodule.Module, stage.promoted, v1beta2.StateReady))
+			return
+		}
+	}
+	add(t, r)
+}
+
+// add lets the runtime's admin add module beacon, and waits until it is ready.
+func add(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	must(t, r.UntilState(t.Context(), samplemodule.Module, stage.promoted, v1beta2.StateReady))
+}
+
+func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) {
+	config := &corev1.ConfigMap{}
+	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Settings}, config)
+	return config, err
+}
+
+// drift changes a setting of the module as a person would, and waits until it is put back.
+func drift(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	config, err := settings(t.Context(), r)
+	must(t, err)
+	before := config.DeepCopy()
+	config.Data["level"] = "debug"
+	must(t, r.API.Patch(t.Context(), config, client.MergeFrom(before)))
+	untilCorrected(t, r)
+}
+
+func untilCorrected(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	until(t, "the setting in "+r.ID+" is put back", func() (bool, string) {
+		config, err := settings(t.Context(), r)
+		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
+	})
+}
+
+// kubectl runs what a person types.
+func kubectl(t *testing.T, r *fleet.Runtime, args ...string) string {
+	t.Helper()
+	if stage.kind != nil {
+		output, err := stage.kind.Kubectl(t.Context(), r.ID, args...)
+		must(t, err)
+		return output
+	}
+	found, err := assets.Ensure(t.Context(), os.Stderr)
+	must(t, err)
+	if found.Kubectl == "" {
+		t.Skip("needs kubectl in the PATH")
+	}
+	output, err := exec.CommandContext(t.Context(), found.Kubectl, append([]string{"--kubeconfig", r.Kubeconfig()}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output)
+}
+
+// untilRunning waits until pods of the module's operator run an image, and none other; on the local ground there are no pods.
+func untilRunning(t *testing.T, r *fleet.Runtime, image string) {
+	t.Helper()
+	if stage.kind == nil {
+		return
+	}
+	until(t, fmt.Sprintf("the operator in %s runs %s", r.ID, image), func() (bool, string) {
+		var pods corev1.PodList
+		err := r.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{"app": samplemodule.Operator})
+		if err != nil || len(pods.Items) == 0 {
+			return false, fmt.Sprint("no pods ", err)
+		}
+		for _, p := range pods.Items {
+			if p.Spec.Containers[0].Image != image || p.Status.Phase != corev1.PodRunning {
+				return false, fmt.Sprintf("%s is %s with %s", p.Name, p.Status.Phase, p.Spec.Containers[0].Image)
+			}
+		}
+		return true, ""
+	})
+}

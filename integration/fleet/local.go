@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+// local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as processes.
+type local struct{ registry *registry.Registry }
+
+func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
+	if f.options.Tokens {
+		endpoint, err := f.startRegistryWithTokens(ctx)
+		l.registry = f.Registry
+		return endpoint, err
+	}
+	options := registry.Options{}
+	access := bundle.Access{NoRetry: true}
+	if f.options.Secured {
+		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
+	}
+	var err error
+	if l.registry, err = registry.Start(ctx, options); err != nil {
+		return Endpoint{}, err
+	}
+	f.Registry = l.registry
+	for user := range options.Users {
+		auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + options.Users[user]))
+		access.DockerConfig = fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, f.Registry.Host(), auth)
+		if err := os.WriteFile(filepath.Join(f.Dir, user+".json"), access.DockerConfig, 0o600); err != nil {
+			return Endpoint{}, err
+		}
+	}
+	access.CA = f.Registry.CA()
+	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), access.CA, 0o600); err != nil {
+		return Endpoint{}, err
+	}
+	owner, err := bundle.NewRegistries(access)
+	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enrol: f.RegistryFlags("agent")}, err
+}
+
+// RegistryFlags are what a user of a secured registry adds to a command line.
+func (f *Fleet) RegistryFlags(user string) []string {
+	if !f.options.Secured && !f.options.Tokens {
+		return nil
+	}
+	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
+}
+
+func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (Cluster, error) {
+	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Audit: audited(agentAccount, f.options.AgentRights)}
+	if control { // what the publisher's chart would bring
+		options.CRDs = []fs.FS{charts.PublisherCRDs}
+		options.Audit = audited(publisherAccount, f.options.PublisherRights)
+		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
+	}
+	return cluster.Start(ctx, options)
+}
+
+func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
+	args := []string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
+		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
+	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
+	return start(f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), args...)
+}
+
+func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
+	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
+	return start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
+}
+
+func (l *local) CutRegistry() error  { return l.registry.Stop() }
+func (l *local) HealRegistry() error { return l.registry.Resume() }
+
+func (l *local) Close() error {
+	if l.registry == nil {
+		return nil
+	}
+	return l.registry.Close()
+}

@@ -1,0 +1,89 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// Folders of the node of a runtime that is set apart.
+const (
+	nodeCarried = "/var/lib/kyma-pull/carried"
+	nodeLayout  = "/var/lib/kyma-pull/layout"
+)
+
+// Folders of its agent's pod: Carried is where files arrive, and Layout where the agent keeps what it imported from them.
+const (
+	Carried = "/carried"
+	Layout  = "/layout"
+)
+
+// volumes prepares the node of a runtime without a registry, and gives the chart's values that let its agent see the node's folders.
+func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
+	for _, folder := range []string{nodeCarried, nodeLayout} {
+		if _, err := c.inNode(ctx, "install", "-d", "-o", "65532", "-g", "65532", folder); err != nil {
+			return nil, err
+		}
+	}
+	volume := func(name, path string) map[string]any {
+		return map[string]any{"name": name, "hostPath": map[string]any{"path": path}}
+	}
+	return map[string]any{
+		"extraVolumes":      []any{volume("carried", nodeCarried), volume("layout", nodeLayout)},
+		"extraVolumeMounts": []any{map[string]any{"name": "carried", "mountPath": Carried, "readOnly": true}, map[string]any{"name": "layout", "mountPath": Layout}},
+	}, nil
+}
+
+// Export writes a runtime's bundle into a file, as somebody in the registry's network does, and gives the file's path.
+func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
+	g.exports++
+	name := fmt.Sprintf("%s-%d.tar", runtime, g.exports)
+	_, err := docker(ctx, "run", "--rm", "--user", "0:0", "--network", network, "--volume", g.options.Dir+":/files", "--volume", f.Keys()+":/keys:ro",
+		publisherImage+":"+tag, "export", runtime, "--from", f.Location(), "--keys", "/keys", "-o", "/files/"+name,
+		"--registry-config", "/files/publisher.json", "--registry-ca", "/files/registry/tls.crt")
+	return filepath.Join(g.options.Dir, name), err
+}
+
+// Carry brings a file to a runtime that is set apart.
+func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
+	c := g.clusters[runtime]
+	// It gets its name when it is whole, since the agent looks at any time.
+	arriving := filepath.Join(nodeCarried, "arriving")
+	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
+		return err
+	}
+	_, err := c.inNode(ctx, "mv", arriving, filepath.Join(nodeCarried, filepath.Base(path)))
+	return err
+}
+
+// Report carries the runtime's newest report to the control plane's registry.
+func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) error {
+	layout := filepath.Join(g.options.Dir, runtime+"-layout")
+	if err := os.RemoveAll(layout); err != nil {
+		return err
+	}
+	if _, err := docker(ctx, "cp", g.clusters[runtime].node()+":"+nodeLayout, layout); err != nil {
+		return err
+	}
+	report := filepath.Join(g.options.Dir, runtime+"-report.json")
+	if output, exit := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", "oci-layout:"+layout, "--runtime", runtime, "-o", report); exit != 0 {
+		return fmt.Errorf("export the report of %s: %s", runtime, output)
+	}
+	if output, exit := fleet.Run(ctx, f.Binaries().Publisher, "import-report", report, "--to", f.Place.String()); exit != 0 {
+		return fmt.Errorf("import the report of %s: %s", runtime, output)
+	}
+	return nil
+}
+
+// Reaches says whether the registry answers a cluster's node, by its address: a network of its own has no names of others.
+func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
+	registry, err := address(ctx, registryContainer)
+	if err != nil {
+		return false, err
+	}
+	_, err = g.clusters[cluster].inNode(ctx, "curl", "--silent", "--insecure", "--max-time", "5", "--output", "/dev/null", "https://"+registry+":"+registryPort+"/v2/")
+	return err == nil, nil
+}

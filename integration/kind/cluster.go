@@ -1,0 +1,115 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	kindcluster "sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/log"
+)
+
+// cluster is a kind cluster of one node.
+type cluster struct {
+	name       string
+	kubeconfig string
+	provider   *kindcluster.Provider
+}
+
+// create brings a cluster up on a network and waits until pods can be started in it.
+func create(ctx context.Context, m machine, name, network, dir string) (*cluster, error) {
+	// The only way that kind has to name a network; one that does not exist is made.
+	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
+		return nil, err
+	}
+	provider := kindcluster.NewProvider(kindcluster.ProviderWithDocker(), kindcluster.ProviderWithLogger(log.NoopLogger{}))
+	c := &cluster{name: prefix + name, kubeconfig: filepath.Join(dir, name+"-admin.kubeconfig"), provider: provider}
+	err := provider.Create(c.name, kindcluster.CreateWithRawConfig([]byte(m.config())), kindcluster.CreateWithNodeImage(m.nodeImage),
+		kindcluster.CreateWithKubeconfigPath(c.kubeconfig), kindcluster.CreateWithWaitForReady(3*time.Minute),
+		kindcluster.CreateWithDisplayUsage(false), kindcluster.CreateWithDisplaySalutation(false))
+	if err != nil {
+		return nil, fmt.Errorf("create kind cluster %s: %w", c.name, err)
+	}
+	return c, c.ready(ctx)
+}
+
+// ready waits for the names' service: to kind a cluster is ready with its node, and the first lookups of pods would fail.
+func (c *cluster) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	for {
+		_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s")
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// node is the container of the cluster's only node.
+func (c *cluster) node() string { return c.name + "-control-plane" }
+
+// kubectl runs the node's own kubectl as an admin, so that none is needed on this machine.
+func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.inNode(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
+}
+
+func (c *cluster) inNode(ctx context.Context, args ...string) (string, error) {
+	return docker(ctx, append([]string{"exec", c.node()}, args...)...)
+}
+
+// load puts images of this machine's Docker into the node.
+func (c *cluster) load(ctx context.Context, images ...string) error {
+	save := exec.CommandContext(ctx, "docker", append([]string{"save"}, images...)...)
+	pipe, err := save.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := save.Start(); err != nil {
+		return err
+	}
+	load := exec.CommandContext(ctx, "docker", "exec", "-i", c.node(), "ctr", "--namespace=k8s.io", "images", "import", "--digests", "--snapshotter=overlayfs", "-")
+	load.Stdin = pipe
+	if _, err := run(ctx, load); err != nil {
+		return fmt.Errorf("load images into %s: %w", c.name, err)
+	}
+	return save.Wait()
+}
+
+// Kubeconfig is the path of a kubeconfig with all rights.
+func (c *cluster) Kubeconfig() string { return c.kubeconfig }
+
+// Pause stops the node as shutting a machine down does.
+func (c *cluster) Pause() error {
+	_, err := docker(context.Background(), "stop", "--time=20", c.node())
+	return err
+}
+
+// Resume starts the node again and waits until pods run.
+func (c *cluster) Resume() error {
+	ctx := context.Background()
+	if _, err := docker(ctx, "start", c.node()); err != nil {
+		return err
+	}
+	return c.ready(ctx)
+}
+
+// Stop deletes the cluster.
+func (c *cluster) Stop() error {
+	return c.provider.Delete(c.name, c.kubeconfig)
+}
+
+// address is the node's in its network.
+func address(ctx context.Context, container string) (string, error) {
+	found, err := docker(ctx, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", container)
+	if err != nil {
+		return "", err
+	}
+	if found = strings.TrimSpace(found); found == "" {
+		return "", fmt.Errorf("container %s is on no network", container)
+	}
+	return strings.Fields(found)[0], nil
+}

@@ -1,0 +1,128 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Releases of the two charts.
+const (
+	publisherRelease   = "kcp-publisher"
+	publisherNamespace = sample.Namespace
+	agentRelease       = "skr-agent"
+	agentNamespace     = v1beta2.RuntimeNamespace
+)
+
+// Publisher installs the publisher's chart, with the keys and the registry's credentials in Secrets as an operator would bring them.
+func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
+	ctx := context.Background()
+	if err := g.bringSecrets(ctx, f); err != nil {
+		return nil, err
+	}
+	values := map[string]any{
+		"location": f.Location(), "components": []string{f.Components()},
+		"keys":     map[string]any{"secretName": "publisher-keys"},
+		"registry": map[string]any{"configSecretName": "publisher-registry", "caConfigMapName": "registry-ca"},
+		"image":    map[string]any{"repository": publisherImage, "tag": tag},
+		// The token service's port is no part of the location.
+		"networkPolicy": map[string]any{"egressPorts": ports},
+		"replicas":      1, "extraArgs": flags,
+	}
+	return g.install(ctx, g.clusters["kcp"], publisherRelease, publisherNamespace, values)
+}
+
+// Agent installs the agent's chart; Secret skr-agent-bootstrap tells it all else.
+func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
+	ctx, c := context.Background(), g.clusters[r.ID]
+	values := map[string]any{}
+	if slices.Contains(g.options.Apart, r.ID) {
+		var err error
+		if values, err = volumes(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	values["extraArgs"] = flags
+	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
+	values["networkPolicy"] = map[string]any{"egressPorts": ports}
+	return g.install(ctx, c, agentRelease, agentNamespace, values)
+}
+
+// ports that the programs may reach: API servers, the registry, its token service.
+var ports = []int{443, 6443, 5000, 5443}
+
+// install installs or upgrades a chart with Helm and waits until its pods are ready.
+func (g *Ground) install(ctx context.Context, c *cluster, release, namespace string, values map[string]any) (fleet.Program, error) {
+	data, err := yaml.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(g.options.Dir, c.name+"-values.yaml")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return nil, err
+	}
+	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", "--install", release, filepath.Join("charts", release),
+		"--namespace", namespace, "--kubeconfig", c.kubeconfig, "--values", path, "--wait", "--timeout", limit.String())
+	helm.Dir = g.options.Checkout
+	if _, err := run(ctx, helm); err != nil {
+		return nil, fmt.Errorf("install chart %s in %s: %w", release, c.name, err)
+	}
+	return &pod{c, namespace, release}, nil
+}
+
+func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
+	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "publisher-keys"}, Data: map[string][]byte{}}
+	for _, name := range []string{"root.json", "publisher.key", "enrol.key", "token.key"} {
+		data, err := os.ReadFile(filepath.Join(f.Keys(), name))
+		if err != nil {
+			return err
+		}
+		keys.Data[name] = data
+	}
+	if err := g.publisherConfig(ctx, f); err != nil {
+		return err
+	}
+	config, err := os.ReadFile(filepath.Join(g.options.Dir, "publisher.json"))
+	if err != nil {
+		return err
+	}
+	credentials := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "publisher-registry"},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: config},
+	}
+	certificate, err := os.ReadFile(g.ca())
+	if err != nil {
+		return err
+	}
+	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "registry-ca"}, Data: map[string]string{"ca.crt": string(certificate)}}
+	var problems []error
+	for _, object := range []client.Object{keys, credentials, ca} {
+		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) { // it is, when the publisher is started again
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// publisherConfig writes the publisher's docker config.json, with its password for the registry.
+func (g *Ground) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
+	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(), "--location", f.Location())
+	if exit != 0 {
+		return fmt.Errorf("make the publisher's credentials: %s", config)
+	}
+	return os.WriteFile(filepath.Join(g.options.Dir, "publisher.json"), []byte(config), 0o600)
+}

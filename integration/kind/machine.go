@@ -1,0 +1,111 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+)
+
+// EnvNodeImage names the environment variable with a node image to take in the place of kind's own.
+const EnvNodeImage = "KIND_NODE_IMAGE"
+
+// ownNodeImage starts the names of images that hack/kind-node makes.
+const ownNodeImage = "kyma-pull/kind-node:"
+
+// ErrNoDocker means that there is no Docker to run clusters in.
+var ErrNoDocker = errors.New("Docker does not answer: start it, or on a bare Debian run `hack/kind-node/dockerd start` as root")
+
+// machine is what was found out about the machine that clusters run on.
+type machine struct {
+	nodeImage string
+	// withholds says that not even a privileged container gets all capabilities.
+	withholds bool
+	// oldCgroups says that cgroups are of version 1, which kubelet takes only when told so.
+	oldCgroups bool
+}
+
+func inspect(ctx context.Context, checkout string, progress io.Writer) (machine, error) {
+	m := machine{}
+	if _, err := exec.LookPath("docker"); err != nil {
+		return m, ErrNoDocker
+	}
+	version, err := docker(ctx, "info", "--format", "{{.CgroupVersion}}")
+	if err != nil {
+		return m, fmt.Errorf("%w (%w)", ErrNoDocker, err)
+	}
+	m.oldCgroups = version == "1"
+	// Docker may run on another machine, and then this file says nothing about it; there nothing is withheld usually.
+	if status, err := os.ReadFile("/proc/self/status"); err == nil {
+		m.withholds = withholds(string(status))
+	}
+	m.nodeImage, err = nodeImage(ctx, checkout, progress)
+	return m, err
+}
+
+// withholds reads whether CAP_SYS_RESOURCE is out of reach, without which nobody may protect a process from the out-of-memory killer.
+//
+// Source: proc_pid_status(5), CapBnd; linux/capability.h.
+func withholds(status string) bool {
+	const sysResource = 24
+	_, rest, found := strings.Cut(status, "CapBnd:")
+	fields := strings.Fields(rest)
+	if !found || len(fields) == 0 {
+		return false
+	}
+	mask, err := strconv.ParseUint(fields[0], 16, 64)
+	return err == nil && mask&(1<<sysResource) == 0
+}
+
+// nodeImage is the named one, kind's own, or where that cannot be pulled the one that hack/kind-node makes.
+func nodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
+	if name := os.Getenv(EnvNodeImage); name != "" {
+		return name, nil
+	}
+	if _, err := docker(ctx, "image", "inspect", defaults.Image); err == nil {
+		return defaults.Image, nil
+	}
+	build := filepath.Join(checkout, "hack", "kind-node", "build")
+	if name, err := run(ctx, exec.CommandContext(ctx, build, "--name")); err == nil {
+		if _, err := docker(ctx, "image", "inspect", name); err == nil {
+			return name, nil
+		}
+	}
+	fmt.Fprintf(progress, "kind: pulling %s …\n", defaults.Image)
+	pulling, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	if _, err := docker(pulling, "pull", "--quiet", defaults.Image); err == nil {
+		return defaults.Image, nil
+	}
+	fmt.Fprintln(progress, "kind: it cannot be pulled; hack/kind-node/build makes one, which takes ten minutes once …")
+	cmd := exec.CommandContext(ctx, build)
+	cmd.Stderr = progress
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("make a node image: %w", err)
+	}
+	return strings.TrimSpace(string(output)), nil
+}
+
+// config is the configuration of a cluster of one node. Ordinary machines and node images get kind's defaults.
+func (m machine) config() string {
+	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
+	if strings.HasPrefix(m.nodeImage, ownNodeImage) {
+		text += "networking: {disableDefaultCNI: true}\n" // the image has one
+	}
+	if m.withholds {
+		text += "containerdConfigPatches:\n- |-\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    restrict_oom_score_adj = true\n"
+	}
+	if m.oldCgroups {
+		text += "kubeadmConfigPatches:\n- |\n  kind: KubeletConfiguration\n  failCgroupV1: false\n"
+	}
+	return text
+}

@@ -1,0 +1,67 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Meter watches how much memory of this machine is in use beyond what was at its start.
+type Meter struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+	peak int64 // bytes; the sampler's until done
+	err  error
+}
+
+// NewMeter starts to watch.
+func NewMeter() *Meter {
+	ctx, stop := context.WithCancel(context.Background())
+	m := &Meter{stop: stop}
+	m.done.Go(func() { m.sample(ctx) })
+	return m
+}
+
+func (m *Meter) sample(ctx context.Context) {
+	before, err := availableBytes()
+	if err != nil {
+		m.err = err
+		return
+	}
+	for tick := time.NewTicker(time.Second); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if now, err := availableBytes(); err == nil {
+				m.peak = max(m.peak, before-now)
+			}
+		}
+	}
+}
+
+// Peak ends the watch and gives the most that was in use, in bytes. It counts whatever else ran on the machine.
+func (m *Meter) Peak() (int64, error) {
+	m.stop()
+	m.done.Wait()
+	return m.peak, m.err
+}
+
+// Source: proc_meminfo(5), MemAvailable.
+func availableBytes() (int64, error) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(data), "MemAvailable:")
+	if !found {
+		return 0, errors.New("/proc/meminfo has no MemAvailable")
+	}
+	var kib int64
+	_, err = fmt.Sscanf(rest, "%d kB", &kib)
+	return kib << 10, err
+}

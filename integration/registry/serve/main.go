@@ -1,0 +1,42 @@
+// Command serve runs distribution with a configuration file, with the storage and the access control that test clusters need
+// and no cloud's. It is what a registry container runs.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry"
+	_ "github.com/distribution/distribution/v3/registry/auth/token"                // tokens of kcp-publisher token-service
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // storage
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: serve CONFIG-FILE")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(1)
+	}
+}
+
+func run(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	config, err := configuration.Parse(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	server, err := registry.NewRegistry(context.Background(), config)
+	if err != nil {
+		return err
+	}
+	return server.ListenAndServe()
+}

@@ -1,0 +1,71 @@
+// Command operator answers each Beacon with a ConfigMap that holds its text. It is the program of the sample module.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+func main() {
+	version := flag.String("module-version", "", "version of the module, told in the status of each Beacon")
+	probes := flag.String("probe-address", ":8081", "address of the probes")
+	journal := flag.String("journal", "", "file that each start is noted in, none by default")
+	flag.Parse()
+	if err := run(*version, *probes, *journal); err != nil {
+		fmt.Fprintln(os.Stderr, "operator:", err)
+		os.Exit(1)
+	}
+}
+
+func run(version, probes, journal string) error {
+	ctrl.SetLogger(zap.New())
+	if err := note(journal, version); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	users, err := labels.NewRequirement(labelUses, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.NewSelector().Add(*users)}}},
+	})
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(mgr).For(newBeacon()).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(used)).Complete(&reconciler{mgr.GetClient(), version})
+	if err := errors.Join(err, mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return err
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+func note(journal, version string) error {
+	if journal == "" {
+		return nil
+	}
+	file, err := os.OpenFile(journal, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("--journal: %w", err)
+	}
+	_, err = fmt.Fprintln(file, "started", version)
+	return errors.Join(err, file.Close())
+}
