@@ -75,6 +75,33 @@ func TestWhatIsBelievedOfARuntime(t *testing.T) {
 	}
 }
 
+func TestAWayBackEndsWithWhatRuntimesSay(t *testing.T) {
+	undone := twoWaves()
+	undone.Undo = true
+	for name, c := range map[string]struct {
+		change func(*Runtime)
+		want   fleet.RolloutState
+	}{
+		"it has its last good version":               {func(*Runtime) {}, fleet.RolloutRolledBack},
+		"it has not said so yet":                     {func(r *Runtime) { r.Current = false }, fleet.RolloutRollingBack},
+		"it waits for a window, with an older one":   {func(r *Runtime) { r.Current, r.Waits = false, true }, fleet.RolloutRolledBack},
+		"it is silent":                               {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack},
+		"it was told long ago and reports something": {func(r *Runtime) { r.Current, r.Given.Time = false, metav1.NewTime(noon.Add(-time.Hour)) }, fleet.RolloutRolledBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon.Add(-5 * time.Minute)})
+			r := given(at("dev", "dev", ""), 1)
+			back := Plan(first, undone, before.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
+			r.Version = "1.0.0"
+			c.change(&r)
+			step := Plan(first, undone, back.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
+			if step.Status.State != c.want {
+				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+			}
+		})
+	}
+}
+
 // TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment is the history of argo-cd#29410: the status of a step's application was
 // that of the revision before, healthy and in sync, and so the step counted as done before it began.
 func TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment(t *testing.T) {

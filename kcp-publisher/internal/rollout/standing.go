@@ -71,7 +71,8 @@ func (p *plan) stand(m *member, r *Runtime) {
 		p.standWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
 		m.standing = inFlight
-		if r.Current || quiet || p.late(m, r) {
+		// Who waits for a window never had the version, and has a bundle now that does not ask for it any more.
+		if r.Current || r.Waits || quiet || p.late(m, r) {
 			m.standing = reverted
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
