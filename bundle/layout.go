@@ -41,7 +41,7 @@ func (l readOnlyLayout) Resolve(ctx context.Context, reference string) (ocispec.
 // power at any moment:
 //   - a blob has its name once all of it is on the disk; one that has its name and another size was never written to its end;
 //   - index.json is replaced as a whole, under a lock on the folder, by what it says at that moment and the one change;
-//   - a manifest whose tag moves on stays in the index without a name, as oras keeps it.
+//   - a manifest without a tag, or whose tag moves on, is in the index without a name, as oras keeps it.
 type layoutRepository struct {
 	*oci.Storage
 	dir  string
@@ -111,7 +111,18 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	if err := l.Storage.Push(ctx, d, content); err != nil {
 		return err
 	}
-	return synced(l.blob(d))
+	if err := synced(l.blob(d)); err != nil || d.MediaType != ocispec.MediaTypeImageManifest && d.MediaType != ocispec.MediaTypeImageIndex {
+		return err
+	}
+	return l.change(func(index ocispec.Index) ocispec.Index { return listed(index, d) })
+}
+
+// listed gives the index with a manifest that nobody named: whoever asks for referrers finds only those that the index lists.
+func listed(index ocispec.Index, d ocispec.Descriptor) ocispec.Index {
+	if !slices.ContainsFunc(index.Manifests, func(m ocispec.Descriptor) bool { return m.Digest == d.Digest }) {
+		index.Manifests = append(index.Manifests, unnamed(d))
+	}
+	return index
 }
 
 // abandonedAfter is how long nothing was written to a part of a blob before it counts as left behind by somebody who was killed.
