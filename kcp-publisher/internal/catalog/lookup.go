@@ -1,0 +1,230 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Lookup gives what a module in a channel means to a Kyma with these labels. The error is a *Reason.
+//
+// A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and component
+// name, among templates of the channel.
+func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
+	version, err := s.Offered(module, channel, kyma)
+	if err != nil {
+		return Choice{}, err
+	}
+	return s.At(module, channel, version, kyma)
+}
+
+// Offered gives the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error is
+// a *Reason.
+func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
+	o := s.metas[module]
+	if o == nil {
+		choice, err := s.lookupOlder(module, channel, kyma)
+		return choice.Version, err
+	}
+	if err := o.mayAsk(kyma); err != nil {
+		return "", err
+	}
+	for _, c := range o.meta.Spec.Channels {
+		if c.Channel == channel && c.Version != "" {
+			return c.Version, nil
+		}
+	}
+	return "", reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
+}
+
+// At gives what a version of a module in a channel means to a Kyma with these labels, also when the channel has another one by now.
+// The error is a *Reason.
+func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
+	o := s.metas[module]
+	if o == nil {
+		choice, err := s.lookupOlder(module, channel, kyma)
+		if err == nil && choice.Version != version {
+			return Choice{}, reason("module %s: version %s cannot be had any more: ModuleTemplate %s has %s by now", module, version, key(choice.Template), choice.Version)
+		}
+		return choice, err
+	}
+	if err := o.mayAsk(kyma); err != nil {
+		return Choice{}, err
+	}
+	return s.version(o, channel, version)
+}
+
+// Pinned gives what a module in one version means to a Kyma with these labels, whatever its channels have. The error is a *Reason.
+func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
+	o := s.metas[module]
+	if o == nil {
+		return Choice{}, reason("module %s: version %s cannot be asked for without a ModuleReleaseMeta: ask for a channel", module, version)
+	}
+	if err := o.mayAsk(kyma); err != nil {
+		return Choice{}, err
+	}
+	choice, err := s.version(o, "", version)
+	if err != nil && choice.Template == nil {
+		return Choice{}, reason("module %s: version %s, which spec.modules pins it to, cannot be had: %v", module, version, err)
+	}
+	return choice, err
+}
+
+// mayAsk tells whether a Kyma may name the module in its spec.
+func (o *offer) mayAsk(kyma labels.Set) error {
+	module := o.meta.Spec.ModuleName
+	if o.disclosing != nil {
+		return reason("module %s: %v", module, o.disclosing)
+	}
+	if hidden := o.hiddenFrom(kyma); hidden != "" {
+		return reason("module %s: is not offered to this runtime: %s", module, hidden)
+	}
+	if o.meta.Spec.Mandatory != nil {
+		return reason("module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
+	}
+	return nil
+}
+
+func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
+	module := o.meta.Spec.ModuleName
+	var found []*template
+	for _, t := range s.byModule[module] {
+		if t.version == version {
+			found = append(found, t)
+		}
+	}
+	if len(found) == 0 {
+		for _, t := range s.called[module+"-"+version] {
+			if t.Name == module+"-"+version {
+				found = append(found, t)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		if channel == "" && o.meta.Spec.Mandatory == nil {
+			return Choice{}, reason("there is no ModuleTemplate %s-%s", module, version)
+		}
+		if channel == "" {
+			return Choice{}, reason("module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module, version)
+		}
+		return Choice{}, reason("module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel, module, version)
+	case 1:
+		component := cmp.Or(o.meta.Spec.OcmComponentName, found[0].component)
+		if component == "" && found[0].broken == nil {
+			return Choice{}, reason("module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module, key(&o.meta))
+		}
+		return found[0].choice(Choice{Module: module, Channel: channel, Version: version, Component: component, NamesItself: o.meta.Spec.OcmComponentName == ""})
+	}
+	return Choice{}, reason("module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
+}
+
+func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
+	named := s.called[module]
+	var found []*template
+	for _, t := range named {
+		if t.Spec.Channel == channel {
+			found = append(found, t)
+		}
+	}
+	switch {
+	case len(named) == 0:
+		return Choice{}, reason("module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)
+	case len(found) == 0:
+		return Choice{}, reason("module %s: channel %q has no version: no ModuleTemplate of it has that spec.channel", module, channel)
+	case len(found) > 1:
+		return Choice{}, reason("module %s: channel %q has two ModuleTemplates: remove %s or %s", module, channel, key(found[0]), key(found[1]))
+	}
+	t := found[0]
+	if hidden := hiddenByLabels(t.Labels, kyma); hidden != "" {
+		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, hidden)
+	}
+	if t.broken == nil && (t.component == "" || t.version == "") {
+		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
+	}
+	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true})
+}
+
+// choice completes a choice of this template, or says what is wrong with the template itself.
+func (t *template) choice(c Choice) (Choice, error) {
+	switch d := t.descriptor; {
+	case t.disclosing != nil:
+		return Choice{}, reason("module %s: %v", c.Module, t.disclosing)
+	case t.broken != nil:
+		return Choice{}, reason("module %s: %v", c.Module, t.broken)
+	case d != nil && d.Name != c.Component:
+		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name, c.Component)
+	case d != nil && d.Version != c.Version:
+		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: is of version %s, spec.version is %s", c.Module, key(t), d.Version, c.Version)
+	}
+	c.Template, c.Descriptor = &t.ModuleTemplate, t.descriptor
+	return c, nil
+}
+
+func (o *offer) hiddenFrom(kyma labels.Set) string {
+	spec := o.meta.Spec
+	switch {
+	case spec.Beta && kyma[v1beta2.LabelBeta] != v1beta2.True:
+		return "it is a beta module and the Kyma is not labelled " + v1beta2.LabelBeta + "=true"
+	case spec.Internal && kyma[v1beta2.LabelInternal] != v1beta2.True:
+		return "it is an internal module and the Kyma is not labelled " + v1beta2.LabelInternal + "=true"
+	case !o.selector.Matches(kyma):
+		return "its kymaSelector does not select the Kyma"
+	}
+	return hiddenByLabels(o.meta.Labels, kyma)
+}
+
+func hiddenByLabels(own map[string]string, kyma labels.Set) string {
+	for _, label := range []string{v1beta2.LabelBeta, v1beta2.LabelInternal} {
+		if own[label] == v1beta2.True && kyma[label] != v1beta2.True {
+			return "it is labelled " + label + "=true and the Kyma is not"
+		}
+	}
+	return ""
+}
+
+// Mandatory gives the modules that every runtime gets, sorted by name; of several versions the highest. One that is declared
+// and cannot be found has an Err: leaving it out would remove it from every runtime.
+func (s *Snapshot) Mandatory() []Choice {
+	best := map[string]Choice{}
+	offerHigher := func(c Choice) {
+		if known, ok := best[c.Module]; !ok || c.Err == nil && (known.Err != nil || bundle.Older(known.Version, c.Version)) {
+			best[c.Module] = c
+		}
+	}
+	for _, name := range s.moduleNames() {
+		o := s.metas[name]
+		if o.meta.Spec.Mandatory == nil {
+			continue
+		}
+		choice, err := s.version(o, "", o.meta.Spec.Mandatory.Version)
+		if err != nil {
+			choice = Choice{Module: name, Err: err}
+		}
+		offerHigher(choice)
+	}
+	for _, t := range s.templates {
+		if !t.Spec.Mandatory || t.module == "" {
+			continue
+		}
+		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component, NamesItself: true})
+		if err == nil && t.component == "" {
+			err = reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))
+		}
+		if err != nil {
+			choice = Choice{Module: t.module, Err: err}
+		}
+		offerHigher(choice)
+	}
+	choices := make([]Choice, 0, len(best))
+	for _, c := range best {
+		c.Mandatory = true
+		choices = append(choices, c)
+	}
+	slices.SortFunc(choices, func(a, b Choice) int { return cmp.Compare(a.Module, b.Module) })
+	return choices
+}
