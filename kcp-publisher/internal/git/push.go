@@ -206,11 +206,14 @@ func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	return repository.Storer.CheckAndSetReference(plumbing.NewHashReference(command.Name, command.New), before)
 }
 
-// notCheckedOut refuses, as git does, to move a branch below the files of whoever works on it.
+// notCheckedOut refuses, as git does, to move a branch below the files of whoever works on it, unless the repository allows it.
 func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) error {
 	config, err := repository.Config()
 	if err != nil {
 		return err
+	}
+	if slices.Contains([]string{"ignore", "warn", "false"}, config.Raw.Section("receive").Option("denyCurrentBranch")) {
+		return nil
 	}
 	head, err := repository.Storer.Reference(plumbing.HEAD)
 	if err == nil && !config.Core.IsBare && head.Target() == branch {

@@ -88,6 +88,13 @@ func TestABranchThatIsCheckedOutIsNotMoved(t *testing.T) {
 	if _, err := r.Push(t.Context(), base, change, "other"); err != nil {
 		t.Errorf("another branch: %v", err)
 	}
+	config, err := w.repo.Config()
+	w.must(err)
+	config.Raw.Section("receive").SetOption("denyCurrentBranch", "ignore")
+	w.must(w.repo.SetConfig(config))
+	if _, err := open(t, Options{URL: w.dir}).Push(t.Context(), base, change, "main"); err != nil {
+		t.Errorf("where the repository allows it: %v", err)
+	}
 }
 
 // signer signs commits as `git commit -S` with gpg.format=ssh does.
