@@ -47,7 +47,7 @@ func inspect(ctx context.Context, checkout string, progress io.Writer) (machine,
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		m.withholds = withholds(string(status))
 	}
-	m.nodeImage, err = nodeImage(ctx, checkout, progress)
+	m.nodeImage, err = NodeImage(ctx, checkout, progress)
 	return m, err
 }
 
@@ -65,8 +65,8 @@ func withholds(status string) bool {
 	return err == nil && mask&(1<<sysResource) == 0
 }
 
-// nodeImage is the named one, kind's own, or where that cannot be pulled the one that hack/kind-node makes.
-func nodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
+// NodeImage is the named one, kind's own, or where that cannot be pulled the one that hack/kind-node makes.
+func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
 	if name := os.Getenv(EnvNodeImage); name != "" {
 		return name, nil
 	}
