@@ -151,7 +151,9 @@ func served(t *testing.T) client.Client {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	environment := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "kcp-publisher", "crds")}}
+	environment := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "kcp-publisher", "files", "crds")}, ErrorIfCRDPathMissing: true,
+	}
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +190,7 @@ func served(t *testing.T) client.Client {
 
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	deadline := time.NewTimer(2 * time.Minute)
+	deadline := time.NewTimer(30 * time.Second)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
