@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -98,6 +99,14 @@ type ReportedSecrets struct {
 
 // MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.
 const MaxMessageBytes = 512
+
+// Bounded gives the beginning of a text that has at most that many bytes, without half a letter at its end.
+func Bounded(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}
 
 // RefusedBundle is a bundle that the runtime refused.
 type RefusedBundle struct {

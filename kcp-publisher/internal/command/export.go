@@ -15,7 +15,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
@@ -238,11 +237,10 @@ func sizeText(n int64) string {
 
 // bytesDone draws a bar on a terminal; elsewhere the table at the end says it all.
 func bytesDone(out io.Writer, what string, total int64) (advance func(int64), done func()) {
-	file, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !isTerminal(out) {
 		return func(int64) {}, func() {}
 	}
-	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
+	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
 	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // drawing is a courtesy
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/term"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -279,11 +278,10 @@ func shortDigest(d string) string {
 
 // progressOf draws a bar on a terminal when there is enough to wait for; elsewhere the table at the end says it all.
 func progressOf(out io.Writer, total int) func() {
-	file, ok := out.(*os.File)
-	if !ok || total < 20 || !term.IsTerminal(int(file.Fd())) {
+	if total < 20 || !isTerminal(out) {
 		return func() {}
 	}
-	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription("publishing"),
+	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription("publishing"),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
 	var mu sync.Mutex
 	return func() {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -283,10 +282,7 @@ func (k *Kymas) tell(kyma *v1beta2.Kyma, runtime string, before *bundle.Accepted
 // noted bounds what others wrote to what the API takes as the note of an Event.
 func noted(text string) string {
 	const maxNoteBytes = 1024
-	if len(text) > maxNoteBytes {
-		return strings.ToValidUTF8(text[:maxNoteBytes], "")
-	}
-	return text
+	return bundle.Bounded(text, maxNoteBytes)
 }
 
 func (k *Kymas) remember(kyma *v1beta2.Kyma, report bundle.AcceptedReport) {

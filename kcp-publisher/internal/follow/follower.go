@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -244,14 +243,6 @@ func (f *Follower) tell(ctx context.Context, err error) {
 		f.told = "" // to be told again, when the API server listens
 		return
 	}
-	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, "CommitRefused", "Follow", "%s", noted(f.told))
-}
-
-// noted bounds what others wrote to what the API takes as the note of an Event.
-func noted(text string) string {
-	const maxNoteBytes = 1024
-	if len(text) > maxNoteBytes {
-		return strings.ToValidUTF8(text[:maxNoteBytes], "")
-	}
-	return text
+	const maxNoteBytes = 1024 // more the API does not take
+	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, "CommitRefused", "Follow", "%s", bundle.Bounded(f.told, maxNoteBytes))
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -156,10 +155,7 @@ func setter(conditions *[]metav1.Condition, generation int64, now time.Time) fun
 // the whole status from being written.
 func bounded(message string) string {
 	const maxMessageBytes = 4096
-	if len(message) > maxMessageBytes {
-		return strings.ToValidUTF8(message[:maxMessageBytes], "")
-	}
-	return message
+	return bundle.Bounded(message, maxMessageBytes)
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {

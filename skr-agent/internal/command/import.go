@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
@@ -121,18 +119,7 @@ type imported struct {
 }
 
 func printImported(out io.Writer, format string, outcomes []imported) error {
-	switch format {
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(outcomes)
-	case "yaml":
-		text, err := yaml.Marshal(outcomes)
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
-	case "table":
+	return print(out, format, outcomes, func(out io.Writer) {
 		for _, o := range outcomes {
 			if o.TrustedAtFirst != "" {
 				fmt.Fprintf(out, "trusts     root of trust %s of the file itself, for nobody named one: compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
@@ -148,9 +135,7 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 				fmt.Fprintf(out, "agents need --mirror %s\n", mirror)
 			}
 		}
-		return nil
-	}
-	return usageError{fmt.Errorf("-o %q: want table, json or yaml", format)}
+	})
 }
 
 // readMirrors reads FROM=TO.

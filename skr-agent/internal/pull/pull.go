@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -259,7 +258,7 @@ func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
 	if n := len(p.refused); n > 0 && p.refused[n-1].Digest == d && p.refused[n-1].Reason == refusal.Reason {
 		return
 	}
-	p.refused = append(p.refused, bundle.RefusedBundle{Digest: d, Reason: refusal.Reason, Detail: truncate(refusal.Detail), Time: p.Now().UTC().Truncate(time.Second)})
+	p.refused = append(p.refused, bundle.RefusedBundle{Digest: d, Reason: refusal.Reason, Detail: bundle.Bounded(refusal.Detail, bundle.MaxMessageBytes), Time: p.Now().UTC().Truncate(time.Second)})
 	if len(p.refused) > bundle.MaxRefusedReported {
 		p.refused = p.refused[1:]
 	}
@@ -268,13 +267,6 @@ func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
 // forgetRefusals drops those of bundles or of roots, when the one in question is over.
 func (p *Puller) forgetRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool { return r.Reason.AboutRoot() == ofRoots })
-}
-
-func truncate(message string) string {
-	if len(message) > bundle.MaxMessageBytes {
-		return strings.ToValidUTF8(message[:bundle.MaxMessageBytes], "")
-	}
-	return message
 }
 
 // keep stores the documents and then the statement: a crash in between leaves the bundle before in force, whole.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -97,12 +96,7 @@ func message(m *v1beta2.Manifest) string {
 	return bounded(ready.Message)
 }
 
-func bounded(text string) string {
-	if len(text) > bundle.MaxMessageBytes {
-		return strings.ToValidUTF8(text[:bundle.MaxMessageBytes], "")
-	}
-	return text
-}
+func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
 // New gives the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {

@@ -151,9 +151,5 @@ func trouble(problems []error) string {
 	for _, p := range problems {
 		texts = append(texts, p.Error())
 	}
-	text := strings.Join(texts, "; ")
-	if len(text) > bundle.MaxMessageBytes {
-		return strings.ToValidUTF8(text[:bundle.MaxMessageBytes], "")
-	}
-	return text
+	return bundle.Bounded(strings.Join(texts, "; "), bundle.MaxMessageBytes)
 }
