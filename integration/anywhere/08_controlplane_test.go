@@ -12,7 +12,6 @@ import (
 
 func TestRuntimesLiveOnWithoutTheControlPlane(t *testing.T) {
 	scene(t)
-	onKind(t, "a control plane that can be switched off")
 	ctx := t.Context()
 	well(t, stage.berlin)
 	must(t, stage.fleet.PauseControlPlane())

@@ -10,7 +10,6 @@ import (
 
 func TestRegistryCutForOneRuntime(t *testing.T) {
 	scene(t)
-	onKind(t, "a link for each runtime")
 	ctx, berlin, tokyo := t.Context(), stage.berlin, stage.tokyo
 	well(t, berlin)
 	well(t, tokyo)

@@ -10,7 +10,6 @@ import (
 
 func TestPromotionArrivesOverABadNetwork(t *testing.T) {
 	scene(t)
-	onKind(t, "a network")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	link := r.Link()

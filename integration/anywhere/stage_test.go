@@ -80,7 +80,7 @@ func play(m *testing.M) int {
 }
 
 func build(ctx context.Context) error {
-	options := fleet.Options{Progress: os.Stderr}
+	options := fleet.Options{Progress: os.Stderr, Links: true}
 	switch *ground {
 	case "local":
 	case "kind":
