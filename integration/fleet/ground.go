@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -44,6 +45,8 @@ type Cluster interface {
 	// Pause stops the cluster and Resume starts it again, with its data and at the same address.
 	Pause() error
 	Resume() error
+	// Started is when the cluster was started last, as is known of what it runs on.
+	Started(ctx context.Context) (time.Time, error)
 	// Stop ends the cluster and removes its data.
 	Stop() error
 }
