@@ -81,7 +81,8 @@ func play(m *testing.M) int {
 }
 
 func build(ctx context.Context) error {
-	options := fleet.Options{Progress: os.Stderr, Links: true}
+	// A client that has lost its API server asks again at growing intervals of up to a minute.
+	options := fleet.Options{Progress: os.Stderr, Links: true, Patience: 2 * time.Minute}
 	switch *ground {
 	case "local":
 	case "kind":

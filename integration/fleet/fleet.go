@@ -52,7 +52,7 @@ type Options struct {
 	// Patience is how long a module may take to reach a state, 0 for a minute.
 	Patience time.Duration
 	// Links leads each runtime's agent to the registry by a link of its own (Runtime.Link), where the ground does not do so anyway.
-	// It cannot be had with Secured or Tokens, whose passwords are for the registry's own address.
+	// On this machine it cannot be had with Secured or Tokens, whose passwords are for the registry's own address.
 	Links bool
 	// Ground is what the fleet stands on, nil for this machine.
 	Ground Ground

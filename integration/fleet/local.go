@@ -23,6 +23,9 @@ type local struct {
 }
 
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
+	if f.options.Links && (f.options.Secured || f.options.Tokens) {
+		return Endpoint{}, errors.New("a local link leads to a registry without passwords: set Links, or Secured or Tokens")
+	}
 	if f.options.Tokens {
 		endpoint, err := f.startRegistryWithTokens(ctx)
 		l.registry = f.Registry
