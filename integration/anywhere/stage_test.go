@@ -1,4 +1,4 @@
-// Package anywhere holds the scenarios that run on every ground: on API servers and kwok with `make test`, in a minute, and with pods,
+// Package anywhere holds the scenarios that run on every ground: on API servers and kwok with `make test`, and with pods,
 // nodes and a network on kind with `make test-kind`. Faults are part of both: clusters that stop and start, a registry that goes away,
 // links that are cut or bad. Each file is one; they run in the order of their names, on one fleet of a control plane and runtimes
 // berlin and tokyo, and each leaves both well. The few that need pods or networks are skipped on API servers.
