@@ -88,7 +88,7 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 		where = prefix + name
 	}
 	if control {
-		images = []string{publisherImage + ":" + tag}
+		images = []string{publisherImage + ":" + tag, DialerImage}
 	}
 	c, err := create(ctx, g.machine, name, where, g.options.Dir)
 	if err != nil {

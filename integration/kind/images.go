@@ -17,6 +17,8 @@ const (
 	publisherImage = repository + "/kcp-publisher"
 	agentImage     = repository + "/skr-agent"
 	registryImage  = repository + "/registry"
+	// DialerImage has a program for pods that try out NetworkPolicies.
+	DialerImage = repository + "/dialer:" + tag
 )
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter, samplemodule.VersionBroken}
@@ -30,7 +32,7 @@ func buildImages(ctx context.Context, checkout string) error {
 	defer os.RemoveAll(dir)
 	// At once, for most of what they are made of is the same.
 	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+tag, "-o", dir+"/",
-		"./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator")
+		"./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator", "./integration/kind/dialer")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	packer := filepath.Join(dir, "pack")
 	for _, cmd := range []*exec.Cmd{compile, exec.CommandContext(ctx, "go", "build", "-o", packer, "./hack/images")} {
@@ -47,7 +49,8 @@ func buildImages(ctx context.Context, checkout string) error {
 	if err := os.Rename(filepath.Join(dir, "operator"), operator); err != nil {
 		return err
 	}
-	if err := pack(ctx, packer, repository, tag, filepath.Join(dir, "kcp-publisher"), filepath.Join(dir, "skr-agent"), registry); err != nil {
+	programs := []string{filepath.Join(dir, "kcp-publisher"), filepath.Join(dir, "skr-agent"), filepath.Join(dir, "dialer"), registry}
+	if err := pack(ctx, packer, repository, tag, programs...); err != nil {
 		return err
 	}
 	for _, version := range moduleVersions {
@@ -85,7 +88,7 @@ func pack(ctx context.Context, packer, repository, version string, programs ...s
 
 // runtimeImages are what pods of a runtime are started from.
 func runtimeImages() []string {
-	images := []string{agentImage + ":" + tag}
+	images := []string{agentImage + ":" + tag, DialerImage}
 	for _, version := range moduleVersions {
 		images = append(images, samplemodule.Image(version))
 	}
