@@ -107,7 +107,7 @@ const (
 
 func (p policed) untilDialed(t *testing.T, when string, from *corev1.Pod, to string, port int, want string) {
 	t.Helper()
-	until(t, fmt.Sprintf("%s, port %d %s to %s", when, port, want, from.Name), func() (bool, string) {
+	until(t, fmt.Sprintf("%s, port %d %s pod %s", when, port, want, from.Name), func() (bool, string) {
 		output, err := stage.kind.Kubectl(t.Context(), p.cluster, "-n", from.Namespace, "exec", from.Name, "--", "/dialer", "dial", fmt.Sprintf("%s:%d", to, port))
 		return err == nil && output == want, fmt.Sprint(output, err)
 	})
