@@ -22,7 +22,7 @@ func main() {
 	os.Exit(2)
 }
 
-// dial waits long enough for the kernel to send a first packet twice that was lost. Networks refuse by silence or by a reset.
+// dial waits long enough for the kernel to send its first packet again, should that be lost. A network refuses by silence or by a reset.
 func dial(address string) string {
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {
