@@ -89,6 +89,29 @@ func (p ImagePath) Steps() ([]string, error) {
 	return steps, nil
 }
 
+// ParseMirrors reads Settings.Mirrors from what a command line has for each --mirror: FROM=TO, both HOST or HOST/PATH.
+func ParseMirrors(flags []string) (map[string]string, error) {
+	var mirrors map[string]string
+	for _, text := range flags {
+		from, to, ok := strings.Cut(text, "=")
+		from, to = strings.TrimSuffix(from, "/"), strings.TrimSuffix(to, "/")
+		if !ok || from == "" || to == "" || strings.Contains(text, "://") {
+			return nil, fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
+		}
+		if _, twice := mirrors[from]; twice {
+			return nil, fmt.Errorf("--mirror %q: %s has a mirror already", text, from)
+		}
+		if mirrors == nil {
+			mirrors = map[string]string{}
+		}
+		mirrors[from] = to
+	}
+	if err := (Settings{Mirrors: mirrors}).Check(); err != nil {
+		return nil, fmt.Errorf("--mirror: %w", err)
+	}
+	return mirrors, nil
+}
+
 // Mirrored gives the name of a repository as it is read: by the longest mirror that fits whole path elements of it.
 func (s Settings) Mirrored(name string) string {
 	best := ""

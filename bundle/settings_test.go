@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -34,5 +35,33 @@ func TestSettingsThatNoAgentCouldFollowAreRefused(t *testing.T) {
 	steps, err := ImagePath{Field: "spec.parts[*].image"}.Steps()
 	if err != nil || !slices.Equal(steps, []string{"spec", "parts", "*", "image"}) {
 		t.Errorf("steps are %v, %v", steps, err)
+	}
+}
+
+func TestMirrorsOfACommandLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags []string
+		want  map[string]string
+		says  string
+	}{
+		"none":                      {nil, nil, ""},
+		"two":                       {[]string{"docker.io=registry.example/hub", "ghcr.io/a=b.example"}, map[string]string{"docker.io": "registry.example/hub", "ghcr.io/a": "b.example"}, ""},
+		"slashes at the end":        {[]string{"docker.io/=registry.example/hub/"}, map[string]string{"docker.io": "registry.example/hub"}, ""},
+		"no target":                 {[]string{"docker.io"}, nil, "want FROM=TO"},
+		"nothing but a slash":       {[]string{"/=registry.example"}, nil, "want FROM=TO"},
+		"a scheme":                  {[]string{"https://docker.io=registry.example"}, nil, "without schemes"},
+		"twice":                     {[]string{"a.example=b", "a.example=c"}, nil, "a.example has a mirror already"},
+		"twice, once with a slash":  {[]string{"a.example=b", "a.example/=c"}, nil, "a.example has a mirror already"},
+		"a name that no server has": {[]string{"docker.io=Registry Example"}, nil, "want HOST or HOST/PATH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseMirrors(c.flags)
+			if c.says == "" && (err != nil || !maps.Equal(got, c.want)) {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("got %v, want an error with %q", err, c.says)
+			}
+		})
 	}
 }

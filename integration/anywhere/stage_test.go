@@ -37,6 +37,9 @@ var (
 // apart is the runtime that lies on a network of its own; only its scenario starts it.
 const apart = "ship"
 
+// moduleAccount is the ServiceAccount that modules are installed as in tokyo, on kind.
+const moduleAccount = "modules"
+
 // stage is the fleet that all scenarios share; TestMain sets it up before and takes it down after them.
 var stage struct {
 	fleet         *fleet.Fleet
@@ -80,7 +83,7 @@ func play(m *testing.M) int {
 }
 
 func build(ctx context.Context) error {
-	options := fleet.Options{Progress: os.Stderr}
+	options := fleet.Options{Progress: os.Stderr, SingleCluster: true}
 	switch *ground {
 	case "local":
 	case "kind":
@@ -92,7 +95,9 @@ func build(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if stage.kind, err = kind.New(ctx, kind.Options{Checkout: checkout, Dir: dir, Progress: os.Stderr, Apart: []string{apart}}); err != nil {
+		if stage.kind, err = kind.New(ctx, kind.Options{
+			Checkout: checkout, Dir: dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
+		}); err != nil {
 			return err
 		}
 		options.Dir, options.Ground, options.Patience = dir, stage.kind, 4*time.Minute
@@ -113,8 +118,10 @@ func build(ctx context.Context) error {
 	if stage.berlin, err = stage.fleet.AddRuntime(ctx, "berlin", "regular", samplemodule.Module); err != nil {
 		return err
 	}
-	stage.tokyo, err = stage.fleet.AddRuntime(ctx, "tokyo", "regular")
-	return err
+	if stage.tokyo, err = stage.fleet.AddRuntime(ctx, "tokyo", "regular"); err != nil || stage.kind == nil {
+		return err
+	}
+	return employModules(ctx, stage.tokyo)
 }
 
 func takeDown() error {
@@ -257,7 +264,7 @@ func untilCorrected(t *testing.T, r *fleet.Runtime) {
 func kubectl(t *testing.T, r *fleet.Runtime, args ...string) string {
 	t.Helper()
 	if stage.kind != nil {
-		output, err := stage.kind.Kubectl(t.Context(), r.ID, args...)
+		output, err := stage.kind.Kubectl(t.Context(), r.Cluster(), args...)
 		must(t, err)
 		return output
 	}

@@ -85,6 +85,22 @@ func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into 
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, into, true))
 }
 
+// deployments gives all Deployments, by name.
+func deployments(t *testing.T, objects []*unstructured.Unstructured) map[string]appsv1.Deployment {
+	t.Helper()
+	found := map[string]appsv1.Deployment{}
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		var deployment appsv1.Deployment
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &deployment, true))
+		found[deployment.Name] = deployment
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
 func TestRenderedChartsAreWhatWasReviewed(t *testing.T) {
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -127,51 +143,76 @@ func TestEveryFlagOfTheChartsIsOneOfTheProgram(t *testing.T) {
 	programs := map[string]string{"kcp-publisher": binaries.Publisher, "skr-agent": binaries.Agent}
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
-			var deployment appsv1.Deployment
-			pick(t, objectsOf(t, r), "Deployment", &deployment)
-			container := deployment.Spec.Template.Spec.Containers[0]
-			program := programs[filepath.Base(r.Dir)]
-			// Flags are read before help is given, so that one that is unknown, or has a value it cannot have, is an error.
-			output, code := fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--help")...)
-			require.Zero(t, code, output)
-			output, code = fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--no-such-flag", "--help")...)
-			require.Equal(t, 2, code, output)
+			for _, deployment := range deployments(t, objectsOf(t, r)) {
+				container := deployment.Spec.Template.Spec.Containers[0]
+				program := programs[filepath.Base(r.Dir)]
+				// Flags are read before help is given, so that one that is unknown, or has a value it cannot have, is an error.
+				output, code := fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--help")...)
+				require.Zero(t, code, output)
+				output, code = fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--no-such-flag", "--help")...)
+				require.Equal(t, 2, code, output)
+			}
 		})
 	}
 }
 
 func TestEveryFileThatFlagsNameIsMounted(t *testing.T) {
 	for name, r := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			objects := objectsOf(t, r)
-			var deployment appsv1.Deployment
-			pick(t, objects, "Deployment", &deployment)
-			pod := deployment.Spec.Template.Spec
-			volumes := map[string]corev1.Volume{}
-			for _, v := range pod.Volumes {
-				volumes[v.Name] = v
-			}
-			mounted := map[string]bool{}
-			for _, m := range pod.Containers[0].VolumeMounts {
-				require.Contains(t, volumes, m.Name)
-				mounted[m.MountPath] = true
-				delete(volumes, m.Name)
-			}
-			require.Empty(t, volumes, "volumes that nothing mounts")
-			for _, arg := range pod.Containers[0].Args {
-				_, file, ok := strings.Cut(arg, "=/")
-				if !ok {
+		objects := objectsOf(t, r)
+		for _, deployment := range deployments(t, objects) {
+			t.Run(name+" "+deployment.Name, func(t *testing.T) {
+				pod := deployment.Spec.Template.Spec
+				volumes := map[string]corev1.Volume{}
+				for _, v := range pod.Volumes {
+					volumes[v.Name] = v
+				}
+				mounted := map[string]bool{}
+				for _, m := range pod.Containers[0].VolumeMounts {
+					require.Contains(t, volumes, m.Name)
+					mounted[m.MountPath] = true
+					delete(volumes, m.Name)
+				}
+				require.Empty(t, volumes, "volumes that nothing mounts")
+				for _, arg := range pod.Containers[0].Args {
+					_, file, ok := strings.Cut(arg, "=/")
+					if !ok {
+						continue
+					}
+					file = "/" + file
+					require.True(t, mounted[file] || mounted[filepath.Dir(file)], "%s: nothing is mounted there", arg)
+					if filepath.Base(filepath.Dir(file)) == "config" {
+						var config corev1.ConfigMap
+						pick(t, objects, "ConfigMap", &config)
+						require.Contains(t, config.Data, filepath.Base(file))
+					}
+				}
+			})
+		}
+	}
+}
+
+// A pod that one Deployment's selector finds must be found by nobody else's, nor by a Service, a budget or a policy that is for others.
+func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
+	for name, r := range cases(t) {
+		objects := objectsOf(t, r)
+		for own, deployment := range deployments(t, objects) {
+			labels := deployment.Spec.Template.Labels
+			for _, o := range objects {
+				path := map[string][]string{"Deployment": {"spec", "selector", "matchLabels"}, "PodDisruptionBudget": {"spec", "selector", "matchLabels"}, "Service": {"spec", "selector"}, "NetworkPolicy": {"spec", "podSelector", "matchLabels"}}[o.GetKind()]
+				if path == nil {
 					continue
 				}
-				file = "/" + file
-				require.True(t, mounted[file] || mounted[filepath.Dir(file)], "%s: nothing is mounted there", arg)
-				if filepath.Base(filepath.Dir(file)) == "config" {
-					var config corev1.ConfigMap
-					pick(t, objects, "ConfigMap", &config)
-					require.Contains(t, config.Data, filepath.Base(file))
+				selector, _, err := unstructured.NestedStringMap(o.Object, path...)
+				require.NoError(t, err)
+				require.NotEmpty(t, selector, o.GetName())
+				selects := true
+				for key, value := range selector {
+					selects = selects && labels[key] == value
 				}
+				isToken := strings.HasSuffix(own, "-token-service")
+				require.Equal(t, strings.HasSuffix(o.GetName(), "-token-service") == isToken, selects, "%s: %s %s and the pods of %s", name, o.GetKind(), o.GetName(), own)
 			}
-		})
+		}
 	}
 }
 
@@ -191,6 +232,7 @@ func TestBadValuesAreRefusedWithTheFieldAndTheReason(t *testing.T) {
 		"a location without a path":      {"kcp-publisher", "location: registry.example", []string{"/location", "does not match pattern"}},
 		"no keys":                        {"kcp-publisher", "keys: {secretName: ''}", []string{"keys.secretName: name an existing Secret"}},
 		"no name for a foreign account":  {"kcp-publisher", "serviceAccount: {create: false}", []string{"serviceAccount.name: name an existing ServiceAccount"}},
+		"a token service without keys":   {"kcp-publisher", "tokenService: {enabled: true}", []string{"tokenService.keysSecretName: name an existing Secret"}},
 		"components that are no list":    {"kcp-publisher", "components: registry.example/modules", []string{"/components", "got string, want array"}},
 		"a duration in days":             {"kcp-publisher", "validity: 2d", []string{"/validity", "does not match pattern"}},
 		"a duration that is a number":    {"skr-agent", "pollInterval: 60", []string{"/pollInterval", "got number, want string"}},
@@ -215,19 +257,19 @@ func TestBadValuesAreRefusedWithTheFieldAndTheReason(t *testing.T) {
 func TestContainersMayDoNothingThatTheyNeedNot(t *testing.T) {
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
-			var deployment appsv1.Deployment
-			pick(t, objectsOf(t, r), "Deployment", &deployment)
-			pod := deployment.Spec.Template.Spec
-			require.True(t, *pod.SecurityContext.RunAsNonRoot)
-			require.NotZero(t, *pod.SecurityContext.RunAsUser)
-			require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
-			for _, c := range pod.Containers {
-				require.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
-				require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
-				require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop)
-				require.Empty(t, c.SecurityContext.Capabilities.Add)
-				require.NotEmpty(t, c.Resources.Requests)
-				require.Contains(t, c.Resources.Limits, corev1.ResourceMemory)
+			for _, deployment := range deployments(t, objectsOf(t, r)) {
+				pod := deployment.Spec.Template.Spec
+				require.True(t, *pod.SecurityContext.RunAsNonRoot)
+				require.NotZero(t, *pod.SecurityContext.RunAsUser)
+				require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
+				for _, c := range pod.Containers {
+					require.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
+					require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
+					require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop)
+					require.Empty(t, c.SecurityContext.Capabilities.Add)
+					require.NotEmpty(t, c.Resources.Requests)
+					require.Contains(t, c.Resources.Limits, corev1.ResourceMemory)
+				}
 			}
 		})
 	}

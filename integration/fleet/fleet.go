@@ -47,7 +47,7 @@ type Options struct {
 	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
 	// its lease to run out, which most scenarios need not wait for.
 	LeaderElect bool
-	// SingleCluster lets the one runtime there is be the control plane's own cluster.
+	// SingleCluster lets workloads get ready in the control plane's own cluster, for AddSingle.
 	SingleCluster bool
 	// Patience is how long a module may take to reach a state, 0 for a minute.
 	Patience time.Duration
@@ -98,6 +98,9 @@ const (
 	reportPoll  = "700ms"
 )
 
+// ControlPlane is the name of the control plane's cluster.
+const ControlPlane = "kcp"
+
 // Paths below the registry's host.
 const (
 	fleetPath   = "fleet"
@@ -143,7 +146,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if f.Modules, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+modulesPath, f.endpoint.Modules); err != nil {
 		return err
 	}
-	if f.kcp, err = f.ground.Cluster(ctx, f, "kcp", true); err != nil {
+	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
 		return err
 	}
 	if f.Control, err = Connect(f.kcp.Kubeconfig(), ""); err != nil {

@@ -48,15 +48,20 @@ func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, ag
 	return f.add(ctx, &Runtime{ID: id, fleet: f, location: location, AgentFlags: agentFlags}, kyma)
 }
 
+// AddSingle makes the control plane's own cluster a runtime, as in single-cluster mode.
+func (f *Fleet) AddSingle(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
+	return f.addTo(ctx, f.kcp, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
+}
+
 func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {
-	own := f.kcp
-	if !f.options.SingleCluster {
-		var err error
-		if r.cluster, err = f.ground.Cluster(ctx, f, r.ID, false); err != nil {
-			return nil, err
-		}
-		own = r.cluster
+	var err error
+	if r.cluster, err = f.ground.Cluster(ctx, f, r.ID, false); err != nil {
+		return nil, err
 	}
+	return f.addTo(ctx, r.cluster, r, kyma)
+}
+
+func (f *Fleet) addTo(ctx context.Context, own Cluster, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {
 	f.runtimes = append(f.runtimes, r)
 	var err error
 	if r.API, err = Connect(own.Kubeconfig(), ""); err != nil {
@@ -87,6 +92,14 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: m, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
 	}
 	return kyma
+}
+
+// Cluster is the name of the cluster that the runtime is.
+func (r *Runtime) Cluster() string {
+	if r.cluster == nil {
+		return ControlPlane
+	}
+	return r.ID
 }
 
 // Kubeconfig is the path of a kubeconfig of the runtime.
@@ -181,6 +194,17 @@ func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) er
 	before := kyma.DeepCopy()
 	edit(&kyma.Spec)
 	return r.API.Patch(ctx, kyma, client.MergeFrom(before))
+}
+
+// WantAgent has the runtime's bundle name the image of its agent.
+func (r *Runtime) WantAgent(ctx context.Context, image string) error {
+	record, err := r.Record(ctx)
+	if err != nil {
+		return err
+	}
+	before := record.DeepCopy()
+	metav1.SetMetaDataAnnotation(&record.ObjectMeta, v1beta2.AnnotationAgentImage, image)
+	return r.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
 // Desired gives the bundle in the runtime's repository as it lies there.

@@ -25,6 +25,9 @@ type Options struct {
 	Progress io.Writer
 	// Apart are the runtimes whose clusters lie on a network of their own, with no way to the registry.
 	Apart []string
+	// ModuleAccounts are the ServiceAccounts in kyma-system that modules of a runtime are installed as, by runtime; its agent then has
+	// no more rights than those of its own work. Runtimes that are not named have the chart's defaults.
+	ModuleAccounts map[string]string
 }
 
 // Ground is kind clusters with a registry between them.
@@ -83,12 +86,13 @@ func (g *Ground) ca() string { return filepath.Join(g.registry.dir, "tls.crt") }
 // Cluster creates a kind cluster and loads the images of its pods.
 func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, control bool) (fleet.Cluster, error) {
 	g.say("creating cluster %s …", name)
-	where, images := network, runtimeImages()
+	where := network
 	if slices.Contains(g.options.Apart, name) {
 		where = prefix + name
 	}
+	images := runtimeImages()
 	if control {
-		images = []string{publisherImage + ":" + tag, DialerImage}
+		images = append(images, publisherImage+":"+tag)
 	}
 	c, err := create(ctx, g.machine, name, where, g.options.Dir)
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
@@ -23,6 +25,12 @@ const (
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter, samplemodule.VersionBroken}
 
+// Versions of the agent beside the one that charts install: one that works, and one that gets ready and then ends again and again.
+const (
+	AgentBetter = "better"
+	AgentBad    = "bad"
+)
+
 // buildImages makes all images of a run as `make images` does, and gives them to Docker.
 func buildImages(ctx context.Context, checkout string) error {
 	dir, err := os.MkdirTemp("", "kyma-pull-images-")
@@ -30,45 +38,66 @@ func buildImages(ctx context.Context, checkout string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	// At once, for most of what they are made of is the same.
-	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+tag, "-o", dir+"/",
-		"./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator", "./integration/kind/dialer")
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	packer := filepath.Join(dir, "pack")
-	for _, cmd := range []*exec.Cmd{compile, exec.CommandContext(ctx, "go", "build", "-o", packer, "./hack/images")} {
-		cmd.Dir = checkout
-		if _, err := run(ctx, cmd); err != nil {
-			return fmt.Errorf("compile the images' programs: %w", err)
-		}
+	p := packer{checkout: checkout, dir: dir}
+	// Most at once, for most of what they are made of is the same.
+	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
+		return err
+	}
+	if err := p.compile(ctx, AgentBetter, "skr-agent", "./skr-agent"); err != nil {
+		return err
+	}
+	if err := p.compile(ctx, AgentBad, "skr-agent", "./integration/kind/badagent"); err != nil {
+		return err
 	}
 	// An image is named like its program.
-	registry, operator := filepath.Join(dir, "registry"), filepath.Join(dir, samplemodule.Operator)
-	if err := os.Rename(filepath.Join(dir, "serve"), registry); err != nil {
+	for from, to := range map[string]string{"serve": "registry", "operator": samplemodule.Operator} {
+		if err := os.Rename(p.program(tag, from), p.program(tag, to)); err != nil {
+			return err
+		}
+	}
+	if err := p.pack(ctx, repository, tag, p.program(tag, "kcp-publisher"), p.program(tag, "skr-agent"), p.program(tag, "registry"), p.program(tag, "dialer")); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(dir, "operator"), operator); err != nil {
-		return err
-	}
-	programs := []string{filepath.Join(dir, "kcp-publisher"), filepath.Join(dir, "skr-agent"), filepath.Join(dir, "dialer"), registry}
-	if err := pack(ctx, packer, repository, tag, programs...); err != nil {
-		return err
+	for _, version := range []string{AgentBetter, AgentBad} {
+		if err := p.pack(ctx, repository, version, p.program(version, "skr-agent")); err != nil {
+			return err
+		}
 	}
 	for _, version := range moduleVersions {
-		if err := pack(ctx, packer, samplemodule.ImageRepository, version, operator); err != nil {
+		if err := p.pack(ctx, samplemodule.ImageRepository, version, p.program(tag, samplemodule.Operator)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// packer makes images of the project's programs.
+type packer struct{ checkout, dir string }
+
+func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
+
+// compile compiles programs that call themselves by a version; name is for a single one that is not named like its folder.
+func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
+	output := p.program(version, name)
+	if name == "" {
+		output += "/"
+	}
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + version, "-o", output}, programs...)...)
+	cmd.Dir, cmd.Env = p.checkout, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if _, err := run(ctx, cmd); err != nil {
+		return fmt.Errorf("compile the images' programs: %w", err)
+	}
+	return nil
+}
+
 // pack makes images of programs and gives them to Docker.
-func pack(ctx context.Context, packer, repository, version string, programs ...string) error {
-	dir, err := os.MkdirTemp(filepath.Dir(packer), "archives-")
+func (p packer) pack(ctx context.Context, repository, version string, programs ...string) error {
+	dir, err := os.MkdirTemp(p.dir, "archives-")
 	if err != nil {
 		return err
 	}
 	args := append([]string{"-repository", repository, "-version", version, "-output", dir}, programs...)
-	if _, err := run(ctx, exec.CommandContext(ctx, packer, args...)); err != nil {
+	if _, err := run(ctx, exec.CommandContext(ctx, p.program(tag, "images"), args...)); err != nil {
 		return fmt.Errorf("make images: %w", err)
 	}
 	archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
@@ -93,4 +122,25 @@ func runtimeImages() []string {
 		images = append(images, samplemodule.Image(version))
 	}
 	return images
+}
+
+// BringAgent puts a version of the agent into a runtime's node, and names it IMAGE@DIGEST as the node knows it.
+func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
+	c, image := g.clusters[r.Cluster()], agentImage+":"+version
+	if err := c.load(ctx, image); err != nil {
+		return "", err
+	}
+	list, err := c.inNode(ctx, "ctr", "--namespace=k8s.io", "images", "ls", "name=="+image)
+	if err != nil {
+		return "", err
+	}
+	const digestColumn = 2 // REF TYPE DIGEST SIZE ...
+	_, row, _ := strings.Cut(list, "\n")
+	columns := strings.Fields(row)
+	if len(columns) <= digestColumn {
+		return "", fmt.Errorf("the node of %s does not list %s: %q", r.ID, image, list)
+	}
+	pinned := agentImage + "@" + columns[digestColumn]
+	_, err = c.inNode(ctx, "ctr", "--namespace=k8s.io", "images", "tag", "--force", image, pinned)
+	return pinned, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,22 +44,29 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 		"networkPolicy": map[string]any{"egressPorts": ports},
 		"replicas":      1, "extraArgs": flags,
 	}
-	return g.install(ctx, g.clusters["kcp"], publisherRelease, publisherNamespace, values)
+	return g.install(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace, values)
 }
 
 // Agent installs the agent's chart; Secret skr-agent-bootstrap tells it all else.
 func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
-	ctx, c := context.Background(), g.clusters[r.ID]
+	ctx, c := context.Background(), g.clusters[r.Cluster()]
 	values := map[string]any{}
+	if account := g.options.ModuleAccounts[r.ID]; account != "" {
+		values["rbac"], values["selfUpgrade"] = map[string]any{"clusterAdmin": false}, false
+		values["modules"] = map[string]any{"serviceAccount": account}
+	}
 	if slices.Contains(g.options.Apart, r.ID) {
-		var err error
-		if values, err = volumes(ctx, c); err != nil {
+		folders, err := volumes(ctx, c)
+		if err != nil {
 			return nil, err
 		}
+		maps.Copy(values, folders)
 	}
 	values["extraArgs"] = flags
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
+	// Short, so that a bad agent is given up within a scenario's patience.
+	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
 

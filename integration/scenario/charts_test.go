@@ -228,7 +228,7 @@ func TestTheChartsFurtherRightsAreThoseThatTheirValuesTake(t *testing.T) {
 		first := own.Spec.Template.Spec.Containers[0].Image
 		must(t, r.API.Patch(ctx, own, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"kyma-pull.dev/proven-image":%q}}}`, first))))
 		becomePod(t, r, "agent-1", first)
-		wantAgent(t, f, r, agentImage("2.0"))
+		must(t, r.WantAgent(t.Context(), agentImage("2.0")))
 		until(t, 60*time.Second, "the Deployment runs it", func() (bool, string) {
 			got := deployed(t, r).Spec.Template.Spec.Containers[0].Image
 			return got == agentImage("2.0"), got

@@ -173,7 +173,10 @@ func TestSingleClusterMode(t *testing.T) {
 	f := newFleet(t, fleet.Options{SingleCluster: true})
 	board := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "mailer-1.0.0"}}
 	must(t, f.Control.Patch(ctx, board, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"operator.kyma-project.io/target":"control-plane"}}}`))))
-	r := runtimeWith(t, f, "here", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	r, err := f.AddSingle(ctx, "here", "regular", "scaler", "mailer")
+	must(t, err)
+	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	without(t, r, "mailer")

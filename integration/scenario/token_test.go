@@ -1,15 +1,22 @@
 package scenario
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
 func TestRuntimesThatShareARegistryReachOnlyWhatIsTheirs(t *testing.T) {
@@ -61,4 +68,49 @@ func TestARegistryWithOnePasswordForAllAgentsIsRefused(t *testing.T) {
 	if !strings.Contains(output, "does not keep runtimes apart") || !strings.Contains(output, "LEAKS") {
 		t.Errorf("it does not say why:\n%s", output)
 	}
+}
+
+func TestTheTokenServiceTakesUpARenewedCertificate(t *testing.T) {
+	dir := t.TempDir()
+	program, err := fleet.Build()
+	must(t, err)
+	keys, log := filepath.Join(dir, "keys"), filepath.Join(dir, "log")
+	for _, command := range [][]string{{"keys", "init", "--keys", keys}, {"registry", "init", "--keys", keys}} {
+		if output, code := fleet.Run(t.Context(), program.Publisher, command...); code != 0 {
+			t.Fatal(output)
+		}
+	}
+	renew := func(name string) {
+		certificate, key, err := registry.NewCertificate(net.IPv4(127, 0, 0, 1), name)
+		must(t, err)
+		must(t, errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)))
+	}
+	renew("first.example")
+	said, err := os.Create(log)
+	must(t, err)
+	service := exec.CommandContext(t.Context(), program.Publisher, "token-service", "--keys", keys, "--location", "registry.example/fleet", "--bind-address", "127.0.0.1:0",
+		"--tls-certificate", filepath.Join(dir, "tls.crt"), "--tls-key", filepath.Join(dir, "tls.key"))
+	service.Stdout, service.Stderr = said, said
+	must(t, service.Start())
+	serves := func(name string) {
+		t.Helper()
+		until(t, 60*time.Second, "the certificate of "+name+" is shown", func() (bool, string) {
+			text, err := os.ReadFile(log)
+			must(t, err)
+			_, rest, _ := strings.Cut(string(text), `"address":"`)
+			address, _, _ := strings.Cut(rest, `"`)
+			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // which one it is, is what we ask
+			if err != nil {
+				return false, fmt.Sprint(err, string(text))
+			}
+			defer connection.Close()
+			shown := connection.ConnectionState().PeerCertificates[0].DNSNames
+			return slices.Contains(shown, name), fmt.Sprint(shown)
+		})
+	}
+	serves("first.example")
+	renew("second.example")
+	serves("second.example")
+	must(t, service.Process.Signal(syscall.SIGTERM))
+	must(t, service.Wait())
 }

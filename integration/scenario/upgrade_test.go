@@ -54,15 +54,6 @@ func deployed(t *testing.T, r *fleet.Runtime) *appsv1.Deployment {
 	return &deployment
 }
 
-func wantAgent(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, image string) {
-	t.Helper()
-	record, err := r.Record(t.Context())
-	must(t, err)
-	before := record.DeepCopy()
-	record.Annotations = map[string]string{v1beta2.AnnotationAgentImage: image}
-	must(t, f.Control.Patch(t.Context(), record, client.MergeFrom(before)))
-}
-
 func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -87,7 +78,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	becomePod(t, berlin, "agent-1", first)
 
 	// One whose pods never get ready: the old agent takes it back.
-	wantAgent(t, f, berlin, second)
+	must(t, berlin.WantAgent(t.Context(), second))
 	runs(second)
 	stuck := deployed(t, berlin)
 	stuck.Status.ObservedGeneration = stuck.Generation
@@ -98,7 +89,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	must(t, berlin.UntilState(t.Context(), "scaler", "1.7.0", v1beta2.StateReady))
 
 	// One that gets ready, and then ends again and again: it takes itself back.
-	wantAgent(t, f, berlin, third)
+	must(t, berlin.WantAgent(t.Context(), third))
 	runs(third)
 	becomePod(t, berlin, "agent-3", third)
 	for start := 1; start <= 4; start++ {
@@ -114,7 +105,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	told(metav1.ConditionFalse, "gave up its image "+third)
 
 	// One that works.
-	wantAgent(t, f, berlin, fourth)
+	must(t, berlin.WantAgent(t.Context(), fourth))
 	runs(fourth)
 	becomePod(t, berlin, "agent-4", fourth)
 	until(t, 120*time.Second, "the new image has proven itself", func() (bool, string) {

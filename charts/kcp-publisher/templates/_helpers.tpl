@@ -84,3 +84,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- $ports | uniq | toJson }}
 {{- end }}
+
+{{- define "kcp-publisher.tokenServiceSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "kcp-publisher.name" . | trunc 49 | trimSuffix "-" }}-token-service
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "kcp-publisher.tokenServiceLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "kcp-publisher.tokenServiceSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "kcp-publisher.tokenServiceArgs" -}}
+{{- $args := list "token-service" "--keys=/etc/token-service/keys" (printf "--location=%s" .Values.location) }}
+{{- range .Values.tokenService.moduleRepositories }}{{ $args = append $args (printf "--module-repository=%s" .) }}{{ end }}
+{{- range $flag, $value := dict "service" .Values.tokenService.service "issuer" .Values.tokenService.issuer "log-level" .Values.log.level "log-format" .Values.log.format }}
+{{- if $value }}{{ $args = append $args (printf "--%s=%s" $flag $value) }}{{ end }}
+{{- end }}
+{{- if .Values.tokenService.tlsSecretName }}{{ $args = concat $args (list "--tls-certificate=/etc/token-service/tls/tls.crt" "--tls-key=/etc/token-service/tls/tls.key") }}{{ end }}
+{{- if .Values.tokenService.generationsConfigMapName }}{{ $args = append $args "--generations=/etc/token-service/generations/generations.yaml" }}{{ end }}
+{{- $args | toYaml }}
+{{- end }}

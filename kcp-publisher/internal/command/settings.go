@@ -30,18 +30,9 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 
 func (f *settingsFlags) settings() (bundle.Settings, error) {
 	settings := bundle.Settings{PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report}, Autonomy: f.autonomy, Agent: f.image}
-	for _, text := range f.mirrors {
-		from, to, ok := strings.Cut(text, "=")
-		if !ok || from == "" || to == "" || strings.Contains(text, "://") {
-			return settings, usageError{fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)}
-		}
-		if _, twice := settings.Mirrors[from]; twice {
-			return settings, usageError{fmt.Errorf("--mirror %q: %s has a mirror already", text, from)}
-		}
-		if settings.Mirrors == nil {
-			settings.Mirrors = map[string]string{}
-		}
-		settings.Mirrors[strings.TrimSuffix(from, "/")] = strings.TrimSuffix(to, "/")
+	var err error
+	if settings.Mirrors, err = bundle.ParseMirrors(f.mirrors); err != nil {
+		return settings, usageError{err}
 	}
 	for _, text := range f.imagePaths {
 		path, err := imagePath(text)

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
@@ -72,23 +75,33 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		if f.certificate != "" {
-			ended <- server.ServeTLS(listener, f.certificate, f.key)
-		} else {
-			ended <- server.Serve(listener)
+	ended := make(chan error, 2)
+	if f.certificate != "" {
+		crlog.SetLogger(log)
+		// Certificates are renewed while the service runs.
+		watcher, err := certwatcher.New(f.certificate, f.key)
+		if err != nil {
+			return usageError{fmt.Errorf("--tls-certificate and --tls-key: %w", err)}
 		}
-	}()
+		go func() { ended <- watcher.Start(ctx) }()
+		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	}
+	go func() { ended <- server.Serve(listener) }()
 	log.Info("answers", "address", listener.Addr().String(), "location", f.location)
 	select {
 	case err := <-ended:
-		return err
+		if err != nil {
+			return err
+		}
 	case <-ctx.Done():
-		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		return server.Shutdown(farewell)
 	}
+	return farewell(ctx, server)
+}
+
+func farewell(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return server.Shutdown(ctx)
 }
 
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {

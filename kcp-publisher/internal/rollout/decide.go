@@ -95,11 +95,9 @@ func (p *plan) tellFailures(runtimes []Runtime) {
 			p.status.Reverted++
 		}
 		if m.standing == failed && len(failures) < maxFailuresTold {
-			reason := m.reason
-			if len(reason) > maxReasonBytes {
-				reason = reason[:maxReasonBytes]
-			}
-			failures = append(failures, fleet.RuntimeFailure{Runtime: runtimes[i].ID, Wave: p.spec.Waves[m.wave].Name, Reason: reason})
+			failures = append(failures, fleet.RuntimeFailure{
+				Runtime: runtimes[i].ID, Wave: p.spec.Waves[m.wave].Name, Reason: bundle.Bounded(m.reason, maxReasonBytes),
+			})
 		}
 	}
 	if len(failures) > 0 || p.active() {

@@ -138,18 +138,3 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 	})
 }
 
-// readMirrors reads FROM=TO.
-func readMirrors(texts []string) (map[string]string, error) {
-	mirrors := map[string]string{}
-	for _, text := range texts {
-		from, to, ok := strings.Cut(text, "=")
-		if !ok || from == "" || to == "" {
-			return nil, fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
-		}
-		mirrors[from] = to
-	}
-	if err := (bundle.Settings{Mirrors: mirrors}).Check(); err != nil {
-		return nil, fmt.Errorf("--mirror: %w", err)
-	}
-	return mirrors, nil
-}

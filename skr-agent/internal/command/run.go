@@ -206,7 +206,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, fmt.Errorf("read the version of Kubernetes: %w", err)
 	}
-	mirrors, err := readMirrors(f.mirrors)
+	mirrors, err := bundle.ParseMirrors(f.mirrors)
 	if err != nil {
 		return agent.Options{}, usageError{err}
 	}

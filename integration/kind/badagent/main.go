@@ -1,0 +1,18 @@
+// Command badagent stands in for an agent whose release is bad in the worst way: it says that it is ready, and ends soon after,
+// without counting its starts as an agent does.
+package main
+
+import (
+	"log"
+	"net/http"
+	"time"
+)
+
+func main() {
+	go func() {
+		ready := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		log.Fatal(http.ListenAndServe(":8081", ready))
+	}()
+	time.Sleep(3 * time.Second)
+	log.Fatal("this release of the agent is bad")
+}
