@@ -19,6 +19,8 @@ const (
 	publisherImage = repository + "/kcp-publisher"
 	agentImage     = repository + "/skr-agent"
 	registryImage  = repository + "/registry"
+	// DialerImage has a program for pods that try out NetworkPolicies.
+	DialerImage = repository + "/dialer:" + tag
 )
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter, samplemodule.VersionBroken}
@@ -38,7 +40,7 @@ func buildImages(ctx context.Context, checkout string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
 	// Most at once, for most of what they are made of is the same.
-	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator", "./hack/images"); err != nil {
+	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
 		return err
 	}
 	if err := p.compile(ctx, AgentBetter, "skr-agent", "./skr-agent"); err != nil {
@@ -53,7 +55,7 @@ func buildImages(ctx context.Context, checkout string) error {
 			return err
 		}
 	}
-	if err := p.pack(ctx, repository, tag, p.program(tag, "kcp-publisher"), p.program(tag, "skr-agent"), p.program(tag, "registry")); err != nil {
+	if err := p.pack(ctx, repository, tag, p.program(tag, "kcp-publisher"), p.program(tag, "skr-agent"), p.program(tag, "registry"), p.program(tag, "dialer")); err != nil {
 		return err
 	}
 	for _, version := range []string{AgentBetter, AgentBad} {
@@ -115,7 +117,7 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 
 // runtimeImages are what pods of a runtime are started from.
 func runtimeImages() []string {
-	images := []string{agentImage + ":" + tag}
+	images := []string{agentImage + ":" + tag, DialerImage}
 	for _, version := range moduleVersions {
 		images = append(images, samplemodule.Image(version))
 	}

@@ -1,0 +1,55 @@
+// Command dialer is what pods run that try out NetworkPolicies: it listens on TCP ports, or dials an address and prints whether it
+// answers.
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == "dial" {
+		fmt.Println(dial(os.Args[2]))
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == "listen" {
+		fmt.Fprintln(os.Stderr, "dialer:", listen(os.Args[2:]))
+		os.Exit(1)
+	}
+	fmt.Fprintln(os.Stderr, "usage: dialer dial HOST:PORT | dialer listen PORT...")
+	os.Exit(2)
+}
+
+// dial waits long enough for the kernel to send its first packet again, should that be lost. A network refuses by silence or by a reset.
+func dial(address string) string {
+	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
+	if err != nil {
+		return "refuses"
+	}
+	connection.Close()
+	return "answers"
+}
+
+// listen takes every connection and ends it; the error says which port was not to be had.
+func listen(ports []string) error {
+	failed := make(chan error)
+	for _, port := range ports {
+		listener, err := net.Listen("tcp", ":"+port)
+		if err != nil {
+			return err
+		}
+		go func() {
+			for {
+				connection, err := listener.Accept()
+				if err != nil {
+					failed <- err
+					return
+				}
+				connection.Close()
+			}
+		}()
+	}
+	return <-failed
+}
