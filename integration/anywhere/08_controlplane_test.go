@@ -3,6 +3,7 @@ package anywhere
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,17 +13,18 @@ import (
 
 func TestRuntimesLiveOnWithoutTheControlPlane(t *testing.T) {
 	scene(t)
-	onKind(t, "a control plane that can be switched off")
 	ctx := t.Context()
 	well(t, stage.berlin)
 	must(t, stage.fleet.PauseControlPlane())
+	resume := sync.OnceValue(stage.fleet.ResumeControlPlane)
+	defer func() { must(t, resume()) }()
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if err := stage.fleet.Control.List(short, &v1beta2.KymaList{}); err == nil {
 		t.Fatal("the control plane answers although it was stopped")
 	}
 	drift(t, stage.berlin)
-	must(t, stage.fleet.ResumeControlPlane())
+	must(t, resume())
 	until(t, "the control plane answers again", func() (bool, string) {
 		err := stage.fleet.Control.List(ctx, &v1beta2.KymaList{})
 		return err == nil, fmt.Sprint(err)

@@ -10,7 +10,6 @@ import (
 
 func TestRegistryCutForOneRuntime(t *testing.T) {
 	scene(t)
-	onKind(t, "a link for each runtime")
 	ctx, berlin, tokyo := t.Context(), stage.berlin, stage.tokyo
 	well(t, berlin)
 	well(t, tokyo)
@@ -19,7 +18,7 @@ func TestRegistryCutForOneRuntime(t *testing.T) {
 	defer func() { must(t, link.Heal(ctx)) }()
 	version := promote(t)
 	must(t, tokyo.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
-	until(t, "the link has swallowed packets of berlin's", func() (bool, string) {
+	until(t, "the link has swallowed what berlin's agent sent", func() (bool, string) {
 		dropped, err := link.Dropped(ctx)
 		return err == nil && dropped > 0, fmt.Sprint(dropped, err)
 	})

@@ -10,7 +10,6 @@ import (
 
 func TestPromotionArrivesOverABadNetwork(t *testing.T) {
 	scene(t)
-	onKind(t, "a network")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	link := r.Link()
@@ -20,7 +19,7 @@ func TestPromotionArrivesOverABadNetwork(t *testing.T) {
 	defer func() { must(t, link.Heal(ctx)) }()
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
-	until(t, "packets were lost", func() (bool, string) {
+	until(t, "the link has lost something", func() (bool, string) {
 		dropped, err := link.Dropped(ctx)
 		return err == nil && dropped > 0, fmt.Sprint(dropped, err)
 	})

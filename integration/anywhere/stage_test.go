@@ -1,6 +1,7 @@
-// Package anywhere holds the scenarios that run on every ground: on API servers and kwok with `make test`, in seconds, and with pods,
-// nodes and a network on kind with `make test-kind`. Each file is one; they run in the order of their names, on one fleet of a
-// control plane and runtimes berlin and tokyo, and each leaves both well.
+// Package anywhere holds the scenarios that run on every ground: on API servers and kwok with `make test`, and with pods,
+// nodes and a network on kind with `make test-kind`. Faults are part of both: clusters that stop and start, a registry that goes away,
+// links that are cut or bad. Each file is one; they run in the order of their names, on one fleet of a control plane and runtimes
+// berlin and tokyo, and each leaves both well. The few that need pods or networks are skipped on API servers.
 package anywhere
 
 import (
@@ -83,7 +84,8 @@ func play(m *testing.M) int {
 }
 
 func build(ctx context.Context) error {
-	options := fleet.Options{Progress: os.Stderr, SingleCluster: true}
+	// A client that has lost its API server asks again at growing intervals of up to a minute.
+	options := fleet.Options{Progress: os.Stderr, SingleCluster: true, Links: true, Patience: 2 * time.Minute}
 	switch *ground {
 	case "local":
 	case "kind":

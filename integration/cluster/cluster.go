@@ -124,6 +124,8 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	}
 	// No controller manager makes ServiceAccounts and their tokens here, so that nothing may wait for them.
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
+		// Else Pause would take a minute wherever somebody watches: the API server waits for watches that it does not end.
+		Set("shutdown-watch-termination-grace-period", "2s").
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000")
 	if len(options.Audit) > 0 {
 		if err := audit(api, dir, options.Audit); err != nil {
@@ -195,6 +197,11 @@ func (c *Cluster) Resume() error {
 		return fmt.Errorf("start kube-apiserver: %w", err)
 	}
 	return nil
+}
+
+// Started is when the API server was started last.
+func (c *Cluster) Started(context.Context) (time.Time, error) {
+	return c.reaper.started("kube-apiserver")
 }
 
 // Stop ends the cluster and removes its data.

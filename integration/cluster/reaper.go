@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // reap waits on a pipe that only this process holds. A word on it says that the cluster was stopped in good order; its mere
@@ -62,6 +63,15 @@ func (r *reaper) forget(name string) error {
 		return err
 	}
 	return nil
+}
+
+// started is when a program last left its process id, which is the first that it does.
+func (r *reaper) started(name string) (time.Time, error) {
+	file, err := os.Stat(r.pidFile(name))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s does not run: %w", name, err)
+	}
+	return file.ModTime(), nil
 }
 
 // dismiss ends the reaper after everything it watched was stopped.

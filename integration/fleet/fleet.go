@@ -51,6 +51,9 @@ type Options struct {
 	SingleCluster bool
 	// Patience is how long a module may take to reach a state, 0 for a minute.
 	Patience time.Duration
+	// Links leads each runtime's agent to the registry by a link of its own (Runtime.Link), where the ground does not do so anyway.
+	// On this machine it cannot be had with Secured or Tokens, whose passwords are for the registry's own address.
+	Links bool
 	// Ground is what the fleet stands on, nil for this machine.
 	Ground Ground
 	// PublisherFlags are added to the publisher's command line.
@@ -114,7 +117,7 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 		f.options.Patience = time.Minute
 	}
 	if f.ground == nil {
-		f.ground = &local{}
+		f.ground = &local{links: map[string]*proxy{}}
 	}
 	if err := f.start(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -44,6 +45,8 @@ type Cluster interface {
 	// Pause stops the cluster and Resume starts it again, with its data and at the same address.
 	Pause() error
 	Resume() error
+	// Started is when the cluster was started last, as is known of what it runs on.
+	Started(ctx context.Context) (time.Time, error)
 	// Stop ends the cluster and removes its data.
 	Stop() error
 }
@@ -59,13 +62,13 @@ type Program interface {
 
 // Link is a runtime's way to the registry and to nothing else, where a ground has one for each runtime.
 type Link interface {
-	// Cut drops everything from now on.
+	// Cut drops everything from now on. Nothing is refused: to the agent the registry is silent.
 	Cut(ctx context.Context) error
-	// Impair loses packets and delays or slows the rest, and says how it does that.
+	// Impair loses some of what passes and delays or slows the rest, and says how it does that.
 	Impair(ctx context.Context) (string, error)
 	// Heal ends both.
 	Heal(ctx context.Context) error
-	// Dropped counts the packets that the link has swallowed since it was last cut or impaired.
+	// Dropped counts what the link has swallowed since it was last cut or impaired: packets, or pieces and connections.
 	Dropped(ctx context.Context) (int, error)
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,9 +17,15 @@ import (
 )
 
 // local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as processes.
-type local struct{ registry *registry.Registry }
+type local struct {
+	registry *registry.Registry
+	links    map[string]*proxy // by runtime
+}
 
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
+	if f.options.Links && (f.options.Secured || f.options.Tokens) {
+		return Endpoint{}, errors.New("a local link leads to a registry without passwords: set Links, or Secured or Tokens")
+	}
 	if f.options.Tokens {
 		endpoint, err := f.startRegistryWithTokens(ctx)
 		l.registry = f.Registry
@@ -78,15 +85,46 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
+	if r.fleet.options.Links && r.location == "" {
+		through, err := l.through(r.ID)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, through...)
+	}
 	return start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
+}
+
+// through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the registry's own address.
+func (l *local) through(runtime string) ([]string, error) {
+	if l.links[runtime] == nil {
+		link, err := startProxy(l.registry.Host())
+		if err != nil {
+			return nil, err
+		}
+		l.links[runtime] = link
+	}
+	host := l.links[runtime].host()
+	return []string{"--location=" + host + "/" + fleetPath, "--mirror=" + l.registry.Host() + "=" + host}, nil
+}
+
+func (l *local) Link(runtime string) Link {
+	if link := l.links[runtime]; link != nil {
+		return link
+	}
+	return nil
 }
 
 func (l *local) CutRegistry() error  { return l.registry.Stop() }
 func (l *local) HealRegistry() error { return l.registry.Resume() }
 
 func (l *local) Close() error {
-	if l.registry == nil {
-		return nil
+	var problems []error
+	for _, link := range l.links {
+		problems = append(problems, link.close())
 	}
-	return l.registry.Close()
+	if l.registry != nil {
+		problems = append(problems, l.registry.Close())
+	}
+	return errors.Join(problems...)
 }

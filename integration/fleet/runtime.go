@@ -160,6 +160,11 @@ func (r *Runtime) Restart() error {
 	return r.cluster.Resume()
 }
 
+// Started is when the runtime's cluster was started last.
+func (r *Runtime) Started(ctx context.Context) (time.Time, error) {
+	return cmp.Or(r.cluster, r.fleet.kcp).Started(ctx)
+}
+
 // Agent is the running agent.
 func (r *Runtime) Agent() Program { return r.agent }
 

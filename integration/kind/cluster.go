@@ -97,6 +97,15 @@ func (c *cluster) Resume() error {
 	return c.ready(ctx)
 }
 
+// Started is when the node was started last, by its container.
+func (c *cluster) Started(ctx context.Context) (time.Time, error) {
+	said, err := docker(ctx, "inspect", "--format", "{{.State.StartedAt}}", c.node())
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.Parse(time.RFC3339Nano, said)
+}
+
 // Stop deletes the cluster.
 func (c *cluster) Stop() error {
 	return c.provider.Delete(c.name, c.kubeconfig)

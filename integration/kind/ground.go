@@ -137,11 +137,6 @@ func (g *Ground) Kubectl(ctx context.Context, cluster string, args ...string) (s
 	return c.kubectl(ctx, args...)
 }
 
-// Started is when a cluster's node was started last.
-func (g *Ground) Started(ctx context.Context, cluster string) (string, error) {
-	return docker(ctx, "inspect", "--format", "{{.State.StartedAt}}", g.clusters[cluster].node())
-}
-
 // RemoveFiles removes the folder with kubeconfigs and configuration, once nothing needs it any more.
 func (g *Ground) RemoveFiles() error { return os.RemoveAll(g.options.Dir) }
 
