@@ -137,4 +137,3 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 		}
 	})
 }
-
