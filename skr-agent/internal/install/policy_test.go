@@ -145,6 +145,9 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		"ordering a module": {func(c client.Client) error {
 			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
 		}, "Manifests are written by skr-agent"},
+		"which API server it trusts": {func(c client.Client) error {
+			return written(c, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: {ca.crt: x}")
+		}, "skr-agent knows the API server by this ConfigMap"},
 		"a Pod as the agent": {func(c client.Client) error {
 			return written(c, workload("Pod", "v1", "{serviceAccountName: skr-agent, "+containers+"}"))
 		}, "pods may not run as skr-agent"},
@@ -249,7 +252,7 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator} {
+	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator, "somebody with all rights": w.as("holder-of-all", rule("*", "*", "*"))} {
 		for name, r := range refused {
 			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
 		}

@@ -63,6 +63,8 @@ func protected(k key, home string) string {
 		return "defines what the agent takes orders from"
 	case k.kind == "APIService" && strings.HasSuffix(k.name, "."+v1beta2.GroupVersion.Group):
 		return "would serve what the agent takes orders from"
+	case k.group == "" && k.kind == "ConfigMap" && k.namespace == home && k.name == "kube-root-ca.crt":
+		return "tells the agent which API server is the cluster's"
 	case (k.namespace == home || k.namespace == "") && isAgents(k.name):
 		return "has a name of the agent's own"
 	}

@@ -41,6 +41,8 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 		"the agent's lease":                {"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: skr-agent.kyma-pull.dev, namespace: kyma-system}", "has a name of the agent's own"},
 		"the agent's ClusterRole":          {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}", "ClusterRole skr-agent: has a name of the agent's own"},
 		"the agent's admission policy":     {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: skr-agent-protection}", "has a name of the agent's own"},
+		"the API server's certificates":    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}", "ConfigMap kyma-system/kube-root-ca.crt: tells the agent which API server"},
+		"the same in another namespace":    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: other}", ""},
 		"such a name in another namespace": {"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key, namespace: other}", ""},
 		"a name that only begins alike":    {"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agents, namespace: kyma-system}", ""},
 
