@@ -2,12 +2,16 @@ package anywhere
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
@@ -20,6 +24,9 @@ func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
 	must(t, here.UntilState(ctx, samplemodule.Module, stage.promoted, v1beta2.StateReady))
 	untilRunning(t, here, promotedImage())
 	drift(t, here)
+	if stage.kind != nil {
+		publisherIsLetThroughToItsKinds(t)
+	}
 	version := promote(t)
 	must(t, here.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
@@ -39,4 +46,26 @@ func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
 	}
 	next := promote(t)
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
+}
+
+// publisherIsLetThroughToItsKinds: with its webhooks the publisher writes definitions that the protection of the agent beside it keeps.
+func publisherIsLetThroughToItsKinds(t *testing.T) {
+	t.Helper()
+	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")
+	kymas := &unstructured.Unstructured{}
+	kymas.SetAPIVersion("apiextensions.k8s.io/v1")
+	kymas.SetKind("CustomResourceDefinition")
+	kymas.SetName("kymas.operator.kyma-project.io")
+	writes := func() error {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
+		return publisher.Patch(t.Context(), kymas.DeepCopy(), patch, client.DryRunAll)
+	}
+	if err := writes(); err == nil || !strings.Contains(err.Error(), "skr-agent takes orders from this kind") {
+		t.Errorf("a stranger writes the definition of Kymas: %v", err)
+	}
+	must(t, fleet.ApplyChartFile(t.Context(), stage.fleet.Control, "kcp-publisher", "rbac", "single-cluster.yaml"))
+	until(t, "the publisher may write it", func() (bool, string) {
+		err := writes()
+		return err == nil, fmt.Sprint(err)
+	})
 }
