@@ -26,7 +26,7 @@ test: build assets ## all tests, over real API servers and a real registry
 # the rest would tell little.
 test-kind: build ## all scenarios on kind clusters; KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
 	@hack/kind-node/dockerd start
-	go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v ./integration/anywhere -args -ground=kind -failures=$(CURDIR)/bin/kind-failures $(if $(KEEP),-keep); \
+	go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v ./integration/anywhere -args -ground=kind $(if $(KEEP),-keep); \
 	  code=$$?; $(if $(KEEP),,hack/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.

@@ -115,6 +115,11 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	return nil
 }
 
+// madeImages are all that buildImages gives to Docker.
+func madeImages() []string {
+	return append(runtimeImages(), publisherImage+":"+tag, registryImage+":"+tag, agentImage+":"+AgentBetter, agentImage+":"+AgentBad)
+}
+
 // runtimeImages are what pods of a runtime are started from.
 func runtimeImages() []string {
 	images := []string{agentImage + ":" + tag, DialerImage}
