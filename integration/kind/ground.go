@@ -71,7 +71,7 @@ func (g *Ground) Prepare(ctx context.Context) error {
 	}
 	g.say("nodes are made of %s", g.machine.nodeImage)
 	g.say("making the images …")
-	if err := buildImages(ctx, g.options.Checkout); err != nil {
+	if err := buildImages(ctx, g.options.Checkout, filepath.Join(g.options.Dir, "images")); err != nil {
 		return err
 	}
 	_, err = docker(ctx, "network", "create", network)

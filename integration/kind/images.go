@@ -31,12 +31,8 @@ const (
 	AgentBad    = "bad"
 )
 
-// buildImages makes all images of a run as `make images` does, and gives them to Docker.
-func buildImages(ctx context.Context, checkout string) error {
-	dir, err := os.MkdirTemp("", "kyma-pull-images-")
-	if err != nil {
-		return err
-	}
+// buildImages makes all images of a run as `make images` does, in a folder that it removes again, and gives them to Docker.
+func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
 	// Most at once, for most of what they are made of is the same.

@@ -51,6 +51,44 @@ func TestWithheldCapabilitiesAreSeen(t *testing.T) {
 	}
 }
 
+func TestThereIsOneRunAtATime(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	lock, err := claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claim(); err == nil || !strings.Contains(err.Error(), "held by another run") {
+		t.Errorf("while one goes on: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claim(); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+func TestOnlyWhatRunsMadeIsRemoved(t *testing.T) {
+	ours := map[string][]string{
+		"container": {"kyma-pull-test-kcp-control-plane", "kyma-pull-test-registry"}, "volume": {"kyma-pull-test-registry"}, "network": {"kyma-pull-test-net"},
+		"image": {"kyma-pull.test/skr-agent:bad", "kyma-pull.test/kcp-publisher:test", "kyma-pull.dev/beacon-operator:1.0.0"},
+	}
+	others := []string{"kyma-pull-kcp-control-plane", "kyma-pull-kind-node-build", "kyma-pull/kind-node:v1", "kyma-pull.test/skr-agent:mine", "kind", "<none>:<none>"}
+	for _, m := range everything {
+		what := m.list[0]
+		for _, name := range ours[what] {
+			if !m.ours(name) {
+				t.Errorf("%s %s would stay", what, name)
+			}
+		}
+		for _, name := range others {
+			if m.ours(name) {
+				t.Errorf("%s %s would be removed", what, name)
+			}
+		}
+	}
+}
+
 func TestDroppedPacketsAreCounted(t *testing.T) {
 	rules := "Chain KYMA-PULL-LINK (2 references)\n    pkts      bytes target     prot opt in     out     source               destination\n" +
 		"      12      720 DROP       0    --  *      *       0.0.0.0/0            0.0.0.0/0\n"
