@@ -57,7 +57,12 @@ func (s Settings) Check() error {
 			return fmt.Errorf("settings: agent image %q: want HOST/PATH@sha256:…", s.Agent)
 		}
 	}
+	names := map[string]string{}
 	for from, to := range s.Mirrors {
+		if other, twice := names[OneName(from)]; twice {
+			return fmt.Errorf("settings: mirrors of %s and %s: both are %s", from, other, OneName(from))
+		}
+		names[OneName(from)] = from
 		for _, name := range []string{from, to} {
 			if _, err := registry.ParseReference(strings.TrimSuffix(name, "/") + "/image"); err != nil || strings.Contains(name, "://") {
 				return fmt.Errorf("settings: mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, name)
@@ -94,7 +99,7 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 	var mirrors map[string]string
 	for _, text := range flags {
 		from, to, ok := strings.Cut(text, "=")
-		from, to = strings.TrimSuffix(from, "/"), strings.TrimSuffix(to, "/")
+		from, to = OneName(from), strings.TrimSuffix(to, "/")
 		if !ok || from == "" || to == "" || strings.Contains(text, "://") {
 			return nil, fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
 		}
@@ -110,6 +115,15 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 		return nil, fmt.Errorf("--mirror: %w", err)
 	}
 	return mirrors, nil
+}
+
+// OneName gives a registry, HOST or HOST/PATH, the name that all of its names come to: Docker Hub has several.
+func OneName(registry string) string {
+	host, path, _ := strings.Cut(strings.TrimSuffix(registry, "/"), "/")
+	if host == "index.docker.io" || host == "registry-1.docker.io" {
+		host = "docker.io"
+	}
+	return strings.TrimSuffix(host+"/"+path, "/")
 }
 
 // Mirrored gives the name of a repository as it is read: by the longest mirror that fits whole path elements of it.

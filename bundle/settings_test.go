@@ -15,6 +15,7 @@ func TestSettingsThatNoAgentCouldFollowAreRefused(t *testing.T) {
 		"none":                     {Settings{}, ""},
 		"mirrors and fields":       {Settings{Mirrors: map[string]string{"docker.io": "registry.example:5000/hub", "a.example/b": "c.example"}, ImagePaths: []ImagePath{{Kind: "Keda", Field: "spec.images.*"}}}, ""},
 		"a mirror with a scheme":   {Settings{Mirrors: map[string]string{"docker.io": "https://registry.example"}}, "settings: mirror of docker.io"},
+		"two mirrors of one":       {Settings{Mirrors: map[string]string{"docker.io": "a.example", "index.docker.io": "b.example"}}, "both are docker.io"},
 		"a mirror of nothing":      {Settings{Mirrors: map[string]string{"": "registry.example"}}, "settings: mirror of"},
 		"a field without a kind":   {Settings{ImagePaths: []ImagePath{{Field: "a"}}}, "kind is required"},
 		"a field with a hole":      {Settings{ImagePaths: []ImagePath{{Kind: "A", Field: "a..b"}}}, `image path of A: field "a..b"`},
@@ -51,6 +52,7 @@ func TestMirrorsOfACommandLine(t *testing.T) {
 		"nothing but a slash":       {[]string{"/=registry.example"}, nil, "want FROM=TO"},
 		"a scheme":                  {[]string{"https://docker.io=registry.example"}, nil, "without schemes"},
 		"twice":                     {[]string{"a.example=b", "a.example=c"}, nil, "a.example has a mirror already"},
+		"twice, by another name":    {[]string{"docker.io=b", "index.docker.io=c"}, nil, "docker.io has a mirror already"},
 		"twice, once with a slash":  {[]string{"a.example=b", "a.example/=c"}, nil, "a.example has a mirror already"},
 		"a name that no server has": {[]string{"docker.io=Registry Example"}, nil, "want HOST or HOST/PATH"},
 	} {

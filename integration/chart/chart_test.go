@@ -20,6 +20,7 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -240,6 +241,7 @@ func TestBadValuesAreRefusedWithTheFieldAndTheReason(t *testing.T) {
 		"an extra argument that is none": {"skr-agent", "extraArgs: [run]", []string{"/extraArgs/0", "does not match pattern"}},
 		"an unknown log level":           {"skr-agent", "log: {level: warn}", []string{"/log/level", "must be one of"}},
 		"a short digest":                 {"skr-agent", "image: {digest: 'sha256:1234'}", []string{"/image/digest", "does not match pattern"}},
+		"no time to get ready":           {"skr-agent", "minReadySeconds: 300", []string{"minReadySeconds: want less than progressDeadlineSeconds"}},
 		"a port that is none":            {"skr-agent", "networkPolicy: {egressPorts: [70000]}", []string{"/networkPolicy/egressPorts/0", "maximum: got 70,000, want 65,535"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,6 +272,59 @@ func TestContainersMayDoNothingThatTheyNeedNot(t *testing.T) {
 					require.NotEmpty(t, c.Resources.Requests)
 					require.Contains(t, c.Resources.Limits, corev1.ResourceMemory)
 				}
+			}
+		})
+	}
+}
+
+// Whoever cannot have all rights shall not be able to take them by way of the agent's own Deployment.
+func TestBundlesChangeNoAgentThatHasFewRightsUnlessSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		values map[string]any
+		want   bool
+	}{
+		"by default":             {map[string]any{}, true},
+		"with few rights":        {map[string]any{"rbac": map[string]any{"clusterAdmin": false}}, false},
+		"with few rights, asked": {map[string]any{"rbac": map[string]any{"clusterAdmin": false}, "selfUpgrade": true}, true},
+		"switched off":           {map[string]any{"selfUpgrade": false}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := objectsOf(t, release(t, "skr-agent", c.values))
+			args := deployments(t, objects)["skr-agent"].Spec.Template.Spec.Containers[0].Args
+			require.Equal(t, c.want, slices.Contains(args, "--deployment=skr-agent"))
+			require.Equal(t, c.want, slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == "skr-agent-self-upgrade" }))
+		})
+	}
+}
+
+// What speaks HTTP or has a port of its own is no use behind a policy that knows HTTPS alone.
+func TestPoliciesOpenThePortsThatValuesName(t *testing.T) {
+	for name, c := range map[string]struct {
+		chart, values string
+		want          []int32
+	}{
+		"plain HTTP":        {"kcp-publisher", "registry: {plainHTTP: true}", []int32{80}},
+		"Helm repositories": {"kcp-publisher", "helmRepositories: ['http://charts.example/a', 'oci://charts.example:5001/b']", []int32{80, 5001}},
+		"components":        {"kcp-publisher", "components: ['modules.example:8443/ocm']", []int32{8443}},
+		"the agent's HTTP":  {"skr-agent", "registry: {plainHTTP: true}", []int32{80}},
+		"mirrors":           {"skr-agent", "registry: {mirrors: ['docker.io=mirror.example:5000/hub']}", []int32{5000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := map[string]any{}
+			if c.chart == "kcp-publisher" {
+				values = map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
+			}
+			require.NoError(t, yaml.Unmarshal([]byte(c.values), &values))
+			var policy networkingv1.NetworkPolicy
+			pick(t, objectsOf(t, release(t, c.chart, values)), "NetworkPolicy", &policy)
+			open := map[int32]bool{}
+			for _, rule := range policy.Spec.Egress {
+				for _, port := range rule.Ports {
+					open[port.Port.IntVal] = true
+				}
+			}
+			for _, port := range append(c.want, 53, 8053, 5353, 443, 6443) {
+				require.True(t, open[port], "%d is shut: %v", port, open)
 			}
 		})
 	}
@@ -338,7 +393,7 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
 		"the agent with an account for modules": {
-			"skr-agent", map[string]any{"selfUpgrade": false, "rbac": map[string]any{"clusterAdmin": false}, "modules": map[string]any{"serviceAccount": "modules"}}, []string{"agent", "module-account"},
+			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false}, "modules": map[string]any{"serviceAccount": "modules"}}, []string{"agent", "module-account"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,6 +43,9 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 		case "kcp-publisher":
 			output, code := fleet.Run(t.Context(), binaries.Publisher, append(slices.Clone(words[1:]), "--help")...)
 			require.Zero(t, code, "%s\n%s", line, output)
+			if words[1] == "registry" && words[2] == "credentials" {
+				require.Equal(t, "_publisher", words[3], "any other name is a runtime's, which may publish nothing")
+			}
 		case "helm":
 			values := map[string]any{}
 			require.NoError(t, strvals.ParseInto("location=registry.example/fleet,keys.secretName=keys", values))

@@ -42,7 +42,9 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 		"image":    map[string]any{"repository": publisherImage, "tag": tag},
 		// The token service's port is no part of the location.
 		"networkPolicy": map[string]any{"egressPorts": ports},
-		"replicas":      1, "extraArgs": flags,
+		"webhook":       map[string]any{"enabled": true},
+		"tokenService":  map[string]any{"enabled": true, "keysSecretName": "registry-keys", "moduleRepositories": []string{moduleRepositories}},
+		"extraArgs":     flags,
 	}
 	return g.install(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace, values)
 }
@@ -93,13 +95,13 @@ func (g *Ground) install(ctx context.Context, c *cluster, release, namespace str
 }
 
 func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
-	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "publisher-keys"}, Data: map[string][]byte{}}
-	for _, name := range []string{"root.json", "publisher.key", "enrol.key", "token.key"} {
-		data, err := os.ReadFile(filepath.Join(f.Keys(), name))
-		if err != nil {
-			return err
-		}
-		keys.Data[name] = data
+	publisherKeys, err := keySecret(f, "publisher-keys", "root.json", "publisher.key", "enrol.key", "token.key")
+	if err != nil {
+		return err
+	}
+	registryKeys, err := keySecret(f, "registry-keys", "registry.key", "token.key")
+	if err != nil {
+		return err
 	}
 	if err := g.publisherConfig(ctx, f); err != nil {
 		return err
@@ -118,12 +120,25 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	}
 	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "registry-ca"}, Data: map[string]string{"ca.crt": string(certificate)}}
 	var problems []error
-	for _, object := range []client.Object{keys, credentials, ca} {
+	for _, object := range []client.Object{publisherKeys, registryKeys, credentials, ca} {
 		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) { // it is, when the publisher is started again
 			problems = append(problems, err)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// keySecret is a Secret for the publisher's namespace with files of the fleet's key folder.
+func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: name}, Data: map[string][]byte{}}
+	for _, file := range files {
+		data, err := os.ReadFile(filepath.Join(f.Keys(), file))
+		if err != nil {
+			return nil, err
+		}
+		secret.Data[file] = data
+	}
+	return secret, nil
 }
 
 // publisherConfig writes the publisher's docker config.json, with its password for the registry.

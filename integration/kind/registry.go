@@ -20,6 +20,8 @@ const (
 	registryName = "registry.kyma-pull.test"
 	registryPort = "5000"
 	tokenPort    = "5443"
+	// Repositories that every runtime may read.
+	moduleRepositories = "modules/**"
 )
 
 // containers of the registry. The owner's is a second program over the same data, without TLS and passwords, which only this
@@ -74,7 +76,7 @@ auth:
 	for _, container := range [][]string{
 		append(common, "--name", registryContainer, "--network", s.network, "--network-alias", registryName, registryImage+":"+tag, "/etc/registry/config.yaml"),
 		append(common, "--name", tokenContainer, "--network", "container:"+registryContainer, publisherImage+":"+tag, "token-service",
-			"--keys", "/keys", "--location", location, "--service", registryName, "--module-repository", "modules/**", "--bind-address", ":"+tokenPort,
+			"--keys", "/keys", "--location", location, "--service", registryName, "--module-repository", moduleRepositories, "--bind-address", ":"+tokenPort,
 			"--tls-certificate", "/etc/registry/tls.crt", "--tls-key", "/etc/registry/tls.key"),
 		append(common, "--name", ownerContainer, "--publish", "127.0.0.1::5000", registryImage+":"+tag, "/etc/registry/owner.yaml"),
 	} {

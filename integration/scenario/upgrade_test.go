@@ -57,7 +57,7 @@ func deployed(t *testing.T, r *fleet.Runtime) *appsv1.Deployment {
 func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
-	first, second, third, fourth := agentImage("1.0"), agentImage("2.0"), agentImage("3.0"), agentImage("4.0")
+	first, second, third, fourth, fifth := agentImage("1.0"), agentImage("2.0"), agentImage("3.0"), agentImage("4.0"), agentImage("5.0")
 	runs := func(image string) {
 		t.Helper()
 		until(t, 60*time.Second, "the Deployment runs "+image, func() (bool, string) {
@@ -95,7 +95,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	for start := 1; start <= 4; start++ {
 		until(t, 60*time.Second, fmt.Sprintf("start %d of an unproven image was counted", start), func() (bool, string) {
 			counted := deployed(t, berlin).Annotations["kyma-pull.dev/unproven-starts"]
-			return counted == fmt.Sprint(start), counted
+			return counted == fmt.Sprint("agent-3:", start), counted
 		})
 		berlin.Agent().Stop()
 		must(t, berlin.StartAgent())
@@ -113,4 +113,22 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 		return annotations["kyma-pull.dev/proven-image"] == fourth, fmt.Sprint(annotations)
 	})
 	told(metav1.ConditionTrue, "runs what its bundle names")
+
+	// One that runs, and cannot read what is in the registry: as an agent that knows nothing of it, it would never be replaced.
+	berlin.AgentFlags = append(berlin.AgentFlags, "--upgrade-deadline=70s")
+	must(t, berlin.WantAgent(t.Context(), fifth))
+	runs(fifth)
+	f.Registry.Stop()
+	becomePod(t, berlin, "agent-5", fifth)
+	until(t, 120*time.Second, "it is given up", func() (bool, string) {
+		annotations := deployed(t, berlin).Annotations
+		if annotations["kyma-pull.dev/proven-image"] != fourth {
+			t.Fatalf("an agent without a registry has proven itself: %v", annotations)
+		}
+		return annotations["kyma-pull.dev/failed-image"] == fifth, fmt.Sprint(annotations)
+	})
+	runs(fourth)
+	must(t, f.Registry.Resume())
+	becomePod(t, berlin, "agent-4-again", fourth)
+	told(metav1.ConditionFalse, "gave up its image "+fifth)
 }

@@ -74,7 +74,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- concat $args .Values.extraArgs | toYaml }}
 {{- end }}
 
-{{/* Ports that location and components name, and those of the values. */}}
+{{/* Ports that location, components and Helm repositories name, and those of the values. */}}
 {{- define "kcp-publisher.egressPorts" -}}
 {{- $ports := list }}
 {{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
@@ -82,6 +82,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $host := splitList "/" . | first }}
 {{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
 {{- end }}
+{{- range .Values.helmRepositories }}
+{{- $url := urlParse . }}
+{{- if regexMatch ":[0-9]+$" $url.host }}{{ $ports = append $ports (regexFind "[0-9]+$" $url.host | int) }}
+{{- else if eq $url.scheme "http" }}{{ $ports = append $ports 80 }}{{ end }}
+{{- end }}
+{{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
 {{- $ports | uniq | toJson }}
 {{- end }}
 

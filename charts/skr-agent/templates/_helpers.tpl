@@ -21,9 +21,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Flags of `skr-agent run`: what a value is empty for is left to the program. */}}
 {{- define "skr-agent.args" -}}
 {{- $args := list "run" }}
-{{- if .Values.selfUpgrade }}{{ $args = concat $args (list "--deployment=skr-agent" "--pod=$(POD_NAME)") }}{{ end }}
+{{- if include "skr-agent.selfUpgrade" . }}{{ $args = concat $args (list "--deployment=skr-agent" "--pod=$(POD_NAME)") }}{{ end }}
 {{- range $flag, $value := dict
   "poll-interval" .Values.pollInterval "report-interval" .Values.reportInterval "concurrency" .Values.concurrency
+  "upgrade-deadline" .Values.upgradeDeadline
   "log-level" .Values.log.level "log-format" .Values.log.format }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
 {{- end }}
@@ -43,4 +44,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if . }}{{ $accounts = append $accounts (contains "/" . | ternary . (printf "kyma-system/%s" .)) }}{{ end }}
 {{- end }}
 {{- $accounts | uniq | sortAlpha | toJson }}
+{{- end }}
+
+{{/* Not empty when bundles may say which image the agent runs. */}}
+{{- define "skr-agent.selfUpgrade" -}}
+{{- if kindIs "invalid" .Values.selfUpgrade }}{{ if .Values.rbac.clusterAdmin }}true{{ end }}{{ else if .Values.selfUpgrade }}true{{ end }}
+{{- end }}
+
+{{/* Ports of the values, of mirrors, and 80 where the registry speaks HTTP. */}}
+{{- define "skr-agent.egressPorts" -}}
+{{- $ports := list }}
+{{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
+{{- range .Values.registry.mirrors }}
+{{- $host := splitList "=" . | last | splitList "/" | first }}
+{{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
+{{- end }}
+{{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
+{{- $ports | uniq | toJson }}
 {{- end }}

@@ -62,6 +62,8 @@ type Options struct {
 	Now            func() time.Time
 	// Deployment is the agent's own, nil when no bundle may change it.
 	Deployment *upgrade.Deployment
+	// UpgradeDeadline is how long another image may lead until it has proven itself.
+	UpgradeDeadline time.Duration
 }
 
 // Agent keeps one runtime. Its fields are used by one worker.
@@ -86,8 +88,12 @@ type Agent struct {
 	notImported map[string]string
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
-	// began is when the first round was, agentProblem why the agent is not what the bundle wants.
-	began        time.Time
+	// unread says that the last look at the registry brought nothing to follow: it could not be read, or what it has was refused.
+	unread bool
+	// well is since when all rounds were whole, proven that the agent's image has done its work, agentProblem why the agent is not
+	// what the bundle wants.
+	well         time.Time
+	proven       bool
 	agentProblem string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
@@ -119,9 +125,6 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
 	}
-	if polled && syncErr == nil {
-		a.upgrade(ctx, log)
-	}
 	facts, err := a.facts(ctx, gate, followed)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -136,11 +139,18 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, err
 	}
 	a.report(ctx, log, facts)
+	if polled || !a.proven {
+		a.upgrade(ctx, log, syncErr == nil)
+	}
 	if syncErr != nil {
 		return ctrl.Result{}, fmt.Errorf("sync the runtime: %w", syncErr)
 	}
 	next := time.Until(a.nextPoll)
-	for _, sooner := range []time.Duration{moreToTell, opens} {
+	trial := time.Duration(0)
+	if a.Deployment != nil && !a.proven {
+		trial = upgrade.Trial
+	}
+	for _, sooner := range []time.Duration{moreToTell, opens, trial} {
 		if sooner > 0 {
 			next = min(next, sooner)
 		}
@@ -171,6 +181,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
+	a.unread = err != nil
 	for _, refused := range a.Puller.Refused() {
 		if !slices.Contains(before, refused) {
 			a.tellRefused(ctx, log, refused)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -36,6 +37,11 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 		return fmt.Errorf("connect to objects of any kind: %w", err)
 	}
 	agent.watches = watch.New(metadataClient, dynamicClient)
+	if agent.Deployment != nil {
+		if err := mgr.Add(manager.RunnableFunc(agent.watchImage)); err != nil {
+			return fmt.Errorf("watch the agent's image: %w", err)
+		}
+	}
 	start := make(chan event.GenericEvent, 1)
 	start <- event.GenericEvent{Object: &v1beta2.Kyma{}}
 	return ctrl.NewControllerManagedBy(mgr).Named("runtime").

@@ -3,34 +3,73 @@ package agent
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// upgrade lets the agent's own Deployment run the image of the bundle in force, after a round that went well.
-func (a *Agent) upgrade(ctx context.Context, log logr.Logger) {
-	b := a.Puller.Current()
-	if a.Deployment == nil || b == nil {
+// upgrade lets the agent's own Deployment run the image of the bundle in force. whole says that nothing was wrong with this round.
+func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
+	if a.Deployment == nil {
 		return
 	}
-	if a.began.IsZero() {
-		a.began = a.Now()
+	if whole = whole && !a.unread && !a.reportDown && a.sent != ""; !whole {
+		a.well = time.Time{}
+	} else if a.well.IsZero() {
+		a.well = a.Now()
 	}
-	said, problem, err := a.Deployment.Round(ctx, agentImage(b.State.Settings), a.Now().Sub(a.began))
+	var well time.Duration
+	if whole {
+		well = a.Now().Sub(a.well)
+	}
+	outcome, err := a.Deployment.Round(ctx, a.wantedImage(), well)
 	if err != nil {
 		log.Error(err, "the agent cannot keep its own Deployment") // the next poll tries again
 		return
 	}
-	if said != "" {
-		log.Info(said)
+	if outcome.Say != "" {
+		log.Info(outcome.Say)
 	}
-	if problem != "" && problem != a.agentProblem {
-		a.event(ctx, "AgentImageGivenUp", problem)
+	if outcome.Problem != "" && outcome.Problem != a.agentProblem {
+		a.event(ctx, "AgentImageGivenUp", outcome.Problem)
 	}
-	a.agentProblem = problem
+	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
+
+// wantedImage is the bundle's, empty for none. What is over, or could be said no more, changes nothing anew.
+func (a *Agent) wantedImage() string {
+	b := a.Puller.Current()
+	if b == nil || a.Puller.Expired() || a.Puller.Root().Locked() {
+		return ""
+	}
+	return agentImage(b.State.Settings)
+}
+
+// watchImage gives the agent's image up when it led for as long as it has to prove itself. It asks nothing of the rounds: they may hang.
+func (a *Agent) watchImage(ctx context.Context) error {
+	for wait := a.UpgradeDeadline; ; wait = again {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		outcome, err := a.Deployment.Overdue(ctx)
+		switch {
+		case err != nil:
+			ctrl.Log.Error(err, "the agent cannot keep its own Deployment")
+		case outcome.Proven:
+			return nil
+		case outcome.Say != "":
+			ctrl.Log.Info(outcome.Say)
+		}
+	}
+}
+
+// again is when the Deployment is looked at once more where that failed, or where a newer pod is on its way.
+const again = 30 * time.Second
 
 // agentImage gives the image that the agent shall run, from where the runtime reads it.
 func agentImage(settings bundle.Settings) string {

@@ -40,7 +40,7 @@ type runFlags struct {
 	metricsAddress, probeAddress         string
 	deployment, pod                      string
 	leaderElect                          bool
-	poll, report, skew                   time.Duration
+	poll, report, skew, upgradeDeadline  time.Duration
 	concurrency                          int
 	accounts                             []string
 	mirrors                              []string
@@ -70,6 +70,7 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
 	flags.StringVar(&f.deployment, "deployment", "", "the agent's own Deployment in kyma-system, whose image bundles may then change; empty keeps it from them")
 	flags.StringVar(&f.pod, "pod", "", "the Pod that this is, wanted with --deployment")
+	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long another image of the agent may lead until it did its work for a minute without a break; it is given up then")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
@@ -128,7 +129,7 @@ func (f *runFlags) run(g *global) error {
 	if err != nil {
 		return err
 	}
-	options.Deployment = deployment
+	options.Deployment, options.UpgradeDeadline = deployment, f.upgradeDeadline
 	if err := agent.Setup(mgr, agent.New(options)); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
@@ -152,6 +153,9 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	if (f.deployment == "") != (f.pod == "") {
 		return nil, usageError{errors.New("--deployment and --pod belong together")}
 	}
+	if f.upgradeDeadline <= upgrade.Trial {
+		return nil, usageError{fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial)}
+	}
 	if f.deployment == "" {
 		return nil, nil
 	}
@@ -159,12 +163,12 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	if err != nil {
 		return nil, err
 	}
-	said, err := deployment.Start(ctx)
+	outcome, err := deployment.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if said != "" {
-		ctrl.Log.Info(said)
+	if outcome.Say != "" {
+		ctrl.Log.Info(outcome.Say)
 	}
 	return deployment, nil
 }

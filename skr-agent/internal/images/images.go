@@ -107,7 +107,7 @@ func compile(r Rewriting) (rules, error) {
 		if _, ok := parse(to + "/image"); !ok || strings.Contains(to, "://") || strings.ContainsAny(to, "@") {
 			return rules{}, fmt.Errorf("mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, to)
 		}
-		compiled.mirrors.Mirrors[normalHost(from)] = strings.TrimSuffix(to, "/")
+		compiled.mirrors.Mirrors[bundle.OneName(from)] = strings.TrimSuffix(to, "/")
 	}
 	for _, p := range r.Paths {
 		steps, err := p.Steps()
@@ -118,15 +118,6 @@ func compile(r Rewriting) (rules, error) {
 		compiled.paths[kind] = append(compiled.paths[kind], steps)
 	}
 	return compiled, nil
-}
-
-// normalHost gives Docker Hub its one name.
-func normalHost(prefix string) string {
-	host, path, _ := strings.Cut(strings.TrimSuffix(prefix, "/"), "/")
-	if host == "index.docker.io" || host == "registry-1.docker.io" {
-		host = "docker.io"
-	}
-	return strings.TrimSuffix(host+"/"+path, "/")
 }
 
 // rewrite gives the reference that an image is to be read by.

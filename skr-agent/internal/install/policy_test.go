@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,6 +46,24 @@ func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRul
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{to},
 	}))
+}
+
+// defines has the API server serve a kind that has no schema.
+func (w *world) defines(kind, group string) {
+	w.Helper()
+	plural := strings.ToLower(kind) + "s"
+	name := plural + "." + group
+	definition := w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name +
+		", annotations: {api-approved.kubernetes.io: unapproved}}\nspec: {group: " + group +
+		", scope: Namespaced, names: {kind: " + kind + ", plural: " + plural + "}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: " +
+		"{type: object, x-kubernetes-preserve-unknown-fields: true}}}]}")
+	require.NoError(w, w.client.Create(w.Context(), definition))
+	w.eventually(name+" is served", func() bool {
+		found := &unstructured.UnstructuredList{}
+		found.SetAPIVersion(group + "/v1")
+		found.SetKind(kind + "List")
+		return w.client.List(w.Context(), found) == nil
+	})
 }
 
 func (w *world) object(yaml string) *unstructured.Unstructured {
@@ -84,6 +104,32 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: mine, namespace: kyma-system}\nspec: " + spec
 	}
 	const containers = "containers: [{name: a, image: b}]"
+	ofPods := func(labels string) string {
+		return "{selector: {matchLabels: {" + labels + "}}, template: {metadata: {labels: {" + labels + "}}, spec: {" + containers + "}}}"
+	}
+	revision := func(data string) string {
+		return "apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: mine-0, namespace: kyma-system}\nrevision: 1\ndata: " + data
+	}
+	autoscaler := func(target string) string {
+		return workload("HorizontalPodAutoscaler", "autoscaling/v2", "{maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: "+target+"}}")
+	}
+	vertical := func(target string) string {
+		return workload("VerticalPodAutoscaler", "autoscaling.k8s.io/v1", "{targetRef: "+target+"}")
+	}
+	podNamed := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
+	}
+	proven := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"kyma-pull.dev/proven-image":"evil@sha256:00"}}}`))
+	alike := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"skr-agent"}}}`))
+	resized := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"2m"}}}]}}`))
+	for _, name := range []string{"skr-agent", "theirs"} {
+		require.NoError(t, agent.Create(ctx, w.object("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: "+name+", namespace: kyma-system}\nspec: "+ofPods("a: b"))))
+	}
+	for _, name := range []string{"skr-agent-0", "theirs"} {
+		require.NoError(t, agent.Create(ctx, w.object("apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+", namespace: kyma-system}\nspec: {containers: [{name: a, image: b, resources: {requests: {cpu: 1m}}}]}")))
+	}
+	w.defines("VerticalPodAutoscaler", "autoscaling.k8s.io")
+	w.defines("Scaler", "example.org")
 	refused := map[string]struct {
 		do   func(client.Client) error
 		want string
@@ -99,6 +145,9 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		"ordering a module": {func(c client.Client) error {
 			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
 		}, "Manifests are written by skr-agent"},
+		"which API server it trusts": {func(c client.Client) error {
+			return written(c, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: {ca.crt: x}")
+		}, "skr-agent knows the API server by this ConfigMap"},
 		"a Pod as the agent": {func(c client.Client) error {
 			return written(c, workload("Pod", "v1", "{serviceAccountName: skr-agent, "+containers+"}"))
 		}, "pods may not run as skr-agent"},
@@ -120,6 +169,53 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		"a Job with a Secret of the agent as variables": {func(c client.Client) error {
 			return written(c, workload("Job", "batch/v1", "{template: {spec: {restartPolicy: Never, initContainers: [{name: i, image: b, envFrom: [{secretRef: {name: skr-agent-bootstrap}}]}], "+containers+"}}}"))
 		}, "pods may not read the Secrets of skr-agent"},
+		"a Pod that pulls with the agent's Secret": {func(c client.Client) error {
+			return written(c, workload("Pod", "v1", "{"+containers+", imagePullSecrets: [{name: mine}, {name: skr-agent-bootstrap}]}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"an account whose pods pull with it": {func(c client.Client) error {
+			return written(c, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x, namespace: kyma-system}\nimagePullSecrets: [{name: skr-agent-bootstrap}]")
+		}, "pods may not read the Secrets of skr-agent"},
+		"a Pod whose driver reads the agent's key": {func(c client.Client) error {
+			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: skr-agent-key}}}]}"))
+		}, "pods may not read the Secrets of skr-agent"},
+		"annotations of its Deployment by way of the status": {func(c client.Client) error {
+			return c.Status().Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}}, proven, client.DryRunAll)
+		}, "deployments skr-agent is skr-agent's own"},
+		"the status of its Pod": {func(c client.Client) error {
+			return c.Status().Patch(ctx, podNamed("skr-agent-0"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll)
+		}, "pods skr-agent-0 is skr-agent's own"},
+		"the size of its Pod": {func(c client.Client) error {
+			return c.SubResource("resize").Patch(ctx, podNamed("skr-agent-0"), resized, client.DryRunAll)
+		}, "pods skr-agent-0 is skr-agent's own"},
+		"a Pod that looks like its own": {func(c client.Client) error {
+			return written(c, "apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kyma-system, labels: {app.kubernetes.io/name: skr-agent}}\nspec: {"+containers+"}")
+		}, "would be taken for skr-agent's"},
+		"a Pod that begins to": {func(c client.Client) error { return c.Patch(ctx, podNamed("theirs"), alike, client.DryRunAll) }, "would be taken for skr-agent's"},
+		"a Pod that begins to by way of the status": {func(c client.Client) error {
+			return c.Status().Patch(ctx, podNamed("theirs"), alike, client.DryRunAll)
+		}, "would be taken for skr-agent's"},
+		"a Pod that begins to where it is bound": {func(c client.Client) error {
+			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "skr-agent"}}, Target: corev1.ObjectReference{Kind: "Node", Name: "one"}}
+			return c.SubResource("binding").Create(ctx, podNamed("theirs"), binding, client.DryRunAll)
+		}, "would be taken for skr-agent's"},
+		"a ReplicaSet that looks like its own": {func(c client.Client) error {
+			return written(c, "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x, namespace: kyma-system, labels: {app.kubernetes.io/name: skr-agent}}\nspec: "+ofPods("a: b"))
+		}, "would be taken for skr-agent's"},
+		"a ReplicaSet whose pods would be left to it": {func(c client.Client) error {
+			return written(c, workload("ReplicaSet", "apps/v1", ofPods("app.kubernetes.io/name: skr-agent")))
+		}, "would be taken for skr-agent's"},
+		"a revision of which Kubernetes makes pods": {func(c client.Client) error {
+			return written(c, revision("{spec: {template: {$patch: replace, spec: {serviceAccountName: skr-agent}}}}"))
+		}, "revisions of workloads are written by Kubernetes"},
+		"such a revision in capitals": {func(c client.Client) error {
+			return written(c, revision("{Spec: {TEMPLATE: {spec: {ServiceAccountName: skr-agent}}}}"))
+		}, "revisions of workloads are written by Kubernetes"},
+		"an autoscaler of its own": {func(c client.Client) error { return written(c, autoscaler("skr-agent")) }, "nobody else scales skr-agent"},
+		"one of its memory":        {func(c client.Client) error { return written(c, vertical("{name: skr-agent}")) }, "nobody else scales skr-agent"},
+		"pod security by way of the namespace's status": {func(c client.Client) error {
+			return c.Status().Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
+				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)), client.DryRunAll)
+		}, "pod security of this namespace"},
 		"a name that is only begun": {func(c client.Client) error {
 			return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, GenerateName: "skr-agent-"}}, client.DryRunAll)
 		}, "is skr-agent's own"},
@@ -156,7 +252,7 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator} {
+	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator, "somebody with all rights": w.as("holder-of-all", rule("*", "*", "*"))} {
 		for name, r := range refused {
 			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
 		}
@@ -168,10 +264,22 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		"a template of its own":    "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: own, namespace: kyma-system}\nspec: {descriptor: {}}",
 		"a Pod":                    workload("Pod", "v1", "{serviceAccountName: other, "+containers+", volumes: [{name: v, secret: {secretName: mine}}]}"),
 		"a label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: blue, pod-security.kubernetes.io/enforce: baseline}}",
+		"an autoscaler":            autoscaler("mine"),
+		"one of memory":            vertical("{name: mine}"),
+		"a target of another kind": workload("Scaler", "example.org/v1", "{targetRef: skr-agent, scaleTargetRef: {name: skr-agent}}"),
+		"a revision of no pods":    revision("{spec: {replicas: 1}}"),
+		"a ConfigMap called data":  "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system}\ndata: {spec: text, template: text}",
+		"a Deployment":             workload("Deployment", "apps/v1", ofPods("app.kubernetes.io/name: mine")),
+		"an account":               "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: mine, namespace: kyma-system}\nimagePullSecrets: [{name: mine}]",
 		"a ClusterRole":            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine}",
 	} {
 		t.Run("a tenant may write "+name, func(t *testing.T) { require.NoError(t, written(tenant, yaml)) })
 	}
+	t.Run("a tenant may write the status of a Deployment and a Pod of its own", func(t *testing.T) {
+		require.NoError(t, tenant.Status().Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "theirs"}}, proven, client.DryRunAll))
+		require.NoError(t, tenant.Status().Patch(ctx, podNamed("theirs"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll))
+		require.NoError(t, tenant.SubResource("resize").Patch(ctx, podNamed("theirs"), resized, client.DryRunAll))
+	})
 	t.Run("a tenant may delete its own Secrets at once", func(t *testing.T) {
 		mine := w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system, labels: {is: mine}}")
 		require.NoError(t, tenant.Create(ctx, mine))

@@ -17,6 +17,9 @@ import (
 // agentName is the agent's ServiceAccount, and how the names of all else begin that is its own.
 const agentName = "skr-agent"
 
+// labelApp tells the agent's pods from others, for Kubernetes: its Deployment, its ReplicaSets and its Service select them by it.
+const labelApp = "app.kubernetes.io/name"
+
 // ownKinds are the agent's custom resources, with the plural that definitions and rules have.
 var ownKinds = map[string]string{
 	"Kyma": "kymas", "Manifest": "manifests", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
@@ -36,7 +39,7 @@ func protect(objects []*unstructured.Unstructured, home string) error {
 	for _, o := range objects {
 		k := keyOfObject(o)
 		rule := protected(k, home)
-		for _, look := range []func(*unstructured.Unstructured, string) string{weakens, borrows, seizes} {
+		for _, look := range []func(*unstructured.Unstructured, string) string{weakens, borrows, resembles, aims, seizes} {
 			if rule == "" {
 				rule = look(o, home)
 			}
@@ -60,6 +63,8 @@ func protected(k key, home string) string {
 		return "defines what the agent takes orders from"
 	case k.kind == "APIService" && strings.HasSuffix(k.name, "."+v1beta2.GroupVersion.Group):
 		return "would serve what the agent takes orders from"
+	case k.group == "" && k.kind == "ConfigMap" && k.namespace == home && k.name == "kube-root-ca.crt":
+		return "tells the agent which API server is the cluster's"
 	case (k.namespace == home || k.namespace == "") && isAgents(k.name):
 		return "has a name of the agent's own"
 	}
@@ -97,6 +102,9 @@ func weakens(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
+// templates are where workloads say what their pods are.
+var templates = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
+
 // borrows finds what would run as the agent, or get its token or another of its Secrets.
 func borrows(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
@@ -106,9 +114,14 @@ func borrows(o *unstructured.Unstructured, home string) string {
 	if k.group == "" && k.kind == "Secret" && isAgents(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
 		return "asks for a token of the agent's ServiceAccount"
 	}
-	for _, path := range [][]string{
-		{"spec"}, {"spec", "template", "spec"}, {"template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"},
-	} {
+	if k.group == "" && k.kind == "ServiceAccount" {
+		// Its imagePullSecrets become those of its pods, and are written like them.
+		if secret := secretIn(o.Object); secret != "" {
+			return fmt.Sprintf("imagePullSecrets would give its pods Secret %s of the agent", secret)
+		}
+	}
+	for _, path := range append([][]string{nil}, templates...) {
+		path = append(slices.Clone(path), "spec")
 		spec, _, _ := unstructured.NestedMap(o.Object, path...)
 		for _, field := range []string{"serviceAccountName", "serviceAccount"} {
 			if account, _ := spec[field].(string); isAgents(account) {
@@ -122,7 +135,7 @@ func borrows(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// secretIn finds a Secret of the agent that a pod would read, as files or as variables; empty when there is none.
+// secretIn finds a Secret of the agent that a pod would read or pull its images with; empty when there is none.
 func secretIn(podSpec map[string]any) string {
 	var pod corev1.PodSpec
 	// What the API server would not take for a pod mounts nothing.
@@ -130,17 +143,11 @@ func secretIn(podSpec map[string]any) string {
 		return ""
 	}
 	var names []string
+	for _, s := range pod.ImagePullSecrets {
+		names = append(names, s.Name)
+	}
 	for _, v := range pod.Volumes {
-		if v.Secret != nil {
-			names = append(names, v.Secret.SecretName)
-		}
-		if v.Projected != nil {
-			for _, s := range v.Projected.Sources {
-				if s.Secret != nil {
-					names = append(names, s.Secret.Name)
-				}
-			}
-		}
+		names = append(names, secretsOf(v)...)
 	}
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, e := range c.EnvFrom {
@@ -156,6 +163,70 @@ func secretIn(podSpec map[string]any) string {
 	}
 	if n := slices.IndexFunc(names, isAgents); n >= 0 {
 		return names[n]
+	}
+	return ""
+}
+
+func secretsOf(v corev1.Volume) []string {
+	var names []string
+	if v.Secret != nil {
+		names = append(names, v.Secret.SecretName)
+	}
+	if v.Projected != nil {
+		for _, s := range v.Projected.Sources {
+			if s.Secret != nil {
+				names = append(names, s.Secret.Name)
+			}
+		}
+	}
+	if v.AzureFile != nil {
+		names = append(names, v.AzureFile.SecretName)
+	}
+	if v.CSI != nil && v.CSI.NodePublishSecretRef != nil {
+		names = append(names, v.CSI.NodePublishSecretRef.Name)
+	}
+	if v.FlexVolume != nil && v.FlexVolume.SecretRef != nil {
+		names = append(names, v.FlexVolume.SecretRef.Name)
+	}
+	if v.ISCSI != nil && v.ISCSI.SecretRef != nil {
+		names = append(names, v.ISCSI.SecretRef.Name)
+	}
+	return names
+}
+
+// resembles finds what Kubernetes would take for the agent's pods, or make pods of that nobody looked at.
+func resembles(o *unstructured.Unstructured, home string) string {
+	k := keyOfObject(o)
+	if k.namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.group) {
+		return ""
+	}
+	if k.kind == "ControllerRevision" {
+		return "revisions of workloads are written by Kubernetes"
+	}
+	carriers := slices.Clone(templates)
+	if k.kind == "Pod" || k.kind == "ReplicaSet" {
+		carriers = append(carriers, nil)
+	}
+	for _, path := range carriers {
+		path = append(slices.Clone(path), "metadata", "labels")
+		labels, _, _ := unstructured.NestedMap(o.Object, path...)
+		if labels[labelApp] == agentName {
+			return fmt.Sprintf("%s: %s=%s would make its pods the agent's", strings.Join(path, "."), labelApp, agentName)
+		}
+	}
+	return ""
+}
+
+// aims finds autoscalers that would decide how many agents run, or with how much memory.
+func aims(o *unstructured.Unstructured, home string) string {
+	k := keyOfObject(o)
+	target := map[schema.GroupKind]string{
+		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:      "scaleTargetRef",
+		{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}: "targetRef",
+	}[schema.GroupKind{Group: k.group, Kind: k.kind}]
+	name, _, _ := unstructured.NestedString(o.Object, "spec", target, "name")
+	if k.namespace == home && target != "" && isAgents(name) {
+		return fmt.Sprintf("spec.%s.name: would scale the agent", target)
 	}
 	return ""
 }

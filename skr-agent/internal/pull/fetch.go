@@ -50,10 +50,11 @@ func (p *Puller) here(b bundle.Bundle) *bundle.Bundle {
 	if len(p.Mirrors) == 0 {
 		return &b
 	}
-	mirrors := maps.Clone(p.Mirrors)
+	own, mirrors := bundle.Settings{Mirrors: p.Mirrors}, maps.Clone(p.Mirrors)
 	for from, to := range b.State.Settings.Mirrors {
-		if _, own := mirrors[from]; !own {
-			mirrors[from] = to
+		// Nor may one of a part of what is mirrored here lead away from it.
+		if name := bundle.OneName(from); own.Mirrored(name) == name {
+			mirrors[name] = to
 		}
 	}
 	b.State.Settings.Mirrors = mirrors

@@ -313,3 +313,22 @@ func TestWhatWasTamperedWithInTheClusterIsNotInForce(t *testing.T) {
 		})
 	}
 }
+
+func TestMirrorsOfTheClusterWinOverTheBundles(t *testing.T) {
+	puller := New(Options{Mirrors: map[string]string{"docker.io": "own.example/hub", "ghcr.io/team": "own.example/team"}})
+	said := bundle.Settings{Mirrors: map[string]string{
+		"docker.io": "evil.example", "index.docker.io/library": "evil.example", "docker.io/library/nginx": "evil.example",
+		"ghcr.io": "mirror.example/ghcr", "quay.io": "mirror.example/quay",
+	}}
+	followed := puller.here(bundle.Bundle{State: bundle.DesiredState{Settings: said}}).State.Settings
+	for image, want := range map[string]string{
+		"docker.io/library/nginx": "own.example/hub/library/nginx",
+		"docker.io/grafana/loki":  "own.example/hub/grafana/loki",
+		"ghcr.io/team/app":        "own.example/team/app",
+		"ghcr.io/other/app":       "mirror.example/ghcr/other/app",
+		"quay.io/app":             "mirror.example/quay/app",
+	} {
+		require.Equal(t, want, followed.Mirrored(image))
+	}
+	require.Len(t, said.Mirrors, 5, "what the bundle said was changed")
+}

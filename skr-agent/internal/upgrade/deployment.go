@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,8 +24,20 @@ const (
 
 // Deployment is the agent's own.
 type Deployment struct {
-	Client                   client.Client
-	Namespace, Name, Running string
+	Client          client.Client
+	Namespace, Name string
+	// Pod is the name of the one that this is, Running its image.
+	Pod, Running string
+}
+
+// Outcome is what came of a decision.
+type Outcome struct {
+	// Say is what was done, for people; empty for nothing.
+	Say string
+	// Problem is why the image that is wanted does not run.
+	Problem string
+	// Proven says that the image which runs did its work once.
+	Proven bool
 }
 
 // Find reads which image the pod with the name pod runs, of the Deployment called name.
@@ -37,54 +50,59 @@ func Find(ctx context.Context, uncached client.Client, namespace, name, pod stri
 	if running == nil {
 		return nil, fmt.Errorf("Pod %s/%s has no container %s", namespace, pod, container)
 	}
-	return &Deployment{Client: uncached, Namespace: namespace, Name: name, Running: *running}, nil
+	return &Deployment{Client: uncached, Namespace: namespace, Name: name, Pod: pod, Running: *running}, nil
 }
 
-// Start counts this start, and goes back to the image before when there were too many. It gives what it did, empty for nothing that
-// a person must know.
-func (d *Deployment) Start(ctx context.Context) (string, error) {
-	_, said, err := d.decide(ctx, Start)
-	return said, err
+// Start counts this start, and goes back to the image before when there were too many.
+func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
+	return d.decide(ctx, "", Start)
 }
 
-// Round follows the bundle after a round: see Round. It gives what it did, and why the image wanted does not run.
-func (d *Deployment) Round(ctx context.Context, wanted string, worked time.Duration) (said, problem string, err error) {
-	known, said, err := d.decide(ctx, func(k Known) Step { return Round(k, wanted, worked) })
-	return said, known.Problem(wanted), err
+// Round follows the bundle after a round: see Round.
+func (d *Deployment) Round(ctx context.Context, wanted string, well time.Duration) (Outcome, error) {
+	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// decide reads the Deployment and writes what was decided over exactly that state: two pods may decide at once. It gives the state
-// that holds afterwards.
-func (d *Deployment) decide(ctx context.Context, decide func(Known) Step) (Known, string, error) {
+// Overdue goes back to the image before unless this one has proven itself.
+func (d *Deployment) Overdue(ctx context.Context) (Outcome, error) {
+	return d.decide(ctx, "", Overdue)
+}
+
+// decide reads the Deployment and writes what was decided over exactly that state: two pods may decide at once.
+func (d *Deployment) decide(ctx context.Context, wanted string, decide func(Known) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
-		return Known{}, "", fmt.Errorf("read the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
+		return Outcome{}, fmt.Errorf("read the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	image := imageOf(deployment.Spec.Template.Spec)
 	if image == nil {
-		return Known{}, "", fmt.Errorf("Deployment %s/%s has no container %s", d.Namespace, d.Name, container)
+		return Outcome{}, fmt.Errorf("Deployment %s/%s has no container %s", d.Namespace, d.Name, container)
 	}
-	known := knownOf(&deployment, *image, d.Running)
+	known := d.known(&deployment, *image)
 	step := decide(known)
 	if !known.changes(step) {
-		return known, "", nil
+		return Outcome{Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
 	}
 	before := deployment.DeepCopy()
 	*imageOf(deployment.Spec.Template.Spec) = step.Set
 	annotate(&deployment, annotationProven, step.Proven)
 	annotate(&deployment, annotationFailed, step.Failed)
-	annotate(&deployment, annotationStarts, map[bool]string{true: strconv.Itoa(step.Starts)}[step.Starts > 0])
+	annotate(&deployment, annotationStarts, map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
 	if err := d.Client.Patch(ctx, &deployment, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return known, "", fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
+		return Outcome{}, fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	known.Set, known.Proven, known.Failed, known.Starts = step.Set, step.Proven, step.Failed, step.Starts
-	return known, step.Say, nil
+	return Outcome{Say: step.Say, Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
 }
 
-func knownOf(deployment *appsv1.Deployment, set, running string) Known {
-	starts, _ := strconv.Atoi(deployment.Annotations[annotationStarts])
+// known reads what the Deployment says. Starts of other pods do not count: whoever may evict pods makes as many as they like.
+func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
+	starts := 0
+	if pod, count, _ := strings.Cut(deployment.Annotations[annotationStarts], ":"); pod == d.Pod {
+		starts, _ = strconv.Atoi(count)
+	}
 	known := Known{
-		Set: set, Running: running, Starts: max(starts, 0),
+		Set: set, Running: d.Running, Starts: max(starts, 0),
 		Proven: deployment.Annotations[annotationProven], Failed: deployment.Annotations[annotationFailed],
 	}
 	for _, c := range deployment.Status.Conditions {

@@ -1,7 +1,8 @@
 // Package upgrade decides which image the agent's own Deployment runs: what the bundle wants and what is known of the Deployment go in,
 // what to write comes out. An image has to prove itself by doing the agent's work; one that does not is given up for the last one
-// that did, as firmware counts its starts: by the old agent where the new one never gets ready, and by the new one itself, at its
-// start, where it ends again and again. The decisions are pure; Deployment carries them out.
+// that did, as firmware counts its starts: by the old agent where the new one never gets ready, and by the new one itself where it
+// ends again and again, at its start, or runs and does not do its work, when its time is over. The decisions are pure; Deployment
+// carries them out.
 package upgrade
 
 import (
@@ -11,10 +12,10 @@ import (
 )
 
 const (
-	// MaxStarts is how often an image may start without having proven itself: a node that restarts is forgiven, a crash loop is
-	// given up after some two minutes.
+	// MaxStarts is how often a pod may start without its image having proven itself: a node that restarts is forgiven, a crash loop
+	// is given up after some two minutes.
 	MaxStarts = 4
-	// Trial is for how long an image has to do the agent's work until it counts as proven.
+	// Trial is for how long without a break an image has to do the agent's work until it counts as proven.
 	Trial = time.Minute
 )
 
@@ -22,7 +23,8 @@ const (
 type Known struct {
 	// Set is the image of its template, Running that of the pod which asks.
 	Set, Running string
-	// Proven is the last image that did its work, Failed the one that was given up, Starts how often Set began without being proven.
+	// Proven is the last image that did its work, Failed the one that was given up, Starts how often the pod which asks began while Set
+	// was not proven.
 	Proven, Failed string
 	Starts         int
 	// Stuck says that the pods of Set do not get ready within the Deployment's progress deadline.
@@ -54,13 +56,15 @@ func Start(k Known) Step {
 	}
 	s.Starts++
 	if s.Starts > MaxStarts {
-		return k.back(fmt.Sprintf("started %d times without finishing a round", MaxStarts))
+		return k.back(fmt.Sprintf("it ended %d times before it had proven itself", MaxStarts))
 	}
 	return s
 }
 
-// Round decides after a whole round of the agent that leads and has done so for worked. wanted is the bundle's image, empty for none.
-func Round(k Known, wanted string, worked time.Duration) Step {
+// Round decides after a round of the agent that leads. wanted is the bundle's image, empty for none; well is for how long without a
+// break all of its rounds were whole: what is in the registry was read and accepted, the runtime was made to have it, and a report
+// was delivered.
+func Round(k Known, wanted string, well time.Duration) Step {
 	s := k.step()
 	if k.Running != k.Set {
 		// A newer pod is on its way; this one leads until it is ready.
@@ -70,7 +74,7 @@ func Round(k Known, wanted string, worked time.Duration) Step {
 		return s
 	}
 	if k.Proven != k.Running {
-		if worked < Trial {
+		if well < Trial {
 			return s
 		}
 		s.Proven, s.Starts = k.Running, 0
@@ -84,6 +88,14 @@ func Round(k Known, wanted string, worked time.Duration) Step {
 		s.Say = fmt.Sprintf("upgrades the agent from image %s to %s", k.Set, wanted)
 	}
 	return s
+}
+
+// Overdue decides when an agent has led for as long as its image has to prove itself, whatever became of its rounds.
+func Overdue(k Known) Step {
+	if k.Proven == "" || k.Running != k.Set || k.Proven == k.Running {
+		return k.step()
+	}
+	return k.back("it led and did not do its work for a minute without a break in time")
 }
 
 func (k Known) back(why string) Step {

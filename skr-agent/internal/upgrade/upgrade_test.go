@@ -10,38 +10,38 @@ import (
 
 func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		known  Known
-		start  bool // else a round
-		wanted string
-		worked time.Duration
-		want   Step
+		known          Known
+		start, overdue bool // else a round
+		wanted         string
+		well           time.Duration
+		want           Step
 	}{
 		"the first image ever proves itself": {
-			known: Known{Set: "a", Running: "a"}, worked: Trial, want: Step{Set: "a", Proven: "a"},
+			known: Known{Set: "a", Running: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
 		},
 		"not before its trial is over": {
-			known: Known{Set: "a", Running: "a"}, wanted: "b", worked: Trial - 1, want: Step{Set: "a"},
+			known: Known{Set: "a", Running: "a"}, wanted: "b", well: Trial - 1, want: Step{Set: "a"},
 		},
 		"a proven one takes what the bundle wants": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, wanted: "b", want: Step{Set: "b", Proven: "a"},
 		},
 		"a bundle that wants nothing changes nothing": {
-			known: Known{Set: "a", Running: "a", Proven: "a"}, worked: Trial, want: Step{Set: "a", Proven: "a"},
+			known: Known{Set: "a", Running: "a", Proven: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
 		},
 		"the old one waits for the new one's pods": {
-			known: Known{Set: "b", Running: "a", Proven: "a"}, wanted: "b", worked: Trial, want: Step{Set: "b", Proven: "a"},
+			known: Known{Set: "b", Running: "a", Proven: "a"}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "a"},
 		},
 		"the old one gives up a new one that does not get ready": {
-			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", worked: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", well: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"what was given up is not tried again": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", worked: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", well: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"the next one is": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", worked: Trial, want: Step{Set: "c", Proven: "a"},
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial, want: Step{Set: "c", Proven: "a"},
 		},
 		"a new one proves itself": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", worked: Trial, want: Step{Set: "b", Proven: "b"},
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "b"},
 		},
 		"starts of a new one count": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, start: true, want: Step{Set: "b", Proven: "a", Starts: 2},
@@ -52,6 +52,18 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 		"starts of a proven one do not count": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, start: true, want: Step{Set: "a", Proven: "a"},
 		},
+		"one that leads too long without doing its work gives itself up": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, overdue: true, want: Step{Set: "a", Proven: "a", Failed: "b"},
+		},
+		"not one that has proven itself in the meantime": {
+			known: Known{Set: "b", Running: "b", Proven: "b"}, overdue: true, want: Step{Set: "b", Proven: "b"},
+		},
+		"not the first, which has nothing to go back to": {
+			known: Known{Set: "a", Running: "a"}, overdue: true, want: Step{Set: "a"},
+		},
+		"nor the old one, while another is on its way": {
+			known: Known{Set: "b", Running: "a", Proven: "a"}, overdue: true, want: Step{Set: "b", Proven: "a"},
+		},
 		"without a proven one there is no way back": {
 			known: Known{Set: "a", Running: "a"}, start: true, want: Step{Set: "a"},
 		},
@@ -60,9 +72,12 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Round(c.known, c.wanted, c.worked)
-			if c.start {
+			got := Round(c.known, c.wanted, c.well)
+			switch {
+			case c.start:
 				got = Start(c.known)
+			case c.overdue:
+				got = Overdue(c.known)
 			}
 			if got.Say = ""; got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
@@ -71,13 +86,13 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 	}
 }
 
-// A fleet of images, some of which crash, some of which never get ready: whatever is wanted in whatever order, an image that works runs
+// A fleet of images, some of which crash, some of which never get ready, and some of which run and do nothing: whatever is wanted in whatever order, an image that works runs
 // in the end, and the agent never stays on one that does not.
 func TestAWorkingAgentRunsInTheEnd(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(1, seed))
-	type image struct{ crashes, unready bool }
+	type image struct{ crashes, unready, idle bool }
 	for range 2000 {
 		images := map[string]image{"first": {}}
 		d := Known{Set: "first", Proven: "first"}
@@ -85,23 +100,26 @@ func TestAWorkingAgentRunsInTheEnd(t *testing.T) {
 		leading := "first"
 		for range 6 {
 			wanted := string(uuid.NewUUID())
-			images[wanted] = image{random.IntN(3) == 0, random.IntN(3) == 0}
+			images[wanted] = image{random.IntN(3) == 0, random.IntN(3) == 0, random.IntN(3) == 0}
 			for range 4 * MaxStarts {
 				if next := images[d.Set]; d.Set != leading && !next.unready {
 					leading = d.Set // its pod got ready, the old one ends
 				}
 				known := d
 				known.Running, known.Stuck = leading, d.Set != leading
-				if images[leading].crashes {
+				switch leads := images[leading]; {
+				case leads.crashes:
 					write(Start(known))
-				} else {
+				case leads.idle:
+					write(Overdue(known))
+				default:
 					write(Round(known, wanted, Trial))
 				}
 			}
-			if images[leading].crashes || leading != d.Set {
+			if images[leading].crashes || images[leading].idle || leading != d.Set {
 				t.Fatalf("%s leads while %s is set: %+v of %v", leading, d.Set, d, images)
 			}
-			if fine := images[wanted]; !fine.crashes && !fine.unready && leading != wanted {
+			if fine := images[wanted]; !fine.crashes && !fine.unready && !fine.idle && leading != wanted {
 				t.Fatalf("%s was wanted and works, %s leads: %+v", wanted, leading, d)
 			}
 			known := d

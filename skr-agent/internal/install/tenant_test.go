@@ -1,0 +1,133 @@
+package install
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+const agentUser = "system:serviceaccount:" + home + ":" + agentName
+
+// holder is how somebody with their own token and this ClusterRole in kyma-system reaches the API server.
+func (w *world) holder(name, clusterRole string) *rest.Config {
+	w.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	require.NoError(w, w.client.Create(w.Context(), account))
+	require.NoError(w, w.client.Create(w.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
+	}))
+	token := &authenticationv1.TokenRequest{}
+	require.NoError(w, w.client.SubResource("token").Create(w.Context(), account, token))
+	config := rest.AnonymousClientConfig(w.config)
+	config.BearerToken = token.Status.Token
+	return config
+}
+
+func (w *world) connect(config *rest.Config, as string) client.Client {
+	w.Helper()
+	config = rest.CopyConfig(config)
+	config.Impersonate.UserName = as
+	// Without a look at the server, which nobody who may not impersonate gets.
+	c, err := client.New(config, client.Options{Scheme: w.scheme, Mapper: w.client.RESTMapper()})
+	require.NoError(w, err)
+	return c
+}
+
+func TestTheRoleForTenantsDoesNotLeadToTheAgent(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	role, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "policy", "tenant.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, w.client.Create(ctx, w.object(string(role))))
+	key := client.ObjectKey{Namespace: home, Name: "skr-agent-key"}
+	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key, namespace: kyma-system}")))
+	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}")))
+	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}\nspec: {channel: regular}")))
+
+	// A controller that is not here makes `edit` and `admin` of it.
+	editor := w.holder("editor", "system:aggregate-to-edit")
+	tenant := w.holder("tenant", "skr-agent-tenant")
+	ways := map[string]func(*rest.Config) error{
+		"acting as it": func(config *rest.Config) error {
+			self := &authenticationv1.SelfSubjectReview{}
+			if err := w.connect(config, agentUser).Create(ctx, self); err != nil {
+				return err
+			}
+			require.Equal(t, agentUser, self.Status.UserInfo.Username)
+			return nil
+		},
+		"reading its key": func(config *rest.Config) error { return w.connect(config, "").Get(ctx, key, &corev1.Secret{}) },
+		"listing its keys": func(config *rest.Config) error {
+			return w.connect(config, "").List(ctx, &corev1.SecretList{}, client.InNamespace(home))
+		},
+		"asking for a token of it": func(config *rest.Config) error {
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: agentName}}
+			return w.connect(config, "").SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
+		},
+	}
+	for name, try := range ways {
+		t.Run("the role does not allow "+name, func(t *testing.T) { require.True(t, apierrors.IsForbidden(try(tenant)), "%v", try(tenant)) })
+		t.Run("edit allows "+name, func(t *testing.T) { require.NoError(t, try(editor)) })
+	}
+
+	t.Run("the role allows nothing else that leads there", func(t *testing.T) {
+		c := w.connect(tenant, "")
+		workloads := []string{"/pods", "/replicationcontrollers", "/podtemplates", "apps/deployments", "apps/daemonsets", "apps/statefulsets", "apps/replicasets",
+			"apps/controllerrevisions", "batch/jobs", "batch/cronjobs"}
+		leading := map[string][]string{
+			"impersonate": {"/users", "/groups", "/serviceaccounts", "/uids"},
+			"watch":       {"/secrets"},
+			"create": slices.Concat(workloads, []string{"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy", "/secrets", "/serviceaccounts/token",
+				"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/rolebindings"}),
+			"get":      {"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy"},
+			"update":   slices.Concat(workloads, []string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"}),
+			"patch":    slices.Concat(workloads, []string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"}),
+			"bind":     {"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/clusterroles"},
+			"escalate": {"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/clusterroles"},
+			"change":   {"kyma-pull.dev/agents"},
+		}
+		for verb, resources := range leading {
+			for _, resource := range resources {
+				require.False(t, w.may(c, verb, resource), "%s %s", verb, resource)
+			}
+		}
+	})
+	t.Run("the role lets tenants do their work", func(t *testing.T) {
+		c := w.connect(tenant, "")
+		kyma := &v1beta2.Kyma{}
+		require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: home, Name: "default"}, kyma))
+		kyma.Spec.Channel = "fast"
+		require.NoError(t, c.Update(ctx, kyma))
+		require.NoError(t, c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "mine"}}))
+		for _, resource := range []string{"/pods/log", "/events", "apps/deployments", "operator.kyma-project.io/manifests"} {
+			require.True(t, w.may(c, "get", resource), resource)
+		}
+	})
+}
+
+// may asks the API server; resource is GROUP/RESOURCE[/SUBRESOURCE].
+func (w *world) may(c client.Client, verb, resource string) bool {
+	w.Helper()
+	parts := append(strings.Split(resource, "/"), "")
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: home, Verb: verb, Group: parts[0], Resource: parts[1], Subresource: parts[2],
+	}}}
+	require.NoError(w, c.Create(w.Context(), review))
+	return review.Status.Allowed
+}
