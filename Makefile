@@ -24,10 +24,11 @@ test: build assets ## all tests, over real API servers and a real registry
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
 # the rest would tell little.
-test-kind: build ## all scenarios on kind clusters; KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
-	@hack/kind-node/dockerd start
-	go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v ./integration/anywhere -args -ground=kind -failures=$(CURDIR)/bin/kind-failures $(if $(KEEP),-keep); \
-	  code=$$?; $(if $(KEEP),,hack/kind-node/dockerd stop;) exit $$code
+# Ctrl-C is the test's, which then takes the clusters down; the shell has to be there after it to stop the Docker that it started.
+test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
+	@trap : INT TERM; started=$$(hack/kind-node/dockerd start) || exit; \
+	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/anywhere -args -ground=kind $(if $(KEEP),-keep); \
+	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.
 test-race: ## the race detector over publishing while keys change; needs a C compiler

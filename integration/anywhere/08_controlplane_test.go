@@ -17,7 +17,7 @@ func TestRuntimesLiveOnWithoutTheControlPlane(t *testing.T) {
 	well(t, stage.berlin)
 	must(t, stage.fleet.PauseControlPlane())
 	resume := sync.OnceValue(stage.fleet.ResumeControlPlane)
-	defer func() { must(t, resume()) }()
+	undo(func(context.Context) error { return resume() })
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if err := stage.fleet.Control.List(short, &v1beta2.KymaList{}); err == nil {

@@ -1,7 +1,9 @@
 package anywhere
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -19,6 +21,8 @@ func TestRegistryCutForAll(t *testing.T) {
 	next := offer(t)
 	before, waits := stage.promoted, strings.Count(stage.fleet.Publisher().Log(), "publishing waits")
 	must(t, stage.fleet.CutRegistry())
+	heal := sync.OnceValue(stage.fleet.HealRegistry)
+	undo(func(context.Context) error { return heal() })
 	must(t, release(ctx, next))
 	until(t, "the publisher notices", func() (bool, string) {
 		log := stage.fleet.Publisher().Log()
@@ -30,7 +34,7 @@ func TestRegistryCutForAll(t *testing.T) {
 			t.Errorf("%s has %v although there is no registry: %v", r.ID, config.Data, err)
 		}
 	}
-	must(t, stage.fleet.HealRegistry())
+	must(t, heal())
 	for _, r := range both {
 		must(t, r.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
 	}

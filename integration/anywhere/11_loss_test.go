@@ -13,10 +13,10 @@ func TestPromotionArrivesOverABadNetwork(t *testing.T) {
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	link := r.Link()
+	undo(link.Heal)
 	how, err := link.Impair(ctx)
 	must(t, err)
 	t.Log(how)
-	defer func() { must(t, link.Heal(ctx)) }()
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	until(t, "the link has lost something", func() (bool, string) {

@@ -2,6 +2,7 @@ package anywhere
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -20,11 +21,11 @@ func TestBrokenVersionStopsItsRolloutAndGoesBack(t *testing.T) {
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	good := stage.promoted
+	undo(forgetRollouts)
 	must(t, stage.fleet.Police(ctx, samplemodule.Module, v1alpha1.Course{Waves: []v1alpha1.Wave{{
 		Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: 10 * time.Second},
 		FailsOn: []v1alpha1.Symptom{v1alpha1.SymptomError, v1alpha1.SymptomNotReady},
 	}}}))
-	t.Cleanup(func() { forgetRollouts(t) })
 
 	must(t, release(ctx, samplemodule.VersionBroken))
 	until(t, "the rollout took the version back", func() (bool, string) {
@@ -40,11 +41,9 @@ func TestBrokenVersionStopsItsRolloutAndGoesBack(t *testing.T) {
 }
 
 // forgetRollouts leaves the other scenarios without policies.
-func forgetRollouts(t *testing.T) {
-	t.Helper()
-	for _, kind := range []client.Object{&v1alpha1.RolloutPolicy{}, &v1alpha1.Rollout{}} {
-		if err := stage.fleet.Control.DeleteAllOf(context.WithoutCancel(t.Context()), kind, client.InNamespace(sample.Namespace)); err != nil {
-			t.Error(err)
-		}
-	}
+func forgetRollouts(ctx context.Context) error {
+	return errors.Join(
+		stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, client.InNamespace(sample.Namespace)),
+		stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, client.InNamespace(sample.Namespace)),
+	)
 }

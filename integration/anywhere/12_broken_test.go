@@ -15,6 +15,7 @@ func TestBrokenVersionIsReportedAndTheNextOneHeals(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
+	worked := promotedImage()
 	must(t, release(ctx, samplemodule.VersionBroken))
 	until(t, "the control plane shows the broken version, and not as Ready", func() (bool, string) {
 		kyma, err := r.Record(ctx)
@@ -29,7 +30,7 @@ func TestBrokenVersionIsReportedAndTheNextOneHeals(t *testing.T) {
 		return false, fmt.Sprintf("%+v", kyma.Status)
 	})
 	if stage.kind != nil {
-		untilCrashing(t)
+		untilCrashing(t, worked)
 	}
 	stage.line, stage.patch = "2.0", 0 // nothing is ever downgraded
 	version := promote(t)
@@ -38,7 +39,7 @@ func TestBrokenVersionIsReportedAndTheNextOneHeals(t *testing.T) {
 }
 
 // untilCrashing waits until the broken operator has failed again and again, while the one before it still runs.
-func untilCrashing(t *testing.T) {
+func untilCrashing(t *testing.T, worked string) {
 	t.Helper()
 	until(t, "the broken operator crashes beside the one that works", func() (bool, string) {
 		var pods corev1.PodList
@@ -47,7 +48,7 @@ func untilCrashing(t *testing.T) {
 		for _, p := range pods.Items {
 			for _, c := range p.Status.ContainerStatuses {
 				crashes = crashes || c.Image == samplemodule.Image(samplemodule.VersionBroken) && c.RestartCount > 0
-				works = works || c.Image == samplemodule.Image(samplemodule.VersionBetter) && c.Ready
+				works = works || c.Image == worked && c.Ready
 				seen += fmt.Sprintf(" %s ready=%t restarts=%d", c.Image, c.Ready, c.RestartCount)
 			}
 		}

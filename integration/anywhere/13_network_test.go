@@ -80,11 +80,7 @@ func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.Conta
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "dialer", Image: kind.DialerImage, Args: args, Ports: ports}}},
 	}
 	must(t, p.api.Create(t.Context(), pod))
-	t.Cleanup(func() {
-		if err := p.api.Delete(context.WithoutCancel(t.Context()), pod, client.GracePeriodSeconds(0)); err != nil {
-			t.Error(err)
-		}
-	})
+	undo(func(ctx context.Context) error { return p.api.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
 	until(t, "pod "+name+" runs", func() (bool, string) {
 		err := p.api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
 		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", fmt.Sprint(pod.Status.Phase, err)

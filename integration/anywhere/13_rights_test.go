@@ -66,7 +66,7 @@ func TestChartKeepsTenantsFromWhatIsTheAgents(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "default"}},
 	}
 	must(t, r.API.Create(ctx, writer))
-	defer func() { must(t, r.API.Delete(ctx, writer)) }()
+	undo(func(ctx context.Context) error { return r.API.Delete(ctx, writer) })
 	tenant := impersonate(t, r.ID, metav1.NamespaceDefault, "default")
 	until(t, "the tenant may write in kyma-system", func() (bool, string) {
 		err := tenant.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, GenerateName: "mine-"}}, client.DryRunAll)

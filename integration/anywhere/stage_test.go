@@ -11,8 +11,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,9 +33,8 @@ import (
 )
 
 var (
-	ground   = flag.String("ground", "local", "what the fleet stands on: local (API servers and kwok) or kind")
-	keep     = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
-	failures = flag.String("failures", "", "folder for the logs and the state of what failed on kind")
+	ground = flag.String("ground", "local", "what the fleet stands on: local (API servers and kwok) or kind")
+	keep   = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
 )
 
 // apart is the runtime that lies on a network of its own; only its scenario starts it.
@@ -49,6 +51,8 @@ var stage struct {
 	promoted      string       // version of module beacon in channel regular
 	line          string       // MAJOR.MINOR of the versions that the next promotions take
 	patch         int
+	undo          []func(context.Context) error // what the scenario that runs has to put right
+	dir, failures string                        // on kind: the run's own files, and what explains its failures
 }
 
 func TestMain(m *testing.M) {
@@ -57,23 +61,30 @@ func TestMain(m *testing.M) {
 	os.Exit(play(m))
 }
 
+// play claims the stage, lets the story play on it, and takes it down: once and here alone, also when somebody ends the run early.
 func play(m *testing.M) int {
 	started, meter := time.Now(), kind.NewMeter()
-	err := build(context.Background())
-	code := 1
-	if err == nil {
-		code = m.Run()
+	if err := claim(); err != nil {
+		fmt.Fprintln(os.Stderr, "anywhere:", err)
+		return 1
 	}
-	if *keep && err == nil && stage.kind != nil {
-		for name, path := range stage.kind.Kubeconfigs() {
-			fmt.Printf("export KUBECONFIG=%s  # %s\n", path, name)
-		}
-	} else {
-		err = errors.Join(err, takeDown())
+	ends := make(chan os.Signal, 1)
+	if stage.kind != nil { // API servers of this machine end with this process, whatever ends it
+		signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
+	}
+	played := make(chan int, 1)
+	go func() { played <- story(m) }()
+	var code int
+	var err error
+	select {
+	case code = <-played:
+		err = takeDown()
+	case <-ends:
+		code, err = 130, abandon()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "anywhere:", err)
-		code = 1
+		fmt.Fprintln(os.Stderr, "anywhere: take the stage down:", err)
+		code = max(code, 1)
 	}
 	memory := "not known on this machine"
 	if peak, err := meter.Peak(); err == nil {
@@ -83,31 +94,54 @@ func play(m *testing.M) int {
 	return code
 }
 
-func build(ctx context.Context) error {
+// claim makes what can be taken down, and nothing yet that has to be.
+func claim() error {
 	// A client that has lost its API server asks again at growing intervals of up to a minute.
 	options := fleet.Options{Progress: os.Stderr, SingleCluster: true, Links: true, Patience: 2 * time.Minute}
 	switch *ground {
 	case "local":
 	case "kind":
-		dir, err := os.MkdirTemp("", "kyma-pull-kind-")
-		if err != nil {
-			return err
-		}
 		checkout, err := filepath.Abs(filepath.Join("..", ".."))
 		if err != nil {
 			return err
 		}
-		if stage.kind, err = kind.New(ctx, kind.Options{
-			Checkout: checkout, Dir: dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
+		stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
+		if stage.kind, err = kind.New(context.Background(), kind.Options{
+			Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
 		}); err != nil {
 			return err
 		}
-		options.Dir, options.Ground, options.Patience = dir, stage.kind, 4*time.Minute
+		if err := os.RemoveAll(stage.failures); err != nil {
+			return err
+		}
+		options.Dir, options.Ground, options.Patience = stage.dir, stage.kind, 4*time.Minute
 	default:
 		return fmt.Errorf("--ground %q: want local or kind", *ground)
 	}
-	var err error
-	if stage.fleet, err = fleet.Start(ctx, options); err != nil {
+	stage.fleet = fleet.New(options)
+	return nil
+}
+
+// story sets the stage up and runs the scenarios.
+func story(m *testing.M) int {
+	ctx := context.Background()
+	if err := build(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "anywhere:", err)
+		if stage.kind != nil {
+			fmt.Fprintln(os.Stderr, gather(ctx, "setup"))
+		}
+		return 1
+	}
+	return m.Run()
+}
+
+func build(ctx context.Context) error {
+	if stage.kind != nil {
+		if err := stage.kind.Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	if err := stage.fleet.Up(ctx); err != nil {
 		return err
 	}
 	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Better(), samplemodule.Broken()); err != nil {
@@ -117,6 +151,7 @@ func build(ctx context.Context) error {
 	if err := release(ctx, samplemodule.VersionGood); err != nil {
 		return err
 	}
+	var err error
 	if stage.berlin, err = stage.fleet.AddRuntime(ctx, "berlin", "regular", samplemodule.Module); err != nil {
 		return err
 	}
@@ -126,36 +161,60 @@ func build(ctx context.Context) error {
 	return employModules(ctx, stage.tokyo)
 }
 
+// takeDown removes all that the story left, or says how to reach it.
 func takeDown() error {
-	var problems []error
-	if stage.fleet != nil {
-		problems = append(problems, stage.fleet.Close())
-	} else if stage.kind != nil {
-		problems = append(problems, stage.kind.Close())
+	if stage.kind == nil {
+		return stage.fleet.Close()
 	}
-	if stage.kind != nil {
-		problems = append(problems, stage.kind.RemoveFiles())
+	if *keep {
+		for name, path := range stage.kind.Kubeconfigs() {
+			fmt.Printf("export KUBECONFIG=%s  # %s\n", path, name)
+		}
+		return nil
 	}
-	return errors.Join(problems...)
+	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// scene begins a scenario, and gathers what explains it should it fail.
+// abandon does the same while the story still goes on, so that the fleet is the story's.
+func abandon() error {
+	if *keep {
+		fmt.Printf("left as it is, with kubeconfigs in %s\n", stage.dir)
+		return nil
+	}
+	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
+}
+
+// scene begins a scenario. At its end it gathers what explains a failure, and only then undoes what the scenario did to the stage.
 func scene(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		if !t.Failed() {
-			return
-		}
-		if stage.kind == nil {
+		ctx := context.WithoutCancel(t.Context())
+		switch {
+		case !t.Failed():
+		case stage.kind == nil:
 			t.Logf("publisher:\n%s\nberlin's agent:\n%s", last(stage.fleet.Publisher().Log()), last(stage.berlin.Agent().Log()))
-			return
+		default:
+			t.Log(gather(ctx, t.Name()))
 		}
-		dir := filepath.Join(*failures, t.Name())
-		if err := stage.kind.Gather(context.WithoutCancel(t.Context()), dir); err != nil {
-			t.Errorf("gather what explains the failure: %v", err)
+		for _, step := range slices.Backward(stage.undo) {
+			if err := step(ctx); err != nil {
+				t.Errorf("undo what the scenario did: %v", err)
+			}
 		}
-		t.Logf("logs and state are in %s", dir)
+		stage.undo = nil
 	})
+}
+
+// undo has something done at the end of the scenario that runs, the last first.
+func undo(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
+
+// gather collects what explains a failure on kind, and says where it is.
+func gather(ctx context.Context, name string) string {
+	dir := filepath.Join(stage.failures, name)
+	if err := stage.kind.Gather(ctx, dir); err != nil {
+		return fmt.Sprintf("logs and state are in %s, but not all: %v", dir, err)
+	}
+	return "logs and state are in " + dir
 }
 
 func last(text string) string { return text[max(0, len(text)-4000):] }

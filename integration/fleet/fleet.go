@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -110,8 +111,17 @@ const (
 	modulesPath = "modules"
 )
 
-// Start brings up control plane and registry, makes keys, and starts the publisher.
+// Start is a fleet that is up. One that does not come up is closed.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
+	f := New(options)
+	if err := f.Up(ctx); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// New is a fleet that is not up yet. Whatever comes of Up, it has to be closed: until then one can look at what failed.
+func New(options Options) *Fleet {
 	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
 	if f.options.Patience == 0 {
 		f.options.Patience = time.Minute
@@ -119,13 +129,11 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	if f.ground == nil {
 		f.ground = &local{links: map[string]*proxy{}}
 	}
-	if err := f.start(ctx); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return f
 }
 
-func (f *Fleet) start(ctx context.Context) error {
+// Up brings up control plane and registry, makes keys, and starts the publisher.
+func (f *Fleet) Up(ctx context.Context) error {
 	var err error
 	if f.Dir == "" {
 		f.ownDir = true
@@ -175,13 +183,14 @@ func (f *Fleet) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// configOf is what a kubeconfig gives, without a second queue before the API server.
+// configOf is what a kubeconfig gives, without a second queue before the API server. No request outlives what the API server itself gives
+// one by default, so that one that hangs ends and can be asked again. Nobody watches with it, which this would end too.
 func configOf(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1
+	config.QPS, config.Timeout = -1, time.Minute
 	return config, nil
 }
 
@@ -246,8 +255,11 @@ func (f *Fleet) Release(ctx context.Context, module, component string, channels 
 	want := sample.Release(module, component, channels...)
 	have := &v1beta2.ModuleReleaseMeta{}
 	err := f.Control.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if err != nil {
+	if apierrors.IsNotFound(err) {
 		return f.Control.Create(ctx, want)
+	}
+	if err != nil {
+		return err
 	}
 	have.Spec = want.Spec
 	return f.Control.Update(ctx, have)
@@ -315,7 +327,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// Until waits for something to become true. The error says what was awaited and what was seen last.
+// Until waits for something to become true. The error says what was awaited and what was seen last. It waits for seen, which has to end
+// by itself, as requests of the fleet's clients do.
 func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

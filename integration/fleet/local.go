@@ -71,7 +71,11 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 		options.Audit = audited(publisherAccount, f.options.PublisherRights)
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	}
-	return cluster.Start(ctx, options)
+	c, err := cluster.Start(ctx, options)
+	if err != nil {
+		return nil, err // not c, whose nil would be a Cluster
+	}
+	return c, nil
 }
 
 func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {

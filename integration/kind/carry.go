@@ -2,9 +2,12 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
@@ -78,12 +81,22 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 	return nil
 }
 
-// Reaches says whether the registry answers a cluster's node, by its address: a network of its own has no names of others.
+// Reaches says whether the registry answers a cluster's node, by its address: a network of its own has no names of others. Any other
+// trouble than that no connection comes about is an error.
 func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
 		return false, err
 	}
 	_, err = g.clusters[cluster].inNode(ctx, "curl", "--silent", "--insecure", "--max-time", "5", "--output", "/dev/null", "https://"+registry+":"+registryPort+"/v2/")
-	return err == nil, nil
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && slices.Contains(unconnected, ended.ExitCode()) {
+		return false, nil
+	}
+	return err == nil, err
 }
+
+// unconnected are curl's exit codes for a refused connection and for one that nobody answers, which `docker exec` passes on.
+//
+// Source: curl(1), EXIT CODES.
+var unconnected = []int{7, 28}

@@ -1,7 +1,9 @@
 package kind
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,21 +22,26 @@ type cluster struct {
 	provider   *kindcluster.Provider
 }
 
-// create brings a cluster up on a network and waits until pods can be started in it.
-func create(ctx context.Context, m machine, name, network, dir string) (*cluster, error) {
+func newCluster(name, dir string) *cluster {
+	return &cluster{
+		name: prefix + name, kubeconfig: filepath.Join(dir, name+"-admin.kubeconfig"),
+		provider: kindcluster.NewProvider(kindcluster.ProviderWithDocker(), kindcluster.ProviderWithLogger(log.NoopLogger{})),
+	}
+}
+
+// create brings the cluster up on a network and waits until pods can be started in it. What does not come up stays, to be looked at.
+func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	// The only way that kind has to name a network; one that does not exist is made.
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
-		return nil, err
+		return err
 	}
-	provider := kindcluster.NewProvider(kindcluster.ProviderWithDocker(), kindcluster.ProviderWithLogger(log.NoopLogger{}))
-	c := &cluster{name: prefix + name, kubeconfig: filepath.Join(dir, name+"-admin.kubeconfig"), provider: provider}
-	err := provider.Create(c.name, kindcluster.CreateWithRawConfig([]byte(m.config())), kindcluster.CreateWithNodeImage(m.nodeImage),
-		kindcluster.CreateWithKubeconfigPath(c.kubeconfig), kindcluster.CreateWithWaitForReady(3*time.Minute),
+	err := c.provider.Create(c.name, kindcluster.CreateWithRawConfig([]byte(m.config())), kindcluster.CreateWithNodeImage(m.nodeImage),
+		kindcluster.CreateWithKubeconfigPath(c.kubeconfig), kindcluster.CreateWithWaitForReady(3*time.Minute), kindcluster.CreateWithRetain(true),
 		kindcluster.CreateWithDisplayUsage(false), kindcluster.CreateWithDisplaySalutation(false))
 	if err != nil {
-		return nil, fmt.Errorf("create kind cluster %s: %w", c.name, err)
+		return fmt.Errorf("create kind cluster %s: %w", c.name, err)
 	}
-	return c, c.ready(ctx)
+	return c.ready(ctx)
 }
 
 // ready waits for the names' service: to kind a cluster is ready with its node, and the first lookups of pods would fail.
@@ -68,15 +75,23 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 	if err != nil {
 		return err
 	}
+	var complaints bytes.Buffer
+	save.Stderr = &complaints
 	if err := save.Start(); err != nil {
 		return err
 	}
 	load := exec.CommandContext(ctx, "docker", "exec", "-i", c.node(), "ctr", "--namespace=k8s.io", "images", "import", "--digests", "--snapshotter=overlayfs", "-")
 	load.Stdin = pipe
-	if _, err := run(ctx, load); err != nil {
+	if _, err = run(ctx, load); err != nil {
+		pipe.Close() // or docker save would wait for somebody to read what it still has
+	}
+	if unsaved := save.Wait(); unsaved != nil {
+		err = errors.Join(fmt.Errorf("docker save: %w: %s", unsaved, tail(complaints.String())), err)
+	}
+	if err != nil {
 		return fmt.Errorf("load images into %s: %w", c.name, err)
 	}
-	return save.Wait()
+	return nil
 }
 
 // Kubeconfig is the path of a kubeconfig with all rights.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gofrs/flock"
+
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -19,7 +21,7 @@ const network = prefix + "net"
 type Options struct {
 	// Checkout is the folder with the project's go.mod.
 	Checkout string
-	// Dir keeps kubeconfigs and the registry's configuration.
+	// Dir keeps keys, kubeconfigs and the registry's configuration. What a former run left there is removed.
 	Dir string
 	// Progress gets a line for what takes long.
 	Progress io.Writer
@@ -33,6 +35,7 @@ type Options struct {
 // Ground is kind clusters with a registry between them.
 type Ground struct {
 	options  Options
+	lock     *flock.Flock // held until the process ends
 	machine  machine
 	registry *registryServer
 	clusters map[string]*cluster
@@ -40,24 +43,39 @@ type Ground struct {
 	exports  int // files so far
 }
 
-// New looks at the machine, removes what a former run left, makes the images and the network. The error is ErrNoDocker where
-// there is no Docker.
+// New claims this machine's Docker for one run, until the process ends. Nothing is made yet, so that on an error there is nothing to
+// remove. The error is ErrNoDocker where there is no Docker.
 func New(ctx context.Context, options Options) (*Ground, error) {
 	g := &Ground{options: options, clusters: map[string]*cluster{}, links: map[string]*link{}}
 	var err error
-	if g.machine, err = inspect(ctx, options.Checkout, options.Progress); err != nil {
+	if g.machine, err = inspect(ctx); err != nil {
 		return nil, err
+	}
+	if g.lock, err = claim(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Prepare removes what a former run left, and makes the images and the network. Whatever comes of it, the ground has to be closed.
+func (g *Ground) Prepare(ctx context.Context) error {
+	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
+		return fmt.Errorf("remove what a former run left: %w", err)
+	}
+	if err := os.MkdirAll(g.options.Dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if g.machine.nodeImage, err = NodeImage(ctx, g.options.Checkout, g.options.Progress); err != nil {
+		return err
 	}
 	g.say("nodes are made of %s", g.machine.nodeImage)
-	if err := Sweep(ctx); err != nil {
-		return nil, fmt.Errorf("remove what a former run left: %w", err)
-	}
 	g.say("making the images …")
-	if err := buildImages(ctx, options.Checkout); err != nil {
-		return nil, err
+	if err := buildImages(ctx, g.options.Checkout, filepath.Join(g.options.Dir, "images")); err != nil {
+		return err
 	}
 	_, err = docker(ctx, "network", "create", network)
-	return g, err
+	return err
 }
 
 func (g *Ground) say(format string, args ...any) {
@@ -94,11 +112,11 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 	if control {
 		images = append(images, publisherImage+":"+tag)
 	}
-	c, err := create(ctx, g.machine, name, where, g.options.Dir)
-	if err != nil {
+	c := newCluster(name, g.options.Dir)
+	g.clusters[name] = c // before it is up, so that Gather can tell why it does not come up
+	if err := c.create(ctx, g.machine, where); err != nil {
 		return nil, err
 	}
-	g.clusters[name] = c
 	return c, c.load(ctx, images...)
 }
 
@@ -116,8 +134,8 @@ func (g *Ground) CutRegistry() error { return g.registry.cut(context.Background(
 // HealRegistry brings it back.
 func (g *Ground) HealRegistry() error { return g.registry.heal(context.Background()) }
 
-// Close removes registry and network.
-func (g *Ground) Close() error { return Sweep(context.Background()) }
+// Close removes all that was made in Docker, clusters too. It may be called while others still use the ground.
+func (g *Ground) Close() error { return sweep(context.Background()) }
 
 // Kubeconfigs are the paths of all clusters' kubeconfigs, by cluster.
 func (g *Ground) Kubeconfigs() map[string]string {
@@ -135,46 +153,4 @@ func (g *Ground) Kubectl(ctx context.Context, cluster string, args ...string) (s
 		return "", fmt.Errorf("there is no cluster %s", cluster)
 	}
 	return c.kubectl(ctx, args...)
-}
-
-// RemoveFiles removes the folder with kubeconfigs and configuration, once nothing needs it any more.
-func (g *Ground) RemoveFiles() error { return os.RemoveAll(g.options.Dir) }
-
-// Gather writes what explains a failure into a folder: the objects, events and logs of every cluster and the logs of the registry.
-func (g *Ground) Gather(ctx context.Context, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	var problems []error
-	keep := func(name, content string, err error) {
-		if err != nil {
-			content += "\n" + err.Error() + "\n" // what could not be read is part of the state
-		}
-		problems = append(problems, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
-	}
-	for name, c := range g.clusters {
-		for file, args := range gathered {
-			content, err := c.kubectl(ctx, args...)
-			keep(name+"-"+file, content, err)
-		}
-		for _, p := range []*pod{{c, publisherNamespace, publisherRelease}, {c, agentNamespace, agentRelease}} {
-			keep(name+"-"+p.deployment+".log", p.Log(), nil)
-		}
-		content, err := c.inNode(ctx, "journalctl", "--no-pager", "--lines=300", "--unit=kubelet")
-		keep(name+"-kubelet.log", content, err)
-	}
-	for _, container := range []string{registryContainer, tokenContainer} {
-		content, err := docker(ctx, "logs", "--tail=500", container)
-		keep(container+".log", content, err)
-	}
-	return errors.Join(problems...)
-}
-
-// gathered are files and the arguments of kubectl that fill them.
-var gathered = map[string][]string{
-	"pods.txt":     {"get", "pods", "--all-namespaces", "-o", "wide"},
-	"events.txt":   {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
-	"fleet.yaml":   {"get", "kymas,manifests,moduletemplates,modulereleasemetas", "--all-namespaces", "-o", "yaml"},
-	"kyma.yaml":    {"-n", agentNamespace, "get", "deployments,configmaps,beacons", "-o", "yaml"},
-	"describe.txt": {"describe", "pods", "--all-namespaces"},
 }

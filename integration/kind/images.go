@@ -31,12 +31,8 @@ const (
 	AgentBad    = "bad"
 )
 
-// buildImages makes all images of a run as `make images` does, and gives them to Docker.
-func buildImages(ctx context.Context, checkout string) error {
-	dir, err := os.MkdirTemp("", "kyma-pull-images-")
-	if err != nil {
-		return err
-	}
+// buildImages makes all images of a run as `make images` does, in a folder that it removes again, and gives them to Docker.
+func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
 	// Most at once, for most of what they are made of is the same.
@@ -113,6 +109,11 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 		}
 	}
 	return nil
+}
+
+// madeImages are all that buildImages gives to Docker.
+func madeImages() []string {
+	return append(runtimeImages(), publisherImage+":"+tag, registryImage+":"+tag, agentImage+":"+AgentBetter, agentImage+":"+AgentBad)
 }
 
 // runtimeImages are what pods of a runtime are started from.

@@ -51,20 +51,51 @@ func TestWithheldCapabilitiesAreSeen(t *testing.T) {
 	}
 }
 
+func TestThereIsOneRunAtATime(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	lock, err := claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claim(); err == nil || !strings.Contains(err.Error(), "held by another run") {
+		t.Errorf("while one goes on: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claim(); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+func TestOnlyWhatRunsMadeIsRemoved(t *testing.T) {
+	ours := map[string][]string{
+		"container": {"kyma-pull-test-kcp-control-plane", "kyma-pull-test-registry"}, "volume": {"kyma-pull-test-registry"}, "network": {"kyma-pull-test-net"},
+		"image": {"kyma-pull.test/skr-agent:bad", "kyma-pull.test/kcp-publisher:test", "kyma-pull.dev/beacon-operator:1.0.0"},
+	}
+	others := []string{"kyma-pull-kcp-control-plane", "kyma-pull-kind-node-build", "kyma-pull/kind-node:v1", "kyma-pull.test/skr-agent:mine", "kind", "<none>:<none>"}
+	for _, m := range everything {
+		what := m.list[0]
+		for _, name := range ours[what] {
+			if !m.ours(name) {
+				t.Errorf("%s %s would stay", what, name)
+			}
+		}
+		for _, name := range others {
+			if m.ours(name) {
+				t.Errorf("%s %s would be removed", what, name)
+			}
+		}
+	}
+}
+
 func TestDroppedPacketsAreCounted(t *testing.T) {
 	rules := "Chain KYMA-PULL-LINK (2 references)\n    pkts      bytes target     prot opt in     out     source               destination\n" +
 		"      12      720 DROP       0    --  *      *       0.0.0.0/0            0.0.0.0/0\n"
-	if n, err := droppedByRules(rules); n != 12 || err != nil {
-		t.Errorf("by a rule: %d, %v", n, err)
+	if n, err := dropped(rules); n != 12 || err != nil {
+		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := droppedByRules("Chain KYMA-PULL-LINK (0 references)\n"); err == nil {
+	if _, err := dropped("Chain KYMA-PULL-LINK (0 references)\n"); err == nil {
 		t.Error("an empty chain was taken for a link that drops")
-	}
-	netem := "qdisc netem 8001: root refcnt 5 limit 1000 delay 100ms  20ms loss 20%\n Sent 40 bytes 3 pkt (dropped 7, overlimits 0 requeues 0)\n"
-	if n, err := droppedByNetem(netem); n != 7 || err != nil {
-		t.Errorf("by netem: %d, %v", n, err)
-	}
-	if _, err := droppedByNetem("qdisc noqueue 0: root refcnt 2\n"); err == nil {
-		t.Error("a link without netem was taken for one that drops")
 	}
 }

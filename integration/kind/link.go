@@ -8,11 +8,7 @@ import (
 )
 
 // link is the way from a runtime's node and pods to the registry, made narrow with the node's own iptables and tc.
-type link struct {
-	cluster *cluster
-	// netem says that packets are lost by the queueing discipline, not by a rule.
-	netem bool
-}
+type link struct{ cluster *cluster }
 
 // chain holds our rules, apart from those of kube-proxy.
 const chain = "KYMA-PULL-LINK"
@@ -22,23 +18,30 @@ func (l *link) Cut(ctx context.Context) error {
 	return l.rule(ctx, "-j", "DROP")
 }
 
-// Impair loses a fifth of all packets and delays the rest. Where the kernel has no netem it loses those to the registry, and
-// lets no more than a modem's worth of the rest through.
+// Impair loses a fifth of the packets to the registry, and slows all that leaves the node. Loss is a rule's, since a queueing discipline
+// would count what others send, such as whoever watches the runtime.
 func (l *link) Impair(ctx context.Context) (string, error) {
 	if err := l.Heal(ctx); err != nil {
 		return "", err
 	}
-	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "loss", "20%", "delay", "100ms", "20ms")
-	if l.netem = err == nil; l.netem {
-		return "tc netem loss 20% delay 100ms", nil
+	if err := l.rule(ctx, "-m", "statistic", "--mode", "random", "--probability", "0.2", "-j", "DROP"); err != nil {
+		return "", err
+	}
+	slowed, err := l.slow(ctx)
+	return "iptables statistic 20%, " + slowed, err
+}
+
+// slow delays packets, or where the kernel has no netem lets no more than a modem's worth through.
+func (l *link) slow(ctx context.Context) (string, error) {
+	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "delay", "100ms", "20ms")
+	if err == nil {
+		return "tc netem delay 100ms 20ms", nil
 	}
 	if !strings.Contains(err.Error(), "qdisc kind is unknown") {
 		return "", err
 	}
-	if _, err := l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "1mbit", "burst", "16kb", "latency", "400ms"); err != nil {
-		return "", err
-	}
-	return "this kernel has no netem: iptables statistic 20%, tc tbf 1mbit", l.rule(ctx, "-m", "statistic", "--mode", "random", "--probability", "0.2", "-j", "DROP")
+	_, err = l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "1mbit", "burst", "16kb", "latency", "400ms")
+	return "tc tbf 1mbit, as this kernel has no netem", err
 }
 
 // rule puts one rule in the way of packets to the registry, in the place of what was there.
@@ -66,7 +69,6 @@ func (l *link) Heal(ctx context.Context) error {
 	if err := l.clear(ctx); err != nil {
 		return err
 	}
-	l.netem = false
 	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "del", "dev", "eth0", "root")
 	if err != nil && strings.Contains(err.Error(), "Cannot delete qdisc with handle of zero") {
 		return nil // there is none but the kernel's own
@@ -100,35 +102,18 @@ func (l *link) iptables(ctx context.Context, args ...string) error {
 	return err
 }
 
-// Dropped counts what was swallowed, by the counters of the kernel.
+// Dropped counts the packets that were swallowed, by the counters of the kernel.
 func (l *link) Dropped(ctx context.Context) (int, error) {
-	if l.netem {
-		shown, err := l.cluster.inNode(ctx, "tc", "-s", "qdisc", "show", "dev", "eth0", "root")
-		if err != nil {
-			return 0, err
-		}
-		return droppedByNetem(shown)
-	}
 	shown, err := l.cluster.inNode(ctx, "iptables", "--wait", "-nvxL", chain)
 	if err != nil {
 		return 0, err
 	}
-	return droppedByRules(shown)
-}
-
-// Source: tc(8), -statistics.
-func droppedByNetem(shown string) (int, error) {
-	_, rest, found := strings.Cut(shown, "(dropped ")
-	count, _, _ := strings.Cut(rest, ",")
-	if !found {
-		return 0, fmt.Errorf("tc shows no counter: %q", shown)
-	}
-	return strconv.Atoi(count)
+	return dropped(shown)
 }
 
 // Source: iptables(8), --list --verbose --exact: packets, bytes, target.
-func droppedByRules(shown string) (int, error) {
-	dropped, found := 0, false
+func dropped(shown string) (int, error) {
+	count, found := 0, false
 	for line := range strings.Lines(shown) {
 		fields := strings.Fields(line)
 		if len(fields) < 3 || fields[2] != "DROP" {
@@ -138,10 +123,10 @@ func droppedByRules(shown string) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read the counter of %q: %w", strings.TrimSpace(line), err)
 		}
-		dropped, found = dropped+packets, true
+		count, found = count+packets, true
 	}
 	if !found {
 		return 0, fmt.Errorf("no rule drops anything: %q", shown)
 	}
-	return dropped, nil
+	return count, nil
 }

@@ -33,7 +33,8 @@ type machine struct {
 	oldCgroups bool
 }
 
-func inspect(ctx context.Context, checkout string, progress io.Writer) (machine, error) {
+// inspect finds out all but the image, which may have to be made first.
+func inspect(ctx context.Context) (machine, error) {
 	m := machine{}
 	if _, err := exec.LookPath("docker"); err != nil {
 		return m, ErrNoDocker
@@ -47,8 +48,7 @@ func inspect(ctx context.Context, checkout string, progress io.Writer) (machine,
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		m.withholds = withholds(string(status))
 	}
-	m.nodeImage, err = NodeImage(ctx, checkout, progress)
-	return m, err
+	return m, nil
 }
 
 // withholds reads whether CAP_SYS_RESOURCE is out of reach, without which nobody may protect a process from the out-of-memory killer.
@@ -82,10 +82,11 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 	fmt.Fprintf(progress, "kind: pulling %s …\n", defaults.Image)
 	pulling, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	if _, err := docker(pulling, "pull", "--quiet", defaults.Image); err == nil {
+	_, err := docker(pulling, "pull", "--quiet", defaults.Image)
+	if err == nil {
 		return defaults.Image, nil
 	}
-	fmt.Fprintln(progress, "kind: it cannot be pulled; hack/kind-node/build makes one, which takes ten minutes once …")
+	fmt.Fprintf(progress, "kind: it cannot be pulled (%s); hack/kind-node/build makes one, which takes ten minutes once …\n", strings.Join(strings.Fields(err.Error()), " "))
 	cmd := exec.CommandContext(ctx, build)
 	cmd.Stderr = progress
 	output, err := cmd.Output()

@@ -3,8 +3,12 @@ package kind
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
 // pod is a program that a Deployment keeps running.
@@ -13,7 +17,7 @@ type pod struct {
 	namespace, deployment string
 }
 
-// limit is how long Kubernetes may take to start or end a pod, on a machine with two slow processors.
+// limit is how long Kubernetes may take to start or end a pod, also on a slow machine.
 const limit = 2 * time.Minute
 
 // Stop scales the program to nothing and waits until its pods are gone.
@@ -27,34 +31,61 @@ func (p *pod) Stop() error {
 	return err
 }
 
-// Kill deletes the program's pods without letting them end, and waits until they are gone; the Deployment starts others.
+// Kill ends the program's process in every pod by the kernel, and waits until its container has ended; kubelet starts another. To delete
+// the pods by force would not do: kubelet asks even them to end, and gives them two seconds.
 func (p *pod) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	before, err := p.names(ctx)
+	killed, err := p.running(ctx)
 	if err != nil {
 		return err
 	}
-	if len(before) == 0 {
-		return fmt.Errorf("%s has no pod to kill", p.deployment)
+	if len(killed) == 0 {
+		return fmt.Errorf("no container of %s runs in %s, so none can be killed", p.deployment, p.cluster.name)
 	}
-	_, err = p.cluster.kubectl(ctx, append([]string{"-n", p.namespace, "delete", "--grace-period=0", "--force", "--wait"}, before...)...)
-	return err
+	for _, container := range killed {
+		if err := p.kill(ctx, container); err != nil {
+			return err
+		}
+	}
+	return fleet.Until(ctx, limit, fmt.Sprintf("containers %v of %s have ended", killed, p.deployment), func() (bool, string) {
+		now, err := p.running(ctx)
+		left := slices.DeleteFunc(now, func(container string) bool { return !slices.Contains(killed, container) })
+		return err == nil && len(left) == 0, fmt.Sprint(left, err)
+	})
 }
 
-// names are the pods as kubectl names them, pod/NAME.
-func (p *pod) names(ctx context.Context) ([]string, error) {
-	list, err := p.cluster.kubectl(ctx, "-n", p.namespace, "get", "pods", "-l", p.selector(), "-o", "name")
+// running are the ids of the program's running containers, as the node's containerd knows them. A container is named like its program.
+func (p *pod) running(ctx context.Context) ([]string, error) {
+	list, err := p.cluster.inNode(ctx, "crictl", "ps", "--quiet",
+		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.deployment)
 	return strings.Fields(list), err
+}
+
+func (p *pod) kill(ctx context.Context, container string) error {
+	said, err := p.cluster.inNode(ctx, "crictl", "inspect", "--output", "go-template", "--template", "{{.info.pid}}", container)
+	if err != nil {
+		return err
+	}
+	// Anything but the number of a process would mean others to kill(1).
+	if pid, err := strconv.Atoi(said); err != nil || pid <= 1 {
+		return fmt.Errorf("container %s of %s has no process that could be killed: %q", container, p.deployment, said)
+	}
+	_, err = p.cluster.inNode(ctx, "kill", "-9", said)
+	return err
 }
 
 // Log gives what the running pods printed.
 func (p *pod) Log() string {
-	log, err := p.cluster.kubectl(context.Background(), "-n", p.namespace, "logs", "-l", p.selector(), "--tail=-1", "--prefix")
+	log, err := p.log(context.Background())
 	if err != nil {
 		return err.Error()
 	}
 	return log
+}
+
+func (p *pod) log(ctx context.Context) (string, error) {
+	return p.cluster.kubectl(ctx, "-n", p.namespace, "logs", "-l", p.selector(), "--tail=-1", "--prefix")
 }
 
 func (p *pod) selector() string { return "app.kubernetes.io/name=" + p.deployment }

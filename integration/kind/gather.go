@@ -1,0 +1,59 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// Gather writes what explains a failure into a folder: for every cluster its objects and what the two programs printed, and in a
+// folder of its own the logs of its node and of all its pods, also of containers that were replaced; and the logs of the registry.
+func (g *Ground) Gather(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var problems []error
+	keep := func(name string, ask func(context.Context) (string, error)) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute) // a broken cluster may leave questions unanswered
+		defer cancel()
+		content, err := ask(ctx)
+		if err != nil {
+			content += "\n" + err.Error() + "\n" // what could not be read is part of the state
+		}
+		problems = append(problems, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
+	}
+	for name, c := range g.clusters {
+		for file, args := range gathered {
+			keep(name+"-"+file, func(ctx context.Context) (string, error) { return c.kubectl(ctx, args...) })
+		}
+		for _, p := range []*pod{{c, publisherNamespace, publisherRelease}, {c, agentNamespace, agentRelease}} {
+			keep(name+"-"+p.deployment+".log", p.log)
+		}
+		if err := c.provider.CollectLogs(c.name, filepath.Join(dir, name)); err != nil {
+			keep(name+"-logs.txt", func(context.Context) (string, error) { return "not all logs of the node could be read:", err })
+		}
+	}
+	for _, container := range []string{registryContainer, tokenContainer} {
+		keep(container+".log", func(ctx context.Context) (string, error) {
+			output, err := exec.CommandContext(ctx, "docker", "logs", container).CombinedOutput()
+			return string(output), err
+		})
+	}
+	return errors.Join(problems...)
+}
+
+// gathered are files and the arguments of kubectl that fill them. Kinds that not every cluster has are apart, since one that is missing
+// fails the whole command.
+var gathered = map[string][]string{
+	"pods.txt":             {"get", "pods", "--all-namespaces", "-o", "wide"},
+	"describe.txt":         {"describe", "pods", "--all-namespaces"},
+	"events.txt":           {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
+	"fleet.yaml":           {"get", "kymas,manifests,moduletemplates,modulereleasemetas", "--all-namespaces", "-o", "yaml"},
+	"rollouts.yaml":        {"get", "rollouts,rolloutpolicies", "--all-namespaces", "-o", "yaml"},
+	"workloads.yaml":       {"get", "deployments,configmaps", "--all-namespaces", "-o", "yaml"},
+	"networkpolicies.yaml": {"get", "networkpolicies", "--all-namespaces", "-o", "yaml"},
+	"beacons.yaml":         {"get", "beacons", "--all-namespaces", "-o", "yaml"},
+}
