@@ -321,7 +321,7 @@ func (h *history) forge() {
 			return
 		}
 		statement = -1
-		p.Sequence++
+		p.Sequence = max(1, p.Sequence+1) // there is none after the last
 	}
 	h.forged(h.documents[h.random.IntN(2)], p, key, statement)
 }
