@@ -206,8 +206,9 @@ func TestTheChartsFurtherRightsAreThoseThatTheirValuesTake(t *testing.T) {
 		Account: byChart(map[string]map[string]any{
 			"kcp-publisher": publisher,
 			"skr-agent": {
-				"rbac":    map[string]any{"clusterAdmin": false, "clusterRoles": []any{"small-modules"}},
-				"modules": map[string]any{"serviceAccounts": map[string]any{"scaler": "modules"}},
+				"rbac":        map[string]any{"clusterAdmin": false, "clusterRoles": []any{"small-modules"}},
+				"selfUpgrade": true, // which few rights alone switch off
+				"modules":     map[string]any{"serviceAccounts": map[string]any{"scaler": "modules"}},
 			},
 		}),
 		AgentFlags: []string{"--module-service-account", "scaler=modules"},

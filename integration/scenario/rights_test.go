@@ -166,7 +166,7 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 		becomePod(t, r, "agent-2", agentImage("2.0"))
 		until(t, 60*time.Second, "the first start of an unproven image was counted", func() (bool, string) {
 			annotations := deployed(t, r).Annotations
-			return annotations["kyma-pull.dev/unproven-starts"] == "1", fmt.Sprint(annotations)
+			return annotations["kyma-pull.dev/unproven-starts"] == "agent-2:1", fmt.Sprint(annotations)
 		})
 	})
 	t.Run("neither program lacks a right, nor has one that it does not need", func(t *testing.T) {
