@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -68,19 +69,26 @@ func play(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "anywhere:", err)
 		return 1
 	}
-	ends := make(chan os.Signal, 1)
+	ctx := context.Background()
 	if stage.kind != nil { // API servers of this machine end with this process, whatever ends it
-		signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
 	}
 	played := make(chan int, 1)
-	go func() { played <- story(m) }()
+	go func() { played <- story(ctx, m) }()
 	var code int
-	var err error
 	select {
 	case code = <-played:
-		err = takeDown()
-	case <-ends:
+	case <-ctx.Done():
+	}
+	var err error
+	// A signal reaches what the story runs too, so that the story may fail of it first.
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "anywhere: interrupted")
 		code, err = 130, abandon()
+	} else {
+		err = takeDown()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "anywhere: take the stage down:", err)
@@ -123,9 +131,11 @@ func claim() error {
 }
 
 // story sets the stage up and runs the scenarios.
-func story(m *testing.M) int {
-	ctx := context.Background()
+func story(ctx context.Context, m *testing.M) int {
 	if err := build(ctx); err != nil {
+		if ctx.Err() != nil {
+			return 130
+		}
 		fmt.Fprintln(os.Stderr, "anywhere:", err)
 		if stage.kind != nil {
 			fmt.Fprintln(os.Stderr, gather(ctx, "setup"))
@@ -167,8 +177,9 @@ func takeDown() error {
 		return stage.fleet.Close()
 	}
 	if *keep {
-		for name, path := range stage.kind.Kubeconfigs() {
-			fmt.Printf("export KUBECONFIG=%s  # %s\n", path, name)
+		kubeconfigs := stage.kind.Kubeconfigs()
+		for _, name := range slices.Sorted(maps.Keys(kubeconfigs)) {
+			fmt.Printf("export KUBECONFIG=%s  # %s\n", kubeconfigs[name], name)
 		}
 		return nil
 	}
