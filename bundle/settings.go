@@ -59,10 +59,11 @@ func (s Settings) Check() error {
 	}
 	names := map[string]string{}
 	for from, to := range s.Mirrors {
-		if other, twice := names[OneName(from)]; twice {
-			return fmt.Errorf("settings: mirrors of %s and %s: both are %s", from, other, OneName(from))
+		one := OneName(from)
+		if other, twice := names[one]; twice {
+			return fmt.Errorf("settings: mirrors of %s and %s: both are %s", from, other, one)
 		}
-		names[OneName(from)] = from
+		names[one] = from
 		for _, name := range []string{from, to} {
 			if _, err := registry.ParseReference(strings.TrimSuffix(name, "/") + "/image"); err != nil || strings.Contains(name, "://") {
 				return fmt.Errorf("settings: mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, name)

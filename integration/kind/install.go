@@ -54,7 +54,7 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 	ctx, c := context.Background(), g.clusters[r.Cluster()]
 	values := map[string]any{}
 	if account := g.options.ModuleAccounts[r.ID]; account != "" {
-		values["rbac"], values["selfUpgrade"] = map[string]any{"clusterAdmin": false}, false
+		values["rbac"] = map[string]any{"clusterAdmin": false}
 		values["modules"] = map[string]any{"serviceAccount": account}
 	}
 	if slices.Contains(g.options.Apart, r.ID) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -73,9 +74,14 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
 	}
+	return f.serve(ctx, log, server, listener)
+}
+
+// serve answers until a signal or a failure ends it.
+func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ended := make(chan error, 2)
+	group, running := errgroup.WithContext(ctx)
 	if f.certificate != "" {
 		crlog.SetLogger(log)
 		// Certificates are renewed while the service runs.
@@ -83,25 +89,23 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 		if err != nil {
 			return usageError{fmt.Errorf("--tls-certificate and --tls-key: %w", err)}
 		}
-		go func() { ended <- watcher.Start(ctx) }()
+		group.Go(func() error { return watcher.Start(running) })
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
-	go func() { ended <- server.Serve(listener) }()
 	log.Info("answers", "address", listener.Addr().String(), "location", f.location)
-	select {
-	case err := <-ended:
-		if err != nil {
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
-	case <-ctx.Done():
-	}
-	return farewell(ctx, server)
-}
-
-func farewell(ctx context.Context, server *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return server.Shutdown(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		<-running.Done()
+		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return server.Shutdown(farewell)
+	})
+	return group.Wait()
 }
 
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {

@@ -16,13 +16,13 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
 	}
-	if whole = whole && !a.unread && !a.reportDown && a.sent != ""; !whole {
-		a.well = time.Time{}
-	} else if a.well.IsZero() {
-		a.well = a.Now()
-	}
 	var well time.Duration
-	if whole {
+	switch {
+	case !whole || a.unread || a.reportDown || a.sent == "":
+		a.well = time.Time{}
+	case a.well.IsZero():
+		a.well = a.Now()
+	default:
 		well = a.Now().Sub(a.well)
 	}
 	outcome, err := a.Deployment.Round(ctx, a.wantedImage(), well)

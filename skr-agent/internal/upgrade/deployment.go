@@ -80,19 +80,25 @@ func (d *Deployment) decide(ctx context.Context, wanted string, decide func(Know
 	}
 	known := d.known(&deployment, *image)
 	step := decide(known)
-	if !known.changes(step) {
-		return Outcome{Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
-	}
-	before := deployment.DeepCopy()
-	*imageOf(deployment.Spec.Template.Spec) = step.Set
-	annotate(&deployment, annotationProven, step.Proven)
-	annotate(&deployment, annotationFailed, step.Failed)
-	annotate(&deployment, annotationStarts, map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
-	if err := d.Client.Patch(ctx, &deployment, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return Outcome{}, fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
+	if known.changes(step) {
+		if err := d.write(ctx, &deployment, step); err != nil {
+			return Outcome{}, err
+		}
 	}
 	known.Set, known.Proven, known.Failed, known.Starts = step.Set, step.Proven, step.Failed, step.Starts
 	return Outcome{Say: step.Say, Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
+}
+
+func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, step Step) error {
+	before := deployment.DeepCopy()
+	*imageOf(deployment.Spec.Template.Spec) = step.Set
+	annotate(deployment, annotationProven, step.Proven)
+	annotate(deployment, annotationFailed, step.Failed)
+	annotate(deployment, annotationStarts, map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
+	if err := d.Client.Patch(ctx, deployment, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	return nil
 }
 
 // known reads what the Deployment says. Starts of other pods do not count: whoever may evict pods makes as many as they like.

@@ -43,6 +43,9 @@ func (k Known) step() Step {
 	return Step{Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts}
 }
 
+// onTrial says that the image which asks is the one that is set, has not proven itself, and has one to go back to.
+func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
+
 // changes tells whether a step differs from what is.
 func (k Known) changes(s Step) bool {
 	return s.Set != k.Set || s.Proven != k.Proven || s.Failed != k.Failed || s.Starts != k.Starts
@@ -51,7 +54,7 @@ func (k Known) changes(s Step) bool {
 // Start decides when a pod begins, before it does anything that could end it.
 func Start(k Known) Step {
 	s := k.step()
-	if k.Proven == "" || k.Set == k.Proven || k.Running != k.Set {
+	if !k.onTrial() {
 		return s
 	}
 	s.Starts++
@@ -92,7 +95,7 @@ func Round(k Known, wanted string, well time.Duration) Step {
 
 // Overdue decides when an agent has led for as long as its image has to prove itself, whatever became of its rounds.
 func Overdue(k Known) Step {
-	if k.Proven == "" || k.Running != k.Set || k.Proven == k.Running {
+	if !k.onTrial() {
 		return k.step()
 	}
 	return k.back("it led and did not do its work for a minute without a break in time")
