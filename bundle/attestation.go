@@ -3,13 +3,15 @@ package bundle
 import (
 	"bytes"
 	"crypto"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 const (
-	mediaTypeSigstoreBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	MediaTypeSigstoreBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	payloadTypeInToto       = "application/vnd.in-toto+json"
 )
 
@@ -42,7 +44,7 @@ type envelopeSign struct {
 }
 
 // attest signs statement and gives the sigstore bundle as JSON.
-func attest(statement any, signer Signer) ([]byte, error) {
+func attest(statement any, signer trust.Signer) ([]byte, error) {
 	payload, err := json.Marshal(statement)
 	if err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func attest(statement any, signer Signer) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the signer's public key: %w", err)
 	}
-	hint, err := Thumbprint(public)
+	hint, err := trust.Thumbprint(public)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func attest(statement any, signer Signer) ([]byte, error) {
 		return nil, fmt.Errorf("sign statement: %w", err)
 	}
 	encoded, err := json.Marshal(attestation{
-		MediaType:            mediaTypeSigstoreBundle,
+		MediaType:            MediaTypeSigstoreBundle,
 		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: hint}},
 		Envelope:             envelope{Payload: payload, PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: sig}}},
 	})
@@ -74,33 +76,33 @@ func attest(statement any, signer Signer) ([]byte, error) {
 }
 
 // readAttestation reads an attestation without believing it: the payload is not yet authenticated.
-func readAttestation(data []byte) (attestation, *Refusal) {
+func readAttestation(data []byte) (attestation, *refusal.Error) {
 	var a attestation
 	if len(data) == 0 {
-		return a, refuse(ReasonUnsigned, "there is no attestation")
+		return a, refusal.New(refusal.Unsigned, "there is no attestation")
 	}
 	if len(data) > MaxAttestationBytes {
-		return a, refuse(ReasonTooLarge, "attestation of %d bytes, at most %d", len(data), MaxAttestationBytes)
+		return a, refusal.New(refusal.TooLarge, "attestation of %d bytes, at most %d", len(data), MaxAttestationBytes)
 	}
 	if err := decodeStrict(data, &a); err != nil {
-		return a, refuse(ReasonMalformed, "attestation: %v", err)
+		return a, refusal.New(refusal.Malformed, "attestation: %w", err)
 	}
-	if a.MediaType != mediaTypeSigstoreBundle {
-		return a, refuse(ReasonMediaType, "attestation is %q, want %q", a.MediaType, mediaTypeSigstoreBundle)
+	if a.MediaType != MediaTypeSigstoreBundle {
+		return a, refusal.New(refusal.MediaType, "attestation is %q, want %q", a.MediaType, MediaTypeSigstoreBundle)
 	}
 	if a.Envelope.PayloadType != payloadTypeInToto {
-		return a, refuse(ReasonMediaType, "attestation's payload is %q, want %q", a.Envelope.PayloadType, payloadTypeInToto)
+		return a, refusal.New(refusal.MediaType, "attestation's payload is %q, want %q", a.Envelope.PayloadType, payloadTypeInToto)
 	}
 	if n := len(a.Envelope.Signatures); n != 1 {
-		return a, refuse(ReasonMalformed, "attestation has %d signatures, want exactly one", n)
+		return a, refusal.New(refusal.Malformed, "attestation has %d signatures, want exactly one", n)
 	}
 	return a, nil
 }
 
 // authenticate gives the payload if key signed it.
-func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *Refusal) {
-	if !checkSignature(key, preAuthEncoding(a.Envelope.Payload), a.Envelope.Signatures[0].Sig) {
-		return nil, refuse(ReasonBadSignature, "the signature is not that of key %s", a.VerificationMaterial.PublicKey.Hint)
+func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *refusal.Error) {
+	if !trust.CheckSignature(key, preAuthEncoding(a.Envelope.Payload), a.Envelope.Signatures[0].Sig) {
+		return nil, refusal.New(refusal.BadSignature, "the signature is not that of key %s", a.VerificationMaterial.PublicKey.Hint)
 	}
 	return a.Envelope.Payload, nil
 }
@@ -110,12 +112,4 @@ func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *Refusal) {
 // Source: DSSE v1.0.2, protocol.md, "PAE".
 func preAuthEncoding(payload []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadTypeInToto), payloadTypeInToto, len(payload), payload)
-}
-
-// compactHint shortens a thumbprint for people.
-func compactHint(hint string) string {
-	if raw, err := base64.StdEncoding.DecodeString(hint); err != nil || len(raw) != 32 {
-		return "without a valid hint"
-	}
-	return hint[:12] + "…"
 }

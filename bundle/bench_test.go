@@ -3,6 +3,8 @@ package bundle
 import (
 	"fmt"
 	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 // modules gives the documents of a runtime with so many modules.
@@ -28,7 +30,7 @@ func modules(tb testing.TB, n int) Documents {
 
 // BenchmarkSign is what a publisher does per bundle, without the registry.
 func BenchmarkSign(b *testing.B) {
-	documents, signer, predicate := modules(b, 20), newSigner(b), samplePredicate()
+	documents, signer, predicate := modules(b, 20), trusttest.NewSigner(b), samplePredicate()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Compose(documents, predicate, signer); err != nil {
@@ -60,9 +62,9 @@ func BenchmarkVerify(b *testing.B) {
 
 // BenchmarkNextRoot is one hop from a version of the root of trust to the next, signed by two of three.
 func BenchmarkNextRoot(b *testing.B) {
-	m := newRootMaker(b)
-	first := m.first()
-	data := m.after(first, nothing, m.keys[:2]...)
+	m := trusttest.NewMaker(b)
+	first := m.First()
+	data := m.After(first, trusttest.Nothing, m.Keys[:2]...)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := first.Next(data); err != nil {

@@ -8,6 +8,9 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Carried lists the container images that a file carries to runtimes. A bundle names most images by tag; on the way by hand nobody
@@ -57,14 +60,14 @@ func NewCarried(images []CarriedImage) (Blob, error) {
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
 // ComposeCarried signs the list and gives its manifest.
-func ComposeCarried(list Blob, signer Signer) (Blob, error) {
+func ComposeCarried(list Blob, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(carriedStatement{
 		Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)}, PredicateType: PredicateCarried,
 	}, signer)
 	if err != nil {
 		return Blob{}, err
 	}
-	return newManifest(ocispec.Manifest{
+	return NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactTypeCarried, Config: list.Descriptor, Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
 		Annotations: map[string]string{AnnotationAttestation: string(attestation)},
 	})
@@ -72,7 +75,7 @@ func ComposeCarried(list Blob, signer Signer) (Blob, error) {
 
 // VerifyCarried decides whether a publisher of the root signed the list that the manifest is about, and gives the list's descriptor.
 // The error is a *Refusal.
-func VerifyCarried(fetched Fetched, root Root) (ocispec.Descriptor, error) {
+func VerifyCarried(fetched Fetched, root trust.Root) (ocispec.Descriptor, error) {
 	list, refusal := verifyCarried(fetched, root)
 	if refusal != nil {
 		return ocispec.Descriptor{}, refusal
@@ -80,30 +83,30 @@ func VerifyCarried(fetched Fetched, root Root) (ocispec.Descriptor, error) {
 	return list, nil
 }
 
-func verifyCarried(fetched Fetched, root Root) (ocispec.Descriptor, *Refusal) {
-	manifest, refusal := readManifest(fetched, ArtifactTypeCarried)
-	if refusal != nil {
-		return ocispec.Descriptor{}, refusal
+func verifyCarried(fetched Fetched, root trust.Root) (ocispec.Descriptor, *refusal.Error) {
+	manifest, refused := ReadManifest(fetched, ArtifactTypeCarried)
+	if refused != nil {
+		return ocispec.Descriptor{}, refused
 	}
-	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
-	if refusal != nil {
-		return ocispec.Descriptor{}, refusal
+	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
+	if refused != nil {
+		return ocispec.Descriptor{}, refused
 	}
 	hint := signed.VerificationMaterial.PublicKey.Hint
-	key := root.publisherKeys().known[hint]
+	key := root.PublisherKey(hint)
 	if key == nil {
-		return ocispec.Descriptor{}, refuse(ReasonUnknownKey, "the list of images is signed by a key %s that root version %d does not list as a publisher", compactHint(hint), root.Version)
+		return ocispec.Descriptor{}, refusal.New(refusal.UnknownKey, "the list of images is signed by a key %s that root version %d does not list as a publisher", trust.ShortThumbprint(hint), root.Version)
 	}
-	payload, refusal := signed.authenticate(key)
-	if refusal != nil {
-		return ocispec.Descriptor{}, refusal
+	payload, refused := signed.authenticate(key)
+	if refused != nil {
+		return ocispec.Descriptor{}, refused
 	}
 	var statement carriedStatement
 	if refusal := decodeStatement(payload, PredicateCarried, &statement); refusal != nil {
 		return ocispec.Descriptor{}, refusal
 	}
 	if len(statement.Subject) != 1 || statement.Subject[0].digest() != manifest.Config.Digest {
-		return ocispec.Descriptor{}, refuse(ReasonWrongDigest, "the list of images is %s, which is not what was signed", manifest.Config.Digest)
+		return ocispec.Descriptor{}, refusal.New(refusal.WrongDigest, "the list of images is %s, which is not what was signed", manifest.Config.Digest)
 	}
 	return manifest.Config, nil
 }

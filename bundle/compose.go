@@ -7,6 +7,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Blob is content with its descriptor.
@@ -43,7 +45,7 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 }
 
 // Compose signs the predicate over the documents and gives the bundle's manifest, ready to be pushed.
-func Compose(documents Documents, predicate Predicate, signer Signer) (Blob, error) {
+func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(Statement{
 		Type:          StatementType,
 		Subject:       []Subject{subjectOf(blobName(0), documents.State.Descriptor.Digest), subjectOf(blobName(1), documents.Catalog.Descriptor.Digest)},
@@ -53,7 +55,7 @@ func Compose(documents Documents, predicate Predicate, signer Signer) (Blob, err
 	if err != nil {
 		return Blob{}, err
 	}
-	return newManifest(ocispec.Manifest{
+	return NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactTypeBundle,
 		Config:       documents.State.Descriptor,
 		Layers:       []ocispec.Descriptor{documents.Catalog.Descriptor},
@@ -61,7 +63,7 @@ func Compose(documents Documents, predicate Predicate, signer Signer) (Blob, err
 	})
 }
 
-func newManifest(manifest ocispec.Manifest) (Blob, error) {
+func NewManifest(manifest ocispec.Manifest) (Blob, error) {
 	manifest.Versioned = specs.Versioned{SchemaVersion: 2}
 	manifest.MediaType = ocispec.MediaTypeImageManifest
 	data, err := json.Marshal(manifest)

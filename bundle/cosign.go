@@ -1,11 +1,12 @@
 package bundle
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // predicateCosignSign is the type of what `cosign sign` says of an image. An agent refuses it like every other that is not ours.
@@ -23,7 +24,7 @@ type CosignSignature struct {
 // ComposeCosign signs a bundle's manifest for `cosign verify`. issued is when the bundle was.
 //
 // Source: cosign, specs/BUNDLE_SPEC.md (artifactType, annotations); OCI image-spec 1.1, manifest.md, "subject".
-func ComposeCosign(manifest Blob, issued time.Time, signer Signer) (CosignSignature, error) {
+func ComposeCosign(manifest Blob, issued time.Time, signer trust.Signer) (CosignSignature, error) {
 	signed, err := attest(struct {
 		Type          string    `json:"_type"`
 		Subject       []Subject `json:"subject"`
@@ -33,10 +34,10 @@ func ComposeCosign(manifest Blob, issued time.Time, signer Signer) (CosignSignat
 	if err != nil {
 		return CosignSignature{}, fmt.Errorf("sign manifest %s for cosign: %w", manifest.Descriptor.Digest, err)
 	}
-	signature := NewBlob(mediaTypeSigstoreBundle, signed)
+	signature := NewBlob(MediaTypeSigstoreBundle, signed)
 	subject := manifest.Descriptor
-	referrer, err := newManifest(ocispec.Manifest{
-		ArtifactType: mediaTypeSigstoreBundle,
+	referrer, err := NewManifest(ocispec.Manifest{
+		ArtifactType: MediaTypeSigstoreBundle,
 		Config:       ocispec.DescriptorEmptyJSON,
 		Layers:       []ocispec.Descriptor{signature.Descriptor},
 		Subject:      &subject,
@@ -47,20 +48,4 @@ func ComposeCosign(manifest Blob, issued time.Time, signer Signer) (CosignSignat
 		},
 	})
 	return CosignSignature{Signature: signature, Manifest: referrer}, err
-}
-
-// PushCosign makes the signature a referrer in the runtime's repository. It comes before the bundle it signs (PushBundle), so that
-// whoever asks finds no bundle without its signature; a referrer may name what is not there yet.
-func PushCosign(ctx context.Context, place *Place, runtime string, signature CosignSignature) error {
-	name := DesiredRepository(runtime)
-	repository, err := place.Repository(ctx, name)
-	if err != nil {
-		return err
-	}
-	for _, blob := range []Blob{EmptyBlob(), signature.Signature, signature.Manifest} {
-		if err := pushMissing(ctx, repository, blob); err != nil {
-			return fmt.Errorf("attach signature in %s: %w", place.Name(name), err)
-		}
-	}
-	return nil
 }

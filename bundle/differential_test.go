@@ -12,6 +12,11 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
@@ -28,7 +33,7 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 				a := newAttempt(t)
 				c.hook(a, d.change)
 				_, err := a.verify(t)
-				wantReason(t, err, ReasonMalformed)
+				trusttest.WantReason(t, err, refusal.Malformed)
 			})
 		}
 	}
@@ -67,7 +72,7 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 			a := newAttempt(t)
 			change(t, a)
 			_, err := a.verify(t)
-			wantReason(t, err, ReasonMalformed)
+			trusttest.WantReason(t, err, refusal.Malformed)
 		})
 	}
 }
@@ -82,7 +87,7 @@ func TestOpenRefusesTwoReadersTwoDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes)
-		wantReason(t, err, ReasonMalformed)
+		trusttest.WantReason(t, err, refusal.Malformed)
 	}
 	rewrite := func(blob *Blob, change func(string) string) {
 		*blob = NewBlob(blob.Descriptor.MediaType, []byte(change(string(blob.Bytes))))
@@ -96,7 +101,7 @@ func TestOpenRefusesTwoReadersTwoDocuments(t *testing.T) {
 			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"version":"6.6.6",`))
 		},
 		"in a template's spec there is more depth than the limit": func(t *testing.T, ds *Documents) {
-			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"x":`+nested(MaxJSONDepth)+`,`))
+			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"x":`+trusttest.Nested(strict.MaxJSONDepth)+`,`))
 		},
 		"in a module's spec a key stands there in another case": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.State, replace(t, `"install":{`, `"Install":{},"install":{`))
@@ -138,7 +143,7 @@ func TestOpenRefusesOtherBytesThanWereSigned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := verified.Open(c.config, c.catalog)
-			wantReason(t, err, ReasonWrongDigest)
+			trusttest.WantReason(t, err, refusal.WrongDigest)
 		})
 	}
 }
@@ -157,14 +162,14 @@ func TestNoFlippedByteChangesWhatIsFollowed(t *testing.T) {
 	for i := range honest.Bytes {
 		flipped := Fetched{Descriptor: honest.Descriptor, Bytes: []byte(string(honest.Bytes))}
 		flipped.Bytes[i] ^= byte(1 + random.IntN(255))
-		if _, err := Verify(flipped, a.trust, a.now); RefusalOf(err) == nil || RefusalOf(err).Reason != ReasonWrongDigest {
-			t.Fatalf("byte %d: got %v, want %s", i, err, ReasonWrongDigest)
+		if _, err := Verify(flipped, a.trust, a.now); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.WrongDigest {
+			t.Fatalf("byte %d: got %v, want %s", i, err, refusal.WrongDigest)
 		}
 		// The same without a digest to compare with, as a tag is fetched from a registry that lies.
 		flipped.Descriptor.Digest = ""
 		got, err := Verify(flipped, a.trust, a.now)
 		if err != nil {
-			if RefusalOf(err) == nil {
+			if refusal.Of(err) == nil {
 				t.Fatalf("byte %d: %v is not a refusal", i, err)
 			}
 			continue
@@ -216,8 +221,8 @@ func TestVerifyNotesAGap(t *testing.T) {
 
 func TestAcceptedTimeNeverGoesBack(t *testing.T) {
 	for name, c := range map[string]struct{ before, want time.Time }{
-		"it moves to when the bundle was issued": {testNow.Add(-2 * time.Hour), testNow.Add(-time.Hour)},
-		"it stays where it was further":          {testNow, testNow},
+		"it moves to when the bundle was issued": {trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour)},
+		"it stays where it was further":          {trusttest.Now, trusttest.Now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -234,26 +239,28 @@ func TestAdoptTakesTheLastBundleWhateverItsTime(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*attempt)
-		want   Reason
+		want   refusal.Reason
 	}{
 		{"an expired bundle is the last one all the same", func(a *attempt) {
-			a.predicate(func(p *Predicate) { p.IssuedAt, p.ExpiresAt = testNow.AddDate(-2, 0, 0), testNow.AddDate(-1, 0, 0) })
+			a.predicate(func(p *Predicate) {
+				p.IssuedAt, p.ExpiresAt = trusttest.Now.AddDate(-2, 0, 0), trusttest.Now.AddDate(-1, 0, 0)
+			})
 		}, ""},
 		{"a bundle of another epoch is read", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, ""},
-		{"a bundle of another runtime is not", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, ReasonWrongRuntime},
-		{"a bundle of an unknown key is not", func(a *attempt) { a.trust.Root.publishers = nil }, ReasonUnknownKey},
+		{"a bundle of another runtime is not", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime},
+		{"a bundle of an unknown key is not", func(a *attempt) { a.trust.Root = trusttest.RootFor(t, trusttest.NewSigner(t)) }, refusal.UnknownKey},
 		{"an unsigned bundle is not", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Annotations = nil })
-		}, ReasonUnsigned},
+		}, refusal.Unsigned},
 		{"a bundle over another config is not", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Config.Digest = digest.FromString("other") })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newAttempt(t)
 			c.change(a)
-			_, err := Adopt(a.fetched(t), testRuntime, a.trust.Root)
-			wantReason(t, err, c.want)
+			_, err := Adopt(a.fetched(t), trusttest.Runtime, a.trust.Root)
+			trusttest.WantReason(t, err, c.want)
 		})
 	}
 }
@@ -288,19 +295,19 @@ func TestAttestationOfOtherToolsIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, refusal := readAttestation(data)
-	if refusal != nil {
-		t.Fatal(refusal)
+	read, refused := readAttestation(data)
+	if refused != nil {
+		t.Fatal(refused)
 	}
-	if hint, err := Thumbprint(key); err != nil || hint != read.VerificationMaterial.PublicKey.Hint {
+	if hint, err := trust.Thumbprint(key); err != nil || hint != read.VerificationMaterial.PublicKey.Hint {
 		t.Errorf("hint is %s, want %s", read.VerificationMaterial.PublicKey.Hint, hint)
 	}
-	if !checkSignature(key, preAuthEncoding(read.Envelope.Payload), read.Envelope.Signatures[0].Sig) {
+	if !trust.CheckSignature(key, preAuthEncoding(read.Envelope.Payload), read.Envelope.Signatures[0].Sig) {
 		t.Error("the signature does not verify")
 	}
 	read.Envelope.Payload[0] ^= 1
-	if _, refusal := read.authenticate(key); refusal == nil || refusal.Reason != ReasonBadSignature {
-		t.Errorf("got %v for a changed payload", refusal)
+	if _, refused := read.authenticate(key); refused == nil || refused.Reason != refusal.BadSignature {
+		t.Errorf("got %v for a changed payload", refused)
 	}
 }
 
@@ -309,10 +316,10 @@ func TestCheckJSONBoundsDepth(t *testing.T) {
 		in string
 		ok bool
 	}{
-		"arrays as deep as the limit":           {nested(MaxJSONDepth), true},
-		"arrays one level deeper":               {nested(MaxJSONDepth + 1), false},
-		"objects as deep as the limit":          {strings.Repeat(`{"a":`, MaxJSONDepth) + "1" + strings.Repeat("}", MaxJSONDepth), true},
-		"objects one level deeper":              {strings.Repeat(`{"a":`, MaxJSONDepth+1) + "1" + strings.Repeat("}", MaxJSONDepth+1), false},
+		"arrays as deep as the limit":           {trusttest.Nested(strict.MaxJSONDepth), true},
+		"arrays one level deeper":               {trusttest.Nested(strict.MaxJSONDepth + 1), false},
+		"objects as deep as the limit":          {strings.Repeat(`{"a":`, strict.MaxJSONDepth) + "1" + strings.Repeat("}", strict.MaxJSONDepth), true},
+		"objects one level deeper":              {strings.Repeat(`{"a":`, strict.MaxJSONDepth+1) + "1" + strings.Repeat("}", strict.MaxJSONDepth+1), false},
 		"the same key in two objects":           {`[{"a":1},{"a":2}]`, true},
 		"a key again after a nested object":     {`{"a":{"b":1},"b":2,"a":3}`, false},
 		"a key again after an array of objects": {`{"a":[{"a":1}],"a":2}`, false},
@@ -331,7 +338,7 @@ func TestCheckJSONBoundsDepth(t *testing.T) {
 }
 
 func FuzzVerify(f *testing.F) {
-	a := attemptBy(f, fixedSigner(f))
+	a := attemptBy(f, trusttest.FixedSigner(f))
 	honest := a.fetched(f)
 	want, err := Verify(honest, a.trust, a.now)
 	if err != nil {
@@ -339,7 +346,7 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Add(honest.Bytes)
 	for _, c := range checks(f) {
-		faulty := attemptBy(f, fixedSigner(f))
+		faulty := attemptBy(f, trusttest.FixedSigner(f))
 		c.fault(faulty)
 		if data := faulty.fetched(f).Bytes; len(data) < 1<<16 {
 			f.Add(data)
@@ -351,7 +358,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := Verify(Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}, a.trust, a.now)
 		switch {
-		case err != nil && RefusalOf(err) == nil:
+		case err != nil && refusal.Of(err) == nil:
 			t.Errorf("%v is not a refusal", err)
 		case err == nil && (!reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest || got.Catalog.Digest != want.Catalog.Digest):
 			t.Errorf("accepted %+v, signed was %+v", got, want)

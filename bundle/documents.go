@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
@@ -227,8 +228,8 @@ func (s DesiredState) check() error {
 			return fmt.Errorf("desired state: manifests[%d]: module %s or name %s appears twice", i, m.Module, m.Name)
 		}
 		names[m.Name], modules[m.Module] = true, true
-		if n := len(m.Release); n > MaxReleaseDocuments {
-			return fmt.Errorf("desired state: manifests[%d].release: %d documents, at most %d", i, n, MaxReleaseDocuments)
+		if n := len(m.Release); n > trust.MaxReleaseDocuments {
+			return fmt.Errorf("desired state: manifests[%d].release: %d documents, at most %d", i, n, trust.MaxReleaseDocuments)
 		}
 		for field, contents := range map[string][]Content{"content": m.Content, "release": m.Release} {
 			for j, c := range contents {

@@ -2,9 +2,6 @@ package bundle
 
 import (
 	"bytes"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,76 +9,16 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 const (
-	testRuntime = "r-17"
 	testCluster = "6f1c2d9e-0000-4000-8000-000000000017"
 )
-
-// testNow is every test's clock; bundles are issued an hour before and live for a week.
-var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-func newSigner(tb testing.TB) Signer {
-	tb.Helper()
-	file, err := GenerateKey()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	signer, err := LoadSigner(file)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return signer
-}
-
-// fixedSigner has the same key in every process, because the processes of a fuzz run share inputs.
-func fixedSigner(tb testing.TB) Signer {
-	tb.Helper()
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), bytes.Repeat([]byte{1}, 32))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	signer, err := signature.LoadECDSASigner(key, crypto.SHA256)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return signer
-}
-
-func publicKey(tb testing.TB, signer Signer) crypto.PublicKey {
-	tb.Helper()
-	key, err := signer.PublicKey()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return key
-}
-
-func thumbprint(tb testing.TB, signer Signer) string {
-	tb.Helper()
-	hint, err := Thumbprint(publicKey(tb, signer))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return hint
-}
-
-func rootFor(tb testing.TB, publisher Signer) Root {
-	tb.Helper()
-	data, err := NewRoot(newSigner(tb), []crypto.PublicKey{publicKey(tb, publisher)}, testNow.AddDate(1, 0, 0))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	root, err := ParseRoot(data)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return root
-}
 
 func sampleState() DesiredState {
 	state := DesiredState{Kyma: KymaSeed{Labels: map[string]string{"team": "a"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}, CRDs: []string{"kedas.operator.kyma-project.io"}}
@@ -115,14 +52,14 @@ func sampleDocuments(tb testing.TB) Documents {
 
 func samplePredicate() Predicate {
 	return Predicate{
-		Audience: Audience{Runtime: testRuntime, ClusterUID: testCluster},
-		Epoch:    1, Sequence: 100, IssuedAt: testNow.Add(-time.Hour), ExpiresAt: testNow.AddDate(0, 0, 7), RootVersion: 1,
+		Audience: Audience{Runtime: trusttest.Runtime, ClusterUID: testCluster},
+		Epoch:    1, Sequence: 100, IssuedAt: trusttest.Now.Add(-time.Hour), ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
 	}
 }
 
 // attempt is a bundle on its way to a runtime, with everything that can be changed on the way. A nil hook changes nothing.
 type attempt struct {
-	signer    Signer
+	signer    trust.Signer
 	documents Documents
 	trust     Trust
 	now       time.Time
@@ -138,18 +75,18 @@ type attempt struct {
 
 func newAttempt(tb testing.TB) *attempt {
 	tb.Helper()
-	return attemptBy(tb, newSigner(tb))
+	return attemptBy(tb, trusttest.NewSigner(tb))
 }
 
-func attemptBy(tb testing.TB, signer Signer) *attempt {
+func attemptBy(tb testing.TB, signer trust.Signer) *attempt {
 	tb.Helper()
 	return &attempt{
-		signer: signer, documents: sampleDocuments(tb), now: testNow,
-		trust: Trust{Root: rootFor(tb, signer), Runtime: testRuntime, ClusterUID: testCluster},
+		signer: signer, documents: sampleDocuments(tb), now: trusttest.Now,
+		trust: Trust{Root: trusttest.RootFor(tb, signer), Runtime: trusttest.Runtime, ClusterUID: testCluster},
 	}
 }
 
-func sign(tb testing.TB, signer Signer, payload string) []byte {
+func sign(tb testing.TB, signer trust.Signer, payload string) []byte {
 	tb.Helper()
 	sig, err := signer.SignMessage(bytes.NewReader(preAuthEncoding([]byte(payload))))
 	if err != nil {
@@ -168,11 +105,11 @@ func encode(tb testing.TB, v any) string {
 }
 
 // signed wraps a payload as its bytes are, valid or not.
-func signed(tb testing.TB, signer Signer, payload string) attestation {
+func signed(tb testing.TB, signer trust.Signer, payload string) attestation {
 	tb.Helper()
 	return attestation{
-		MediaType:            mediaTypeSigstoreBundle,
-		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: thumbprint(tb, signer)}},
+		MediaType:            MediaTypeSigstoreBundle,
+		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: trusttest.Thumbprint(tb, signer)}},
 		Envelope: envelope{
 			Payload: []byte(payload), PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: sign(tb, signer, payload)}},
 		},
@@ -241,23 +178,6 @@ func replace(tb testing.TB, old, new string) func(string) string {
 	}
 }
 
-// nested is a JSON array of that many levels.
-func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
-
-func wantReason(tb testing.TB, err error, want Reason) {
-	tb.Helper()
-	switch refusal := RefusalOf(err); {
-	case want == "" && err != nil:
-		tb.Errorf("got %v, want it accepted", err)
-	case want != "" && err == nil:
-		tb.Errorf("was accepted, want it refused with %s", want)
-	case want != "" && (refusal == nil || refusal.Reason != want):
-		tb.Errorf("got %v, want it refused with %s", err, want)
-	case want != "" && (refusal.Detail == "" || strings.Contains(refusal.Detail, "%!")):
-		tb.Errorf("detail %q says nothing", refusal.Detail)
-	}
-}
-
 // differential is a way to make two readers of the same JSON object see two documents.
 type differential struct {
 	name   string
@@ -275,8 +195,8 @@ func differentials(tb testing.TB, firstKey string) []differential {
 		{"a key stands there in another case", prepend(fmt.Sprintf("%q:null", upper))},
 		{"a key is unknown", prepend(`"extra":1`)},
 		{"a key below an unknown one stands there twice", prepend(`"extra":{"a":1,"a":2}`)},
-		{"it nests one level too deep", prepend(`"extra":` + nested(MaxJSONDepth))},
-		{"it nests ten times too deep", prepend(`"extra":` + nested(10*MaxJSONDepth))},
+		{"it nests one level too deep", prepend(`"extra":` + trusttest.Nested(strict.MaxJSONDepth))},
+		{"it nests ten times too deep", prepend(`"extra":` + trusttest.Nested(10*strict.MaxJSONDepth))},
 		{"a second document follows", func(o string) string { return o + "{}" }},
 		{"garbage follows", func(o string) string { return o + "x" }},
 		{"its end is missing", func(o string) string { return o[:len(o)-1] }},

@@ -1,7 +1,5 @@
 package bundle
 
-import "time"
-
 // Limits on everything that comes from outside. They are far above what honest content needs and far below what hurts an
 // agent with 128 MiB of memory; all count bytes actually read, never sizes somebody declared.
 const (
@@ -9,8 +7,6 @@ const (
 	MaxManifestBytes = 1 << 20
 	// MaxAttestationBytes bounds the attestation and the report inside their annotation.
 	MaxAttestationBytes = 64 << 10
-	// MaxRootBytes bounds one version of the root of trust: some dozens of keys.
-	MaxRootBytes = 64 << 10
 	// MaxDocumentBytes bounds a DesiredState or Catalog document: 100 modules with their templates are about 1 MiB.
 	MaxDocumentBytes = 16 << 20
 	// MaxLayerBytes bounds a module's content blob as it travels (compressed where it is).
@@ -21,12 +17,4 @@ const (
 	MaxManifests = 500
 	// MaxOffers bounds what a runtime with autonomy may choose from: its catalog's modules at four channels each.
 	MaxOffers = 2_000
-	// MaxJSONDepth bounds the nesting of every JSON document; Kubernetes' deepest schemas stay below 40.
-	MaxJSONDepth = 64
-
-	// ClockTolerance is the disagreement between two honest clocks that is not worth mentioning.
-	ClockTolerance = 5 * time.Minute
-	// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust says otherwise. More is a broken clock on
-	// one of both sides, and believing it would move the agent's time floor where no honest bundle can follow.
-	MaxClockSkew = 24 * time.Hour
 )

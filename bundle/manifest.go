@@ -7,6 +7,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // manifestShape has every field an artifact of ours may have; strict decoding refuses the rest, `manifests` (an index in
@@ -31,31 +33,31 @@ func (d descriptorShape) descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 }
 
-// readManifest bounds, parses and cross-checks a manifest of ours without believing anything in it.
-func readManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *Refusal) {
+// ReadManifest bounds, parses and cross-checks a manifest of ours without believing anything in it.
+func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refusal.Error) {
 	if len(fetched.Bytes) > MaxManifestBytes {
-		return ocispec.Manifest{}, refuse(ReasonTooLarge, "manifest of more than %d bytes", MaxManifestBytes)
+		return ocispec.Manifest{}, refusal.New(refusal.TooLarge, "manifest of more than %d bytes", MaxManifestBytes)
 	}
 	if d := fetched.Descriptor.Digest; d != "" && d != digest.FromBytes(fetched.Bytes) {
-		return ocispec.Manifest{}, refuse(ReasonWrongDigest, "manifest was asked for as %s and is %s", d, digest.FromBytes(fetched.Bytes))
+		return ocispec.Manifest{}, refusal.New(refusal.WrongDigest, "manifest was asked for as %s and is %s", d, digest.FromBytes(fetched.Bytes))
 	}
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, refuse(ReasonMediaType, "the response is a %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
+		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "the response is a %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
 	}
 	var shape manifestShape
 	if err := decodeStrict(fetched.Bytes, &shape); err != nil {
-		return ocispec.Manifest{}, refuse(ReasonMalformed, "manifest: %v", err)
+		return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: %w", err)
 	}
 	if shape.SchemaVersion != 2 || shape.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, refuse(ReasonMediaType, "manifest says it is a %q of schema version %d, want %q and 2", shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
+		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "manifest says it is a %q of schema version %d, want %q and 2", shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
 	}
 	if shape.ArtifactType != artifactType {
-		return ocispec.Manifest{}, refuse(ReasonMediaType, "artifact is a %q, want %q", shape.ArtifactType, artifactType)
+		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "artifact is a %q, want %q", shape.ArtifactType, artifactType)
 	}
 	// Nobody signs annotations: whoever owns the registry could make as many manifests as they like of one bundle.
 	for name := range shape.Annotations {
 		if name != AnnotationAttestation && name != AnnotationReport {
-			return ocispec.Manifest{}, refuse(ReasonMalformed, "manifest: annotation %q does not belong there", name)
+			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q does not belong there", name)
 		}
 	}
 	manifest := ocispec.Manifest{
@@ -68,20 +70,20 @@ func readManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *Refu
 	return manifest, nil
 }
 
-func readBundleManifest(fetched Fetched) (ocispec.Manifest, *Refusal) {
-	manifest, refusal := readManifest(fetched, ArtifactTypeBundle)
-	if refusal != nil {
-		return manifest, refusal
+func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
+	manifest, refused := ReadManifest(fetched, ArtifactTypeBundle)
+	if refused != nil {
+		return manifest, refused
 	}
 	if len(manifest.Layers) != 1 {
-		return manifest, refuse(ReasonMediaType, "bundle has %d layers, want the catalog alone", len(manifest.Layers))
+		return manifest, refusal.New(refusal.MediaType, "bundle has %d layers, want the catalog alone", len(manifest.Layers))
 	}
 	for i, d := range []ocispec.Descriptor{manifest.Config, manifest.Layers[0]} {
 		if want := []string{MediaTypeDesiredState, MediaTypeCatalog}[i]; d.MediaType != want {
-			return manifest, refuse(ReasonMediaType, "%s is a %q, want %q", blobName(i), d.MediaType, want)
+			return manifest, refusal.New(refusal.MediaType, "%s is a %q, want %q", blobName(i), d.MediaType, want)
 		}
 		if d.Size < 0 || d.Size > MaxDocumentBytes {
-			return manifest, refuse(ReasonTooLarge, "%s of %d bytes, at most %d", blobName(i), d.Size, MaxDocumentBytes)
+			return manifest, refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", blobName(i), d.Size, MaxDocumentBytes)
 		}
 	}
 	return manifest, nil
@@ -119,16 +121,16 @@ func (v Verified) Open(config, catalog []byte) (Bundle, error) {
 	for i, blob := range [][]byte{config, catalog} {
 		want := []ocispec.Descriptor{v.Config, v.Catalog}[i]
 		if int64(len(blob)) != want.Size || digest.FromBytes(blob) != want.Digest {
-			return Bundle{}, refuse(ReasonWrongDigest, "%s is %d bytes with digest %s, signed was %d bytes with %s", blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
+			return Bundle{}, refusal.New(refusal.WrongDigest, "%s is %d bytes with digest %s, signed was %d bytes with %s", blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
 		}
 	}
 	state, err := DecodeDesiredState(config)
 	if err != nil {
-		return Bundle{}, refuse(ReasonMalformed, "config: %v", err)
+		return Bundle{}, refusal.New(refusal.Malformed, "config: %w", err)
 	}
 	modules, err := DecodeCatalog(catalog)
 	if err != nil {
-		return Bundle{}, refuse(ReasonMalformed, "layers[0]: %v", err)
+		return Bundle{}, refusal.New(refusal.Malformed, "layers[0]: %w", err)
 	}
 	return Bundle{Verified: v, State: state, Modules: modules}, nil
 }

@@ -1,8 +1,7 @@
 package bundle
 
 import (
-	"fmt"
-	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -56,21 +55,11 @@ const CarriedRepository = "carried"
 // host, whose port follows a dash, then its path.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
-var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
-
-// CheckRuntimeID tells whether id can name a runtime: it becomes a path of an OCI repository and a label value.
-func CheckRuntimeID(id string) error {
-	if !runtimeID.MatchString(id) || doubledSeparator.MatchString(id) {
-		return fmt.Errorf("runtime id %q: use 1 to 63 of a-z, 0-9 and single '.', '_' or '-' between them", id)
-	}
-	return nil
-}
-
-// OCI repository names do not take every run of separators (distribution-spec, "Pulling manifests").
-var doubledSeparator = regexp.MustCompile(`[._-]{2,}`)
-
 // DesiredRepository is the repository, below the prefix, of a runtime's bundle.
 func DesiredRepository(runtime string) string { return "runtimes/" + runtime }
 
 // ReportRepository is the repository, below the prefix, of a runtime's report.
 func ReportRepository(runtime string) string { return "reports/" + runtime }
+
+// RootTag names a version of the root in the TrustRepository.
+func RootTag(version int64) string { return TagRoot + strconv.FormatInt(version, 10) }

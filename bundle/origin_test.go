@@ -1,6 +1,10 @@
 package bundle
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
 
 func TestOriginsNameEveryModuleWithTheBundleThatSaysSo(t *testing.T) {
 	a := newAttempt(t)
@@ -24,10 +28,10 @@ func TestOriginsNameEveryModuleWithTheBundleThatSaysSo(t *testing.T) {
 	}
 	for _, o := range origins {
 		id := o.Bundle
-		if id.Digest != verified.Digest || id.Runtime != testRuntime || id.Epoch != 1 || id.Sequence != 100 || id.RootVersion != 1 || *id.Previous != *previous || *id.Source != *source {
+		if id.Digest != verified.Digest || id.Runtime != trusttest.Runtime || id.Epoch != 1 || id.Sequence != 100 || id.RootVersion != 1 || *id.Previous != *previous || *id.Source != *source {
 			t.Errorf("%s: bundle is %+v", o.Module, id)
 		}
-		if id.PublisherKey != thumbprint(t, a.signer) || !id.IssuedAt.Equal(samplePredicate().IssuedAt) {
+		if id.PublisherKey != trusttest.Thumbprint(t, a.signer) || !id.IssuedAt.Equal(samplePredicate().IssuedAt) {
 			t.Errorf("%s: signed by %s at %s", o.Module, id.PublisherKey, id.IssuedAt)
 		}
 	}

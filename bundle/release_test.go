@@ -18,21 +18,23 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func locked(t *testing.T, threshold int, keys ...*rsa.PrivateKey) Root {
+func locked(t *testing.T, threshold int, keys ...*rsa.PrivateKey) trust.Root {
 	t.Helper()
-	m := newRootMaker(t)
-	draft := DraftRoot("fleet-a", 1, testNow.AddDate(1, 0, 0))
-	m.must(draft.Add(RoleRoot, publicKey(t, m.keys[0])))
-	m.must(draft.Add(RolePublisher, publicKey(t, m.publisher)))
+	m := trusttest.NewMaker(t)
+	draft := trust.DraftRoot("fleet-a", 1, trusttest.Now.AddDate(1, 0, 0))
+	m.Must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, m.Keys[0])))
+	m.Must(draft.Add(trust.RolePublisher, trusttest.PublicKey(t, m.Publisher)))
 	for _, key := range keys {
-		m.must(draft.Add(RoleRelease+"makers.example/", &key.PublicKey))
+		m.Must(draft.Add(trust.RoleRelease+"makers.example/", &key.PublicKey))
 	}
-	draft.SetThreshold(RoleRelease+"makers.example/", threshold)
+	draft.SetThreshold(trust.RoleRelease+"makers.example/", threshold)
 	draft.SetFloor("makers.example/keda", "1.2.0")
-	root, err := ParseRoot(m.signed(draft, m.keys[0]))
-	m.must(err)
+	root, err := trust.ParseRoot(m.Signed(draft, m.Keys[0]))
+	m.Must(err)
 	return root
 }
 
@@ -109,8 +111,8 @@ func (r release) prove(documents ...[]byte) {
 	}
 }
 
-func named(name string, blob Blob) Content {
-	return Content{Name: name, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size}
+func named(name string, blob Blob) trust.ReleasedContent {
+	return trust.ReleasedContent{Name: name, Digest: blob.Descriptor.Digest}
 }
 
 func imageOf(name, version, of string) string {
@@ -118,14 +120,14 @@ func imageOf(name, version, of string) string {
 }
 
 func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
-	key, second, thief := rsaKey(t), rsaKey(t), rsaKey(t)
+	key, second, thief := trusttest.RSAKey(t), trusttest.RSAKey(t), trusttest.RSAKey(t)
 	root := locked(t, 1, key, second)
 	good := newRelease(t, "1.2.0", key)
-	all := Released{
-		Component: "makers.example/keda", Version: "1.2.0", Contents: []Content{named("raw-manifest", good.file), named("chart", good.layer)},
+	all := trust.Released{
+		Component: "makers.example/keda", Version: "1.2.0", Contents: []trust.ReleasedContent{named("raw-manifest", good.file), named("chart", good.layer)},
 		Images: []string{imageOf("operator", "1.2.0", "operator1.2.0"), imageOf("proxy", "1.2.0", "proxy1.2.0")},
 	}
-	with := func(change func(*Released)) Released {
+	with := func(change func(*trust.Released)) trust.Released {
 		r := all
 		r.Contents, r.Images = slices.Clone(r.Contents), slices.Clone(r.Images)
 		change(&r)
@@ -145,8 +147,8 @@ func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
 	swapped.documents = map[digest.Digest][]byte{}
 	swapped.prove(releasedBy(t, swapped.main, key), releasedBy(t, other))
 	for name, c := range map[string]struct {
-		root      Root
-		released  Released
+		root      trust.Root
+		released  trust.Released
 		documents map[digest.Digest][]byte
 		want      string
 	}{
@@ -156,24 +158,24 @@ func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
 		"two have to sign, one did twice":       {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents, "is signed by 1 of the release keys"},
 		"signed by a stranger":                  {root, all, newRelease(t, "1.2.0", thief).documents, "is signed by 0"},
 		"not signed":                            {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
-		"another descriptor, signed by a thief": {root, with(func(r *Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
+		"another descriptor, signed by a thief": {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
 		"no proof":                              {root, all, nil, "is not among what proves its release"},
 		"too much proof":                        {root, all, many(), "at most 250"},
 		"proof that is garbage":                 {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
-		"another file":                          {root, with(func(r *Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
-		"a file under another's name":           {root, with(func(r *Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
-		"another layer":                         {root, with(func(r *Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
-		"another image":                         {root, with(func(r *Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
-		"one image for another":                 {root, with(func(r *Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
-		"an image without a digest":             {root, with(func(r *Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
+		"another file":                          {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
+		"a file under another's name":           {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
+		"another layer":                         {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
+		"another image":                         {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
+		"one image for another":                 {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
+		"an image without a digest":             {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
 		"another part than was referred to":     {root, all, swapped.documents, "is not the one that was released"},
-		"below the floor":                       {root, with(func(r *Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
-		"a version that is none":                {root, with(func(r *Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
-		"of somebody without release keys":      {root, with(func(r *Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
-		"another version's proof":               {root, with(func(r *Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
+		"below the floor":                       {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
+		"a version that is none":                {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
+		"of somebody without release keys":      {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
+		"another version's proof":               {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.root.CheckRelease(c.released, c.documents, testNow)
+			err := c.root.CheckRelease(c.released, c.documents, trusttest.Now)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -183,14 +185,14 @@ func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
 
 func many() map[digest.Digest][]byte {
 	documents := map[digest.Digest][]byte{}
-	for i := range MaxReleaseDocuments + 1 {
+	for i := range trust.MaxReleaseDocuments + 1 {
 		documents[digest.FromBytes([]byte{byte(i), byte(i >> 8)})] = []byte("{}")
 	}
 	return documents
 }
 
 func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
-	key := rsaKey(t)
+	key := trusttest.RSAKey(t)
 	root := locked(t, 1, key)
 	r := newRelease(t, "1.2.0", key)
 	source, err := json.Marshal(v1beta2.ImageSpec{Name: "raw-manifest", Ref: r.file.Descriptor.Digest.String()})
@@ -201,7 +203,7 @@ func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "default"}}}
 	}
 	state := func(change func(*Manifest, *DesiredState)) DesiredState {
-		m := Manifest{Name: "keda", Module: "keda", Version: "1.2.0", Component: "makers.example/keda", Content: []Content{named("raw-manifest", r.file)}}
+		m := Manifest{Name: "keda", Module: "keda", Version: "1.2.0", Component: "makers.example/keda", Content: []Content{{Name: "raw-manifest", Digest: r.file.Descriptor.Digest, SizeBytes: r.file.Descriptor.Size}}}
 		m.Spec.Install.Source = runtime.RawExtension{Raw: source}
 		m.Spec.Resource = object("operator.kyma-project.io/v1alpha1", "Keda")
 		for d := range r.documents {
@@ -240,14 +242,14 @@ func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
 		}, "has to be a custom resource"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := root.CheckReleases(state(c.change), r.documents, testNow)
+			err := CheckReleases(root, state(c.change), r.documents, trusttest.Now)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}
-	open := rootFor(t, newSigner(t))
-	if err := open.CheckReleases(state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil, testNow); err != nil {
+	open := trusttest.RootFor(t, trusttest.NewSigner(t))
+	if err := CheckReleases(open, state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil, trusttest.Now); err != nil {
 		t.Errorf("without release keys: %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Report is what a runtime says about itself. Everything in it is the runtime's word, signed with the runtime's key.
@@ -37,7 +39,7 @@ type Report struct {
 	// Refused are the bundles that were refused since the last one accepted, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
 	// Enrolment is there until the control plane is known to have the runtime's key.
-	Enrolment *Enrolment `json:"enrolment,omitempty"`
+	Enrolment *trust.Enrolment `json:"enrolment,omitempty"`
 	// Certificate is the one that the control plane issued to the runtime's key, PEM; it makes the key known to a control plane
 	// that lost its memory.
 	Certificate string `json:"certificate,omitempty"`
@@ -110,20 +112,10 @@ func Bounded(text string, most int) string {
 
 // RefusedBundle is a bundle that the runtime refused.
 type RefusedBundle struct {
-	Digest digest.Digest `json:"digest,omitempty"`
-	Reason Reason        `json:"reason"`
-	Detail string        `json:"detail"`
-	Time   time.Time     `json:"time"`
-}
-
-// Enrolment introduces the runtime's key.
-type Enrolment struct {
-	// PublicKey is base64 of the PKIX form.
-	PublicKey string `json:"publicKey"`
-	// Proof is that the runtime held the token; see Token.Prove.
-	Proof []byte `json:"proof"`
-	// TokenExpires tells the control plane which token it was, Unix seconds.
-	TokenExpires int64 `json:"tokenExpires"`
+	Digest digest.Digest  `json:"digest,omitempty"`
+	Reason refusal.Reason `json:"reason"`
+	Detail string         `json:"detail"`
+	Time   time.Time      `json:"time"`
 }
 
 type reportStatement struct {
@@ -135,7 +127,7 @@ type reportStatement struct {
 
 // ComposeReport signs the report with the runtime's key and gives the manifest to push; its config is the OCI empty
 // descriptor, whose blob must exist too (EmptyBlob).
-func ComposeReport(report Report, signer Signer) (Blob, error) {
+func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
 	// A statement needs a subject: the bundle that is described, or nothing yet.
 	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
 	if report.Observed != nil {
@@ -151,7 +143,7 @@ func ComposeReport(report Report, signer Signer) (Blob, error) {
 }
 
 func reportManifest(signed []byte) (Blob, error) {
-	return newManifest(ocispec.Manifest{
+	return NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactTypeReport,
 		Config:       ocispec.DescriptorEmptyJSON,
 		Layers:       []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
@@ -172,7 +164,7 @@ type Reporter struct {
 	// LastSequence is that of the newest report accepted before.
 	LastSequence int64
 	// Enrol decides on an introduction; it is asked when Key is nil or another key introduces itself.
-	Enrol func(Enrolment) error
+	Enrol func(trust.Enrolment) error
 	// Certified gives the key that a certificate is for; it is asked when Key is nil.
 	Certified func(certificate string) (crypto.PublicKey, error)
 	// Revoked tells keys that count for nothing any more; nil means that there are none.
@@ -198,22 +190,22 @@ func VerifyReport(fetched Fetched, from Reporter) (AcceptedReport, error) {
 	return accepted, nil
 }
 
-func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *Refusal) {
-	manifest, refusal := readManifest(fetched, ArtifactTypeReport)
-	if refusal != nil {
-		return AcceptedReport{}, refusal
+func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Error) {
+	manifest, refused := ReadManifest(fetched, ArtifactTypeReport)
+	if refused != nil {
+		return AcceptedReport{}, refused
 	}
-	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
-	if refusal != nil {
-		return AcceptedReport{}, refusal
+	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
+	if refused != nil {
+		return AcceptedReport{}, refused
 	}
-	key, enrolled, refusal := reportKey(signed, from)
-	if refusal != nil {
-		return AcceptedReport{}, refusal
+	key, enrolled, refused := reportKey(signed, from)
+	if refused != nil {
+		return AcceptedReport{}, refused
 	}
-	payload, refusal := signed.authenticate(key)
-	if refusal != nil {
-		return AcceptedReport{}, refusal
+	payload, refused := signed.authenticate(key)
+	if refused != nil {
+		return AcceptedReport{}, refused
 	}
 	var statement reportStatement
 	if refusal := decodeStatement(payload, PredicateReport, &statement); refusal != nil {
@@ -221,13 +213,13 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *Refusal) {
 	}
 	report := statement.Predicate
 	if report.Runtime != from.Runtime {
-		return AcceptedReport{}, refuse(ReasonWrongRuntime, "report is about runtime %q, this is the place of %q", report.Runtime, from.Runtime)
+		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is about runtime %q, this is the place of %q", report.Runtime, from.Runtime)
 	}
 	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return AcceptedReport{}, refuse(ReasonWrongRuntime, "report is of fleet %q, this is %q", report.Fleet, from.Fleet)
+		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is of fleet %q, this is %q", report.Fleet, from.Fleet)
 	}
 	if report.Sequence < 1 || report.Sequence < from.LastSequence {
-		return AcceptedReport{}, refuse(ReasonRollback, "report %d is older than %d, which was accepted before", report.Sequence, from.LastSequence)
+		return AcceptedReport{}, refusal.New(refusal.Rollback, "report %d is older than %d, which was accepted before", report.Sequence, from.LastSequence)
 	}
 	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Key: key, Enrolled: enrolled}, nil
 }
@@ -235,15 +227,15 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *Refusal) {
 // reportKey finds the key that must have signed: the enrolled one, or one that proves itself inside the report. The
 // introduction is read before it is authenticated, but it proves itself: nobody without the token can make one, and the
 // report must then be signed by exactly the key it introduces.
-func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refusal) {
+func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
-		return nil, false, refuse(ReasonRevoked, "signed with key %s, which is revoked: delete the agent's key and enrol it again", compactHint(hint))
+		return nil, false, refusal.New(refusal.Revoked, "signed with key %s, which is revoked: delete the agent's key and enrol it again", trust.ShortThumbprint(hint))
 	}
 	if from.Key != nil {
-		known, err := Thumbprint(from.Key)
+		known, err := trust.Thumbprint(from.Key)
 		if err != nil {
-			return nil, false, refuse(ReasonForeignKey, "the enrolled key: %v", err)
+			return nil, false, refusal.New(refusal.ForeignKey, "the enrolled key: %w", err)
 		}
 		if known == hint {
 			return from.Key, false, nil
@@ -251,15 +243,15 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refu
 	}
 	var introduction struct {
 		Predicate struct {
-			Enrolment   *Enrolment `json:"enrolment"`
-			Certificate string     `json:"certificate"`
+			Enrolment   *trust.Enrolment `json:"enrolment"`
+			Certificate string           `json:"certificate"`
 		} `json:"predicate"`
 	}
 	if err := checkJSON(signed.Envelope.Payload); err != nil {
-		return nil, false, refuse(ReasonMalformed, "statement: %v", err)
+		return nil, false, refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	if err := json.Unmarshal(signed.Envelope.Payload, &introduction); err != nil {
-		return nil, false, refuse(ReasonMalformed, "statement: %v", err)
+		return nil, false, refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	enrolment, certificate := introduction.Predicate.Enrolment, introduction.Predicate.Certificate
 	if from.Key == nil && certificate != "" && from.Certified != nil {
@@ -270,31 +262,31 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *Refu
 	}
 	switch {
 	case enrolment == nil && from.Key != nil:
-		return nil, false, refuse(ReasonForeignKey, "signed with key %s, which is not the runtime's", compactHint(hint))
+		return nil, false, refusal.New(refusal.ForeignKey, "signed with key %s, which is not the runtime's", trust.ShortThumbprint(hint))
 	case enrolment == nil:
-		return nil, false, refuse(ReasonNotEnrolled, "the runtime's key is not known and the report does not introduce it")
+		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is not known and the report does not introduce it")
 	}
-	key, err := DecodePublicKey(enrolment.PublicKey)
+	key, err := trust.DecodePublicKey(enrolment.PublicKey)
 	if err != nil {
-		return nil, false, refuse(ReasonMalformed, "enrolment: %v", err)
+		return nil, false, refusal.New(refusal.Malformed, "enrolment: %w", err)
 	}
-	if introduced, err := Thumbprint(key); err != nil || introduced != hint {
-		return nil, false, refuse(ReasonForeignKey, "introduces one key and is signed with another")
+	if introduced, err := trust.Thumbprint(key); err != nil || introduced != hint {
+		return nil, false, refusal.New(refusal.ForeignKey, "introduces one key and is signed with another")
 	}
 	if err := from.Enrol(*enrolment); err != nil {
-		return nil, false, refuse(ReasonNotEnrolled, "enrolment: %v", err)
+		return nil, false, refusal.New(refusal.NotEnrolled, "enrolment: %w", err)
 	}
 	return key, true, nil
 }
 
 // certifiedKey gives the key of a certificate, which the control plane issued itself, to one that does not know the runtime any more.
-func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bool, *Refusal) {
+func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := from.Certified(certificate)
 	if err != nil {
-		return nil, false, refuse(ReasonNotEnrolled, "%v", err)
+		return nil, false, refusal.New(refusal.NotEnrolled, "%w", err)
 	}
-	if certified, err := Thumbprint(key); err != nil || certified != hint {
-		return nil, false, refuse(ReasonForeignKey, "shows the certificate of one key and is signed with another")
+	if certified, err := trust.Thumbprint(key); err != nil || certified != hint {
+		return nil, false, refusal.New(refusal.ForeignKey, "shows the certificate of one key and is signed with another")
 	}
 	return key, true, nil
 }

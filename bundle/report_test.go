@@ -10,20 +10,23 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-var testSecret = TokenSecret(strings.Repeat("s", minTokenSecret))
+var testSecret = trust.TokenSecret(strings.Repeat("s", 32))
 
 func sampleReport() Report {
 	return Report{
-		Runtime: testRuntime, Sequence: 50, Time: testNow, AgentVersion: "v1.0.0", ClusterUID: testCluster,
+		Runtime: trusttest.Runtime, Sequence: 50, Time: trusttest.Now, AgentVersion: "v1.0.0", ClusterUID: testCluster,
 		Observed: &Observed{Epoch: 1, Sequence: 100, Digest: EmptyBlob().Descriptor.Digest},
 		Modules:  []ReportedModule{{Name: "keda", Version: "1.8.0", State: v1beta2.StateReady, Maintenance: true, Message: "waits"}},
 	}
 }
 
 // response is a report as it comes out of a registry.
-func response(tb testing.TB, report Report, signer Signer) Fetched {
+func response(tb testing.TB, report Report, signer trust.Signer) Fetched {
 	tb.Helper()
 	manifest, err := ComposeReport(report, signer)
 	if err != nil {
@@ -32,7 +35,7 @@ func response(tb testing.TB, report Report, signer Signer) Fetched {
 	return Fetched(manifest)
 }
 
-func issue(tb testing.TB, secret TokenSecret, runtime string, expires time.Time) Token {
+func issue(tb testing.TB, secret trust.TokenSecret, runtime string, expires time.Time) trust.Token {
 	tb.Helper()
 	token, err := secret.Issue(runtime, expires)
 	if err != nil {
@@ -42,85 +45,87 @@ func issue(tb testing.TB, secret TokenSecret, runtime string, expires time.Time)
 }
 
 // introduction is an enrolment of the key with a token.
-func introduction(tb testing.TB, token Token, runtime string, signer Signer) *Enrolment {
+func introduction(tb testing.TB, token trust.Token, runtime string, signer trust.Signer) *trust.Enrolment {
 	tb.Helper()
-	public, err := EncodePublicKey(publicKey(tb, signer))
+	public, err := trust.EncodePublicKey(trusttest.PublicKey(tb, signer))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	proof, err := token.Prove(runtime, publicKey(tb, signer))
+	proof, err := token.Prove(runtime, trusttest.PublicKey(tb, signer))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &Enrolment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
+	return &trust.Enrolment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
 }
 
 // tokenChecker asks the secret, as a control plane does that takes every good token.
-func tokenChecker(e Enrolment) error { return testSecret.Check(testRuntime, e, testNow) }
+func tokenChecker(e trust.Enrolment) error {
+	return testSecret.Check(trusttest.Runtime, e, trusttest.Now)
+}
 
 func TestVerifyReportDecides(t *testing.T) {
-	mine, foreign := newSigner(t), newSigner(t)
-	known := Reporter{Runtime: testRuntime, Key: publicKey(t, mine), LastSequence: 49, Enrol: tokenChecker}
-	unknown := Reporter{Runtime: testRuntime, Enrol: tokenChecker}
-	good := issue(t, testSecret, testRuntime, testNow.Add(time.Hour))
+	mine, foreign := trusttest.NewSigner(t), trusttest.NewSigner(t)
+	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: 49, Enrol: tokenChecker}
+	unknown := Reporter{Runtime: trusttest.Runtime, Enrol: tokenChecker}
+	good := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 	with := func(change func(*Report)) Report {
 		report := sampleReport()
 		change(&report)
 		return report
 	}
-	enrolling := func(token Token, runtime string, key Signer) Report {
+	enrolling := func(token trust.Token, runtime string, key trust.Signer) Report {
 		return with(func(r *Report) { r.Enrolment = introduction(t, token, runtime, key) })
 	}
 	for _, c := range []struct {
 		name     string
 		report   Report
-		signer   Signer
+		signer   trust.Signer
 		from     Reporter
-		want     Reason
+		want     refusal.Reason
 		enrolled bool
 	}{
 		{"the runtime's own report is believed", sampleReport(), mine, known, "", false},
 		{"the report accepted last is accepted once more", with(func(r *Report) { r.Sequence = 49 }), mine, known, "", false},
-		{"an older report played again is refused", with(func(r *Report) { r.Sequence = 48 }), mine, known, ReasonRollback, false},
-		{"a report without a sequence is refused", with(func(r *Report) { r.Sequence = 0 }), mine, Reporter{Runtime: testRuntime, Key: known.Key, Enrol: tokenChecker}, ReasonRollback, false},
-		{"another runtime's report is refused though its key is the same", with(func(r *Report) { r.Runtime = "r-18" }), mine, known, ReasonWrongRuntime, false},
-		{"another key's report is refused", sampleReport(), foreign, known, ReasonForeignKey, false},
-		{"a report of an unknown key is refused", sampleReport(), mine, unknown, ReasonNotEnrolled, false},
-		{"a key with a token is enrolled", enrolling(good, testRuntime, mine), mine, unknown, "", true},
-		{"a new key with a token takes the old one's place", enrolling(good, testRuntime, foreign), foreign, known, "", true},
-		{"an enrolment that goes on after the key is known changes nothing", enrolling(good, testRuntime, mine), mine, known, "", false},
-		{"a token of another secret is refused", enrolling(issue(t, TokenSecret(strings.Repeat("x", minTokenSecret)), testRuntime, testNow.Add(time.Hour)), testRuntime, mine), mine, unknown, ReasonNotEnrolled, false},
-		{"another runtime's token is refused", enrolling(issue(t, testSecret, "r-18", testNow.Add(time.Hour)), testRuntime, mine), mine, unknown, ReasonNotEnrolled, false},
-		{"an expired token is refused", enrolling(issue(t, testSecret, testRuntime, testNow), testRuntime, mine), mine, unknown, ReasonNotEnrolled, false},
+		{"an older report played again is refused", with(func(r *Report) { r.Sequence = 48 }), mine, known, refusal.Rollback, false},
+		{"a report without a sequence is refused", with(func(r *Report) { r.Sequence = 0 }), mine, Reporter{Runtime: trusttest.Runtime, Key: known.Key, Enrol: tokenChecker}, refusal.Rollback, false},
+		{"another runtime's report is refused though its key is the same", with(func(r *Report) { r.Runtime = "r-18" }), mine, known, refusal.WrongRuntime, false},
+		{"another key's report is refused", sampleReport(), foreign, known, refusal.ForeignKey, false},
+		{"a report of an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
+		{"a key with a token is enrolled", enrolling(good, trusttest.Runtime, mine), mine, unknown, "", true},
+		{"a new key with a token takes the old one's place", enrolling(good, trusttest.Runtime, foreign), foreign, known, "", true},
+		{"an enrolment that goes on after the key is known changes nothing", enrolling(good, trusttest.Runtime, mine), mine, known, "", false},
+		{"a token of another secret is refused", enrolling(issue(t, trust.TokenSecret(strings.Repeat("x", 32)), trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
+		{"another runtime's token is refused", enrolling(issue(t, testSecret, "r-18", trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
+		{"an expired token is refused", enrolling(issue(t, testSecret, trusttest.Runtime, trusttest.Now), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"an expired token that says it is not is refused", with(func(r *Report) {
-			r.Enrolment = introduction(t, issue(t, testSecret, testRuntime, testNow.Add(-time.Hour)), testRuntime, mine)
-			r.Enrolment.TokenExpires = testNow.Add(time.Hour).Unix()
-		}), mine, unknown, ReasonNotEnrolled, false},
+			r.Enrolment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(-time.Hour)), trusttest.Runtime, mine)
+			r.Enrolment.TokenExpires = trusttest.Now.Add(time.Hour).Unix()
+		}), mine, unknown, refusal.NotEnrolled, false},
 		{"a proof copied from another's report does not carry another key", with(func(r *Report) {
-			r.Enrolment = introduction(t, good, testRuntime, mine)
-			r.Enrolment.PublicKey = introduction(t, good, testRuntime, foreign).PublicKey
-		}), foreign, unknown, ReasonNotEnrolled, false},
-		{"an enrolment copied from another's report does not carry another signature", enrolling(good, testRuntime, mine), foreign, unknown, ReasonForeignKey, false},
+			r.Enrolment = introduction(t, good, trusttest.Runtime, mine)
+			r.Enrolment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
+		}), foreign, unknown, refusal.NotEnrolled, false},
+		{"an enrolment copied from another's report does not carry another signature", enrolling(good, trusttest.Runtime, mine), foreign, unknown, refusal.ForeignKey, false},
 		{"an enrolment with a damaged key is refused", with(func(r *Report) {
-			r.Enrolment = introduction(t, good, testRuntime, mine)
+			r.Enrolment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrolment.PublicKey = "AAAA"
-		}), mine, unknown, ReasonMalformed, false},
-		{"a token used before is refused when the control plane says so", enrolling(good, testRuntime, mine), mine,
-			Reporter{Runtime: testRuntime, Enrol: func(Enrolment) error { return errors.New("used before") }}, ReasonNotEnrolled, false},
+		}), mine, unknown, refusal.Malformed, false},
+		{"a token used before is refused when the control plane says so", enrolling(good, trusttest.Runtime, mine), mine,
+			Reporter{Runtime: trusttest.Runtime, Enrol: func(trust.Enrolment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
 		{"an enrolment for another runtime's place is refused", with(func(r *Report) {
-			r.Runtime, r.Enrolment = "r-18", introduction(t, good, testRuntime, mine)
-		}), mine, unknown, ReasonWrongRuntime, false},
+			r.Runtime, r.Enrolment = "r-18", introduction(t, good, trusttest.Runtime, mine)
+		}), mine, unknown, refusal.WrongRuntime, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			accepted, err := VerifyReport(response(t, c.report, c.signer), c.from)
-			wantReason(t, err, c.want)
+			trusttest.WantReason(t, err, c.want)
 			if err != nil {
 				return
 			}
 			if accepted.Enrolled != c.enrolled {
 				t.Errorf("enrolled is %t, want %t", accepted.Enrolled, c.enrolled)
 			}
-			if !reflect.DeepEqual(accepted.Report, c.report) || !reflect.DeepEqual(accepted.Key, publicKey(t, c.signer)) {
+			if !reflect.DeepEqual(accepted.Report, c.report) || !reflect.DeepEqual(accepted.Key, trusttest.PublicKey(t, c.signer)) {
 				t.Errorf("got %+v, want %+v", accepted.Report, c.report)
 			}
 		})
@@ -138,7 +143,7 @@ func statementOf(tb testing.TB, report Report) string {
 // carried puts an attestation's text into a report's manifest.
 func carried(tb testing.TB, text string) Fetched {
 	tb.Helper()
-	manifest, err := newManifest(ocispec.Manifest{
+	manifest, err := NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactTypeReport, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
 		Annotations: map[string]string{AnnotationReport: text},
 	})
@@ -149,8 +154,8 @@ func carried(tb testing.TB, text string) Fetched {
 }
 
 func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
-	signer := newSigner(t)
-	known := Reporter{Runtime: testRuntime, Key: publicKey(t, signer), Enrol: tokenChecker}
+	signer := trusttest.NewSigner(t)
+	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enrol: tokenChecker}
 	bundled, err := Compose(sampleDocuments(t), samplePredicate(), signer)
 	if err != nil {
 		t.Fatal(err)
@@ -162,70 +167,70 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		fetched Fetched
-		want    Reason
+		want    refusal.Reason
 	}{
-		{"a bundle is no report", Fetched(bundled), ReasonMediaType},
+		{"a bundle is no report", Fetched(bundled), refusal.MediaType},
 		{"a bundle's statement in a report's manifest is no report", carried(t, encode(t, signed(t, signer, encode(t, Statement{
 			Type: StatementType, PredicateType: PredicateDesiredState, Predicate: samplePredicate(),
-		})))), ReasonPredicateType},
-		{"a report without a signature is refused", carried(t, ""), ReasonUnsigned},
-		{"a report that was changed after signing is refused", carried(t, encode(t, changed)), ReasonBadSignature},
-		{"an index is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex}, Bytes: honest.Bytes}, ReasonMediaType},
-		{"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxAttestationBytes+1)), ReasonTooLarge},
-		{"a manifest of more than the limit is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: make([]byte, MaxManifestBytes+1)}, ReasonTooLarge},
-		{"nothing is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}}, ReasonMalformed},
+		})))), refusal.PredicateType},
+		{"a report without a signature is refused", carried(t, ""), refusal.Unsigned},
+		{"a report that was changed after signing is refused", carried(t, encode(t, changed)), refusal.BadSignature},
+		{"an index is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex}, Bytes: honest.Bytes}, refusal.MediaType},
+		{"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxAttestationBytes+1)), refusal.TooLarge},
+		{"a manifest of more than the limit is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: make([]byte, MaxManifestBytes+1)}, refusal.TooLarge},
+		{"nothing is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}}, refusal.Malformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := VerifyReport(c.fetched, known)
-			wantReason(t, err, c.want)
+			trusttest.WantReason(t, err, c.want)
 		})
 	}
 	for _, d := range differentials(t, "_type") {
-		for who, from := range map[string]Reporter{"of a known key": known, "of an unknown key": {Runtime: testRuntime, Enrol: tokenChecker}} {
+		for who, from := range map[string]Reporter{"of a known key": known, "of an unknown key": {Runtime: trusttest.Runtime, Enrol: tokenChecker}} {
 			t.Run("in the statement "+who+" "+d.name, func(t *testing.T) {
-				token := issue(t, testSecret, testRuntime, testNow.Add(time.Hour))
+				token := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 				report := sampleReport()
-				report.Enrolment = introduction(t, token, testRuntime, signer)
+				report.Enrolment = introduction(t, token, trusttest.Runtime, signer)
 				_, err := VerifyReport(carried(t, encode(t, signed(t, signer, d.change(statementOf(t, report))))), from)
 				if err == nil {
 					t.Fatal("was accepted")
 				}
 				if from.Key != nil {
-					wantReason(t, err, ReasonMalformed)
+					trusttest.WantReason(t, err, refusal.Malformed)
 				}
 			})
 		}
 	}
 	t.Run("an enrolment in another case does not stand for the one that is checked", func(t *testing.T) {
 		report := sampleReport()
-		report.Enrolment = introduction(t, issue(t, testSecret, testRuntime, testNow.Add(time.Hour)), testRuntime, signer)
+		report.Enrolment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
 		text := strings.Replace(statementOf(t, report), `"enrolment"`, `"Enrolment"`, 1)
-		_, err := VerifyReport(carried(t, encode(t, signed(t, signer, text))), Reporter{Runtime: testRuntime, Enrol: tokenChecker})
-		wantReason(t, err, ReasonMalformed)
+		_, err := VerifyReport(carried(t, encode(t, signed(t, signer, text))), Reporter{Runtime: trusttest.Runtime, Enrol: tokenChecker})
+		trusttest.WantReason(t, err, refusal.Malformed)
 	})
 }
 
 func TestAReportThatIsTooLargeIsNotMade(t *testing.T) {
 	report := sampleReport()
 	report.AgentVersion = strings.Repeat("v", MaxAttestationBytes)
-	if _, err := ComposeReport(report, newSigner(t)); err == nil || !strings.Contains(err.Error(), "report of runtime "+testRuntime) {
+	if _, err := ComposeReport(report, trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "report of runtime "+trusttest.Runtime) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestTokens(t *testing.T) {
-	token := issue(t, testSecret, testRuntime, testNow)
+	token := issue(t, testSecret, trusttest.Runtime, trusttest.Now)
 	t.Run("a token survives its text form", func(t *testing.T) {
-		parsed, err := ParseToken(" " + token.String() + "\n")
-		if err != nil || parsed.String() != token.String() || !parsed.Expires.Equal(testNow) {
+		parsed, err := trust.ParseToken(" " + token.String() + "\n")
+		if err != nil || parsed.String() != token.String() || !parsed.Expires.Equal(trusttest.Now) {
 			t.Errorf("got %v, %v", parsed, err)
 		}
 	})
 	t.Run("a short secret derives nothing", func(t *testing.T) {
-		if _, err := TokenSecret("short").Issue(testRuntime, testNow); err == nil {
+		if _, err := trust.TokenSecret("short").Issue(trusttest.Runtime, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
-		if err := TokenSecret("short").Check(testRuntime, Enrolment{}, testNow); err == nil {
+		if err := trust.TokenSecret("short").Check(trusttest.Runtime, trust.Enrolment{}, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
 	})
@@ -241,7 +246,7 @@ func TestTokens(t *testing.T) {
 		"a token whose code is not base64":         parts[0] + "." + parts[1] + "." + strings.Repeat("!", 43),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ParseToken(text); err == nil || !strings.HasPrefix(err.Error(), "enrolment token: ") {
+			if _, err := trust.ParseToken(text); err == nil || !strings.HasPrefix(err.Error(), "enrolment token: ") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -249,13 +254,13 @@ func TestTokens(t *testing.T) {
 }
 
 func FuzzVerifyReport(f *testing.F) {
-	signer := fixedSigner(f)
+	signer := trusttest.FixedSigner(f)
 	honest := response(f, sampleReport(), signer)
 	enrolling := sampleReport()
-	enrolling.Enrolment = introduction(f, issue(f, testSecret, testRuntime, testNow.Add(time.Hour)), testRuntime, signer)
+	enrolling.Enrolment = introduction(f, issue(f, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
 	f.Add(honest.Bytes)
 	f.Add(response(f, enrolling, signer).Bytes)
-	f.Add(response(f, enrolling, newSigner(f)).Bytes)
+	f.Add(response(f, enrolling, trusttest.NewSigner(f)).Bytes)
 	f.Add(carried(f, "").Bytes)
 	f.Add([]byte("{}"))
 	for _, d := range differentials(f, "_type") {
@@ -263,12 +268,12 @@ func FuzzVerifyReport(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fetched := Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}
-		for _, from := range []Reporter{{Runtime: testRuntime, Key: publicKey(t, signer), Enrol: tokenChecker}, {Runtime: testRuntime, Enrol: tokenChecker}} {
+		for _, from := range []Reporter{{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enrol: tokenChecker}, {Runtime: trusttest.Runtime, Enrol: tokenChecker}} {
 			accepted, err := VerifyReport(fetched, from)
 			switch {
-			case err != nil && RefusalOf(err) == nil:
+			case err != nil && refusal.Of(err) == nil:
 				t.Errorf("%v is not a refusal", err)
-			case err == nil && !reflect.DeepEqual(accepted.Key, publicKey(t, signer)):
+			case err == nil && !reflect.DeepEqual(accepted.Key, trusttest.PublicKey(t, signer)):
 				t.Errorf("accepted with a key that signed nothing: %+v", accepted)
 			}
 		}
@@ -276,17 +281,17 @@ func FuzzVerifyReport(f *testing.F) {
 }
 
 func FuzzParseToken(f *testing.F) {
-	f.Add(issue(f, testSecret, testRuntime, testNow).String())
+	f.Add(issue(f, testSecret, trusttest.Runtime, trusttest.Now).String())
 	f.Add("kpt1.-1." + strings.Repeat("A", 43))
 	f.Add("kpt1.+5." + strings.Repeat("_", 43))
 	f.Add("kpt1..")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		token, err := ParseToken(text)
+		token, err := trust.ParseToken(text)
 		if err != nil {
 			return
 		}
-		again, err := ParseToken(token.String())
+		again, err := trust.ParseToken(token.String())
 		if err != nil || again.String() != token.String() {
 			t.Errorf("%q became %q, %v", token, again, err)
 		}

@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // MaxReportTextBytes is the longest text of a report that fits into one QR code: version 40, alphanumeric, lowest correction.
@@ -22,18 +25,18 @@ const reportTextPrefix = "KPR1:"
 
 // ReportText gives a report in its short form: the same signed statement, compressed, in the alphabet of QR codes.
 func ReportText(report Fetched) (string, error) {
-	manifest, refusal := readManifest(report, ArtifactTypeReport)
-	if refusal != nil {
-		return "", refusal
+	manifest, refused := ReadManifest(report, ArtifactTypeReport)
+	if refused != nil {
+		return "", refused
 	}
-	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
-	if refusal != nil {
-		return "", refusal
+	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
+	if refused != nil {
+		return "", refused
 	}
 	hint, err := base64.StdEncoding.DecodeString(signed.VerificationMaterial.PublicKey.Hint)
 	sig := signed.Envelope.Signatures[0].Sig
 	if err != nil || len(hint) != thumbprintBytes || len(sig) > 255 {
-		return "", refuse(ReasonMalformed, "report: its key or signature has an unusual length")
+		return "", refusal.New(refusal.Malformed, "report: its key or signature has an unusual length")
 	}
 	var packed bytes.Buffer
 	writer, err := flate.NewWriter(&packed, flate.BestCompression)
@@ -56,7 +59,7 @@ const thumbprintBytes = 32
 // ReadReportFile reads a report that was carried, as its manifest or in its short form, without judging it. The error is a *Refusal.
 func ReadReportFile(data []byte) (Fetched, error) {
 	if len(data) > MaxManifestBytes {
-		return Fetched{}, refuse(ReasonTooLarge, "report of %d bytes, at most %d", len(data), MaxManifestBytes)
+		return Fetched{}, refusal.New(refusal.TooLarge, "report of %d bytes, at most %d", len(data), MaxManifestBytes)
 	}
 	text, short := strings.CutPrefix(strings.TrimSpace(string(data)), reportTextPrefix)
 	if !short {
@@ -64,19 +67,19 @@ func ReadReportFile(data []byte) (Fetched, error) {
 	}
 	packed, err := decode45(text)
 	if err != nil {
-		return Fetched{}, refuse(ReasonMalformed, "report: %v", err)
+		return Fetched{}, refusal.New(refusal.Malformed, "report: %w", err)
 	}
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), MaxAttestationBytes+1))
 	if err != nil || len(plain) > MaxAttestationBytes || len(plain) <= thumbprintBytes {
-		return Fetched{}, refuse(ReasonMalformed, "report: the text is damaged or too long")
+		return Fetched{}, refusal.New(refusal.Malformed, "report: the text is damaged or too long")
 	}
 	hint, rest := plain[:thumbprintBytes], plain[thumbprintBytes:]
 	n := int(rest[0])
 	if len(rest) <= n {
-		return Fetched{}, refuse(ReasonMalformed, "report: the text is damaged")
+		return Fetched{}, refusal.New(refusal.Malformed, "report: the text is damaged")
 	}
 	signed, err := json.Marshal(attestation{
-		MediaType:            mediaTypeSigstoreBundle,
+		MediaType:            MediaTypeSigstoreBundle,
 		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: base64.StdEncoding.EncodeToString(hint)}},
 		Envelope:             envelope{Payload: rest[1+n:], PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: rest[1 : 1+n]}}},
 	})
@@ -90,20 +93,20 @@ func ReadReportFile(data []byte) (Fetched, error) {
 // ClaimedReport reads what a report says without knowing whether its runtime says so: enough to find out whom it is about, and never
 // to believe it. The error is a *Refusal.
 func ClaimedReport(fetched Fetched) (Report, error) {
-	manifest, refusal := readManifest(fetched, ArtifactTypeReport)
-	if refusal != nil {
-		return Report{}, refusal
+	manifest, refused := ReadManifest(fetched, ArtifactTypeReport)
+	if refused != nil {
+		return Report{}, refused
 	}
-	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
-	if refusal != nil {
-		return Report{}, refusal
+	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
+	if refused != nil {
+		return Report{}, refused
 	}
 	var statement reportStatement
 	if refusal := decodeStatement(signed.Envelope.Payload, PredicateReport, &statement); refusal != nil {
 		return Report{}, refusal
 	}
-	if err := CheckRuntimeID(statement.Predicate.Runtime); err != nil {
-		return Report{}, refuse(ReasonMalformed, "report: %v", err)
+	if err := trust.CheckRuntimeID(statement.Predicate.Runtime); err != nil {
+		return Report{}, refusal.New(refusal.Malformed, "report: %w", err)
 	}
 	return statement.Predicate, nil
 }

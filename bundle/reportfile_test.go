@@ -10,6 +10,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 // fullReport is that of a runtime with this many modules that are ready, and a certificate as long as one is.
@@ -33,7 +35,7 @@ func fullReport(modules int) Report {
 }
 
 func TestAReportKeepsItsSignatureInItsShortForm(t *testing.T) {
-	signer := newSigner(t)
+	signer := trusttest.NewSigner(t)
 	for _, modules := range []int{0, 1, 20, 100} {
 		report := fullReport(modules)
 		text, err := ReportText(response(t, report, signer))
@@ -51,7 +53,7 @@ func TestAReportKeepsItsSignatureInItsShortForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		accepted, err := VerifyReport(read, Reporter{Runtime: testRuntime, Key: publicKey(t, signer)})
+		accepted, err := VerifyReport(read, Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)})
 		if err != nil || len(accepted.Modules) != modules || accepted.Sequence != report.Sequence {
 			t.Errorf("%d modules: got %d, %v", modules, len(accepted.Modules), err)
 		}
@@ -59,20 +61,20 @@ func TestAReportKeepsItsSignatureInItsShortForm(t *testing.T) {
 }
 
 func TestAReportFileIsAManifestToo(t *testing.T) {
-	signer := newSigner(t)
+	signer := trusttest.NewSigner(t)
 	manifest := response(t, sampleReport(), signer)
 	read, err := ReadReportFile(manifest.Bytes)
 	if err != nil || !bytes.Equal(read.Bytes, manifest.Bytes) || read.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		t.Errorf("got %+v, %v", read.Descriptor, err)
 	}
 	claimed, err := ClaimedReport(read)
-	if err != nil || claimed.Runtime != testRuntime || claimed.Sequence != 50 {
+	if err != nil || claimed.Runtime != trusttest.Runtime || claimed.Sequence != 50 {
 		t.Errorf("claims %+v, %v", claimed, err)
 	}
 }
 
 func TestAShortReportThatIsDamagedIsRefused(t *testing.T) {
-	signer := newSigner(t)
+	signer := trusttest.NewSigner(t)
 	text, err := ReportText(response(t, sampleReport(), signer))
 	if err != nil {
 		t.Fatal(err)
@@ -91,16 +93,16 @@ func TestAShortReportThatIsDamagedIsRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		text   string
-		reason Reason
+		reason refusal.Reason
 	}{
-		"cut off":               {text[:len(text)/2], ReasonMalformed},
-		"only its start":        {reportTextPrefix, ReasonMalformed},
-		"another letter":        {text[:100] + "é" + text[101:], ReasonMalformed},
-		"a letter at the end":   {text[:len(text)-len(text[len(reportTextPrefix):])%3] + "A", ReasonMalformed},
-		"longer than any":       {strings.Repeat("A", MaxManifestBytes+1), ReasonTooLarge},
-		"letters that say more": {reportTextPrefix + ":::", ReasonMalformed},
+		"cut off":               {text[:len(text)/2], refusal.Malformed},
+		"only its start":        {reportTextPrefix, refusal.Malformed},
+		"another letter":        {text[:100] + "é" + text[101:], refusal.Malformed},
+		"a letter at the end":   {text[:len(text)-len(text[len(reportTextPrefix):])%3] + "A", refusal.Malformed},
+		"longer than any":       {strings.Repeat("A", MaxManifestBytes+1), refusal.TooLarge},
+		"letters that say more": {reportTextPrefix + ":::", refusal.Malformed},
 	} {
-		if _, err := ReadReportFile([]byte(c.text)); RefusalOf(err) == nil || RefusalOf(err).Reason != c.reason {
+		if _, err := ReadReportFile([]byte(c.text)); refusal.Of(err) == nil || refusal.Of(err).Reason != c.reason {
 			t.Errorf("%s: got %v, want %s", name, err, c.reason)
 		}
 	}
@@ -114,9 +116,9 @@ func TestAShortReportThatIsDamagedIsRefused(t *testing.T) {
 		}
 		read, err := ReadReportFile([]byte(text[:at] + string(other) + text[at+1:]))
 		if err == nil {
-			_, err = VerifyReport(read, Reporter{Runtime: testRuntime, Key: publicKey(t, signer)})
+			_, err = VerifyReport(read, Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)})
 		}
-		if RefusalOf(err) == nil {
+		if refusal.Of(err) == nil {
 			t.Fatalf("letter %d as %q: got %v", at, other, err)
 		}
 	}

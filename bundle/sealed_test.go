@@ -9,6 +9,8 @@ import (
 
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 const plainValue = "correct horse battery staple"
@@ -32,7 +34,7 @@ func password(revision string) RuntimeSecret {
 func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 	own, other := identity(t), identity(t)
 	secrets := Secrets{Secrets: []RuntimeSecret{password("1")}, Removals: []string{"kyma-system/old"}}
-	sealed, err := secrets.Seal(testRuntime, own.Recipient().String())
+	sealed, err := secrets.Seal(trusttest.Runtime, own.Recipient().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,7 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 			t.Errorf("%q can be read on the way", secret)
 		}
 	}
-	opened, err := sealed.Open(testRuntime, own)
+	opened, err := sealed.Open(trusttest.Runtime, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,12 +70,12 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 		by      *age.X25519Identity
 		why     string
 	}{
-		"by another agent": {sealed, testRuntime, other, "another key"},
-		"by another agent that is named as recipient": {&posing, testRuntime, other, "cannot be decrypted"},
+		"by another agent": {sealed, trusttest.Runtime, other, "another key"},
+		"by another agent that is named as recipient": {&posing, trusttest.Runtime, other, "cannot be decrypted"},
 		"in another runtime":                          {sealed, "r-18", own, "another runtime"},
-		"cut short":                                   {&cut, testRuntime, own, "cannot be decrypted"},
-		"with a bit turned":                           {&turned, testRuntime, own, "cannot be decrypted"},
-		"too large":                                   {&large, testRuntime, own, "at most"},
+		"cut short":                                   {&cut, trusttest.Runtime, own, "cannot be decrypted"},
+		"with a bit turned":                           {&turned, trusttest.Runtime, own, "cannot be decrypted"},
+		"too large":                                   {&large, trusttest.Runtime, own, "at most"},
 	} {
 		if opened, err := c.sealed.Open(c.runtime, c.by); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), plainValue) || len(opened.Secrets) > 0 {
 			t.Errorf("%s: %v", name, err)
@@ -125,7 +127,7 @@ func TestOpenRefusesWhatNoAgentWrites(t *testing.T) {
 		"data that is not in base64":           {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "can read"},
 		"nothing at all, for nobody in person": {`{}`, "another runtime"},
 	} {
-		if _, err := encrypted(t, own, c.plain).Open(testRuntime, own); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "c2VjcmV0") {
+		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "c2VjcmV0") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -149,7 +151,7 @@ func TestSealRefusesWhatWouldNotArrive(t *testing.T) {
 		"more than an attestation has room":  {[]RuntimeSecret{big}, to, "smaller"},
 		"one that no agent writes":           {[]RuntimeSecret{own}, to, "agent's own"},
 	} {
-		if _, err := (Secrets{Secrets: c.secrets}).Seal(testRuntime, c.recipient); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "AGE-SECRET-KEY") {
+		if _, err := (Secrets{Secrets: c.secrets}).Seal(trusttest.Runtime, c.recipient); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "AGE-SECRET-KEY") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -165,14 +167,14 @@ func TestTheLargestThatIsSealedFitsIntoABundle(t *testing.T) {
 	}
 	n := MaxSealedBytes * 3 / 4
 	for ; n > 0; n -= 16 {
-		if _, err := fill(n).Seal(testRuntime, to); err == nil {
+		if _, err := fill(n).Seal(trusttest.Runtime, to); err == nil {
 			break
 		}
 	}
 	if n < 17_000 {
 		t.Errorf("docs/secrets.md promises 17,000 bytes, %d fit", n)
 	}
-	sealed, err := fill(n).Seal(testRuntime, to)
+	sealed, err := fill(n).Seal(trusttest.Runtime, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestTheLargestThatIsSealedFitsIntoABundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := attest(json.RawMessage(data), newSigner(t))
+	signed, err := attest(json.RawMessage(data), trusttest.NewSigner(t))
 	if err != nil || len(signed) > MaxAttestationBytes {
 		t.Errorf("%d bytes signed, at most %d: %v", len(signed), MaxAttestationBytes, err)
 	}
@@ -221,20 +223,20 @@ func TestARevisionNamesContentAndTellsNothing(t *testing.T) {
 func BenchmarkSecrets(b *testing.B) {
 	own := identity(b)
 	secrets := Secrets{Secrets: []RuntimeSecret{password("1")}}
-	sealed, err := secrets.Seal(testRuntime, own.Recipient().String())
+	sealed, err := secrets.Seal(trusttest.Runtime, own.Recipient().String())
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("seal", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := secrets.Seal(testRuntime, own.Recipient().String()); err != nil {
+			if _, err := secrets.Seal(trusttest.Runtime, own.Recipient().String()); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("open", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := sealed.Open(testRuntime, own); err != nil {
+			if _, err := sealed.Open(trusttest.Runtime, own); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/distribution/reference"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"oras.land/oras-go/v2/registry"
 )
 
 // Settings tune the agent. A zero value means the agent's own default.
@@ -65,7 +64,8 @@ func (s Settings) Check() error {
 		}
 		names[one] = from
 		for _, name := range []string{from, to} {
-			if _, err := registry.ParseReference(strings.TrimSuffix(name, "/") + "/image"); err != nil || strings.Contains(name, "://") {
+			image, err := reference.Parse(strings.TrimSuffix(name, "/") + "/image")
+			if _, named := image.(reference.Named); err != nil || !named {
 				return fmt.Errorf("settings: mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, name)
 			}
 		}

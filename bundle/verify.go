@@ -2,10 +2,14 @@ package bundle
 
 import (
 	"cmp"
+	"crypto"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Fetched is a manifest as a registry gave it: the response's own description and the bytes.
@@ -17,7 +21,7 @@ type Fetched struct {
 
 // Trust is what a runtime knows before it looks at a bundle.
 type Trust struct {
-	Root    Root
+	Root    trust.Root
 	Runtime string
 	// ClusterUID and KeyThumbprint are the runtime's own; when empty, the audience's are not compared.
 	ClusterUID    string
@@ -69,14 +73,14 @@ func Verify(fetched Fetched, trust Trust, now time.Time) (Verified, error) {
 	return verified, nil
 }
 
-func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *Refusal) {
-	manifest, refusal := readBundleManifest(fetched)
-	if refusal != nil {
-		return Verified{}, refusal
+func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Error) {
+	manifest, refused := readBundleManifest(fetched)
+	if refused != nil {
+		return Verified{}, refused
 	}
-	statement, by, refusal := authenticStatement(manifest, trust.Root.publisherKeys())
-	if refusal != nil {
-		return Verified{}, refusal
+	statement, by, refused := authenticStatement(manifest, trust.Root)
+	if refused != nil {
+		return Verified{}, refused
 	}
 	verified := Verified{
 		Statement: statement, Digest: digest.FromBytes(fetched.Bytes), KeyThumbprint: by.thumbprint,
@@ -89,13 +93,13 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *Refusal) {
 	}
 	// A clock that runs behind the newest time somebody trusted signed would let an old bundle look fresh.
 	clock := latest(now, trust.Last.NewestTime)
-	for _, check := range []func() *Refusal{
-		func() *Refusal { return checkAudience(p.Audience, trust) },
-		func() *Refusal { return checkEpoch(p.Epoch, trust.Root.Epoch) },
-		func() *Refusal { return checkRootTime(trust.Root, clock) },
-		func() *Refusal { return checkTime(p, clock, trust.ClockSkew) },
-		func() *Refusal { return checkSequence(p, verified.Digest, by.statement, last) },
-		func() *Refusal { return checkSubjects(statement.Subject, manifest) },
+	for _, check := range []func() *refusal.Error{
+		func() *refusal.Error { return checkAudience(p.Audience, trust) },
+		func() *refusal.Error { return checkEpoch(p.Epoch, trust.Root.Epoch) },
+		func() *refusal.Error { return checkRootTime(trust.Root, clock) },
+		func() *refusal.Error { return checkTime(p, clock, trust.ClockSkew) },
+		func() *refusal.Error { return checkSequence(p, verified.Digest, by.statement, last) },
+		func() *refusal.Error { return checkSubjects(statement.Subject, manifest) },
 	} {
 		if refusal := check(); refusal != nil {
 			return Verified{}, refusal
@@ -116,21 +120,32 @@ type signedBy struct {
 	statement  digest.Digest
 }
 
-// authenticStatement gives the statement if one of the keys signed it and it is about a desired state.
-func authenticStatement(manifest ocispec.Manifest, keys publisherKeys) (Statement, signedBy, *Refusal) {
+// publisherKey returns the publisher key with this thumbprint of the root, or of a former one unless it was revoked since.
+func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
+	key := root.PublisherKey(thumbprint)
+	for _, r := range former {
+		if key == nil && !root.IsRevoked(thumbprint) {
+			key = r.PublisherKey(thumbprint)
+		}
+	}
+	return key
+}
+
+// authenticStatement returns the statement if a publisher key of the roots signed it and it is about a desired state.
+func authenticStatement(manifest ocispec.Manifest, root trust.Root, former ...trust.Root) (Statement, signedBy, *refusal.Error) {
 	var statement Statement
-	signed, refusal := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
-	if refusal != nil {
-		return statement, signedBy{}, refusal
+	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
+	if refused != nil {
+		return statement, signedBy{}, refused
 	}
 	hint := signed.VerificationMaterial.PublicKey.Hint
-	key := keys.known[hint]
+	key := publisherKey(hint, root, former...)
 	if key == nil {
-		return statement, signedBy{}, refuse(ReasonUnknownKey, "signed by a key %s that root version %d does not list as a publisher", compactHint(hint), keys.version)
+		return statement, signedBy{}, refusal.New(refusal.UnknownKey, "signed by a key %s that root version %d does not list as a publisher", trust.ShortThumbprint(hint), root.Version)
 	}
-	payload, refusal := signed.authenticate(key)
-	if refusal != nil {
-		return statement, signedBy{}, refusal
+	payload, refused := signed.authenticate(key)
+	if refused != nil {
+		return statement, signedBy{}, refused
 	}
 	if refusal := decodeStatement(payload, PredicateDesiredState, &statement); refusal != nil {
 		return statement, signedBy{}, refusal
@@ -140,87 +155,87 @@ func authenticStatement(manifest ocispec.Manifest, keys publisherKeys) (Statemen
 
 // decodeStatement reads an authenticated statement of one predicate type into v. The type is compared before the rest is
 // decoded, because a statement of another kind has another shape and would only look malformed.
-func decodeStatement(payload []byte, predicateType string, v any) *Refusal {
+func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error {
 	if err := checkJSON(payload); err != nil {
-		return refuse(ReasonMalformed, "statement: %v", err)
+		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	found, err := statementKind(payload)
 	if err != nil {
-		return refuse(ReasonMalformed, "statement: %v", err)
+		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	if found.Type != StatementType || found.PredicateType != predicateType {
-		return refuse(ReasonPredicateType, "statement is a %q about %q, want a %q about %q", found.Type, found.PredicateType, StatementType, predicateType)
+		return refusal.New(refusal.PredicateType, "statement is a %q about %q, want a %q about %q", found.Type, found.PredicateType, StatementType, predicateType)
 	}
 	if err := decodeStrict(payload, v); err != nil {
-		return refuse(ReasonMalformed, "statement: %v", err)
+		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	return nil
 }
 
-func checkAudience(audience Audience, trust Trust) *Refusal {
-	if audience.Runtime == "" || audience.Runtime != trust.Runtime {
-		return refuse(ReasonWrongRuntime, "meant for runtime %q, this is %q", audience.Runtime, trust.Runtime)
+func checkAudience(audience Audience, pinned Trust) *refusal.Error {
+	if audience.Runtime == "" || audience.Runtime != pinned.Runtime {
+		return refusal.New(refusal.WrongRuntime, "meant for runtime %q, this is %q", audience.Runtime, pinned.Runtime)
 	}
-	if audience.ClusterUID != "" && trust.ClusterUID != "" && audience.ClusterUID != trust.ClusterUID {
-		return refuse(ReasonWrongCluster, "meant for the cluster %s, this is %s: a cluster cannot take over another's runtime id", audience.ClusterUID, trust.ClusterUID)
+	if audience.ClusterUID != "" && pinned.ClusterUID != "" && audience.ClusterUID != pinned.ClusterUID {
+		return refusal.New(refusal.WrongCluster, "meant for the cluster %s, this is %s: a cluster cannot take over another's runtime id", audience.ClusterUID, pinned.ClusterUID)
 	}
-	if audience.KeyThumbprint == AudienceNobody && trust.KeyThumbprint != "" {
-		return refuse(ReasonWrongCluster, "the control plane revoked this agent's key: delete the key's Secret and enrol the runtime again")
+	if audience.KeyThumbprint == AudienceNobody && pinned.KeyThumbprint != "" {
+		return refusal.New(refusal.WrongCluster, "the control plane revoked this agent's key: delete the key's Secret and enrol the runtime again")
 	}
-	if audience.KeyThumbprint != "" && trust.KeyThumbprint != "" && audience.KeyThumbprint != trust.KeyThumbprint {
-		return refuse(ReasonWrongCluster, "meant for the agent with key %s, this one's is %s", compactHint(audience.KeyThumbprint), compactHint(trust.KeyThumbprint))
+	if audience.KeyThumbprint != "" && pinned.KeyThumbprint != "" && audience.KeyThumbprint != pinned.KeyThumbprint {
+		return refusal.New(refusal.WrongCluster, "meant for the agent with key %s, this one's is %s", trust.ShortThumbprint(audience.KeyThumbprint), trust.ShortThumbprint(pinned.KeyThumbprint))
 	}
 	return nil
 }
 
-func checkEpoch(epoch, root int64) *Refusal {
+func checkEpoch(epoch, root int64) *refusal.Error {
 	if epoch != root {
-		return refuse(ReasonWrongEpoch, "of epoch %d, the root is at epoch %d", epoch, root)
+		return refusal.New(refusal.WrongEpoch, "of epoch %d, the root is at epoch %d", epoch, root)
 	}
 	return nil
 }
 
-func checkRootTime(root Root, clock time.Time) *Refusal {
+func checkRootTime(root trust.Root, clock time.Time) *refusal.Error {
 	if !clock.Before(root.Expires) {
-		return refuse(ReasonRootExpired, "root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`", root.Version, stamp(root.Expires))
+		return refusal.New(refusal.RootExpired, "root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`", root.Version, stamp(root.Expires))
 	}
 	return nil
 }
 
-func checkTime(p Predicate, clock time.Time, skew time.Duration) *Refusal {
+func checkTime(p Predicate, clock time.Time, skew time.Duration) *refusal.Error {
 	if p.IssuedAt.IsZero() || !p.ExpiresAt.After(p.IssuedAt) {
-		return refuse(ReasonMalformed, "issuedAt %s and expiresAt %s are not a stretch of time", stamp(p.IssuedAt), stamp(p.ExpiresAt))
+		return refusal.New(refusal.Malformed, "issuedAt %s and expiresAt %s are not a stretch of time", stamp(p.IssuedAt), stamp(p.ExpiresAt))
 	}
 	if !clock.Before(p.ExpiresAt) {
-		return refuse(ReasonExpired, "expired at %s, %s ago", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second))
+		return refusal.New(refusal.Expired, "expired at %s, %s ago", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second))
 	}
-	if p.IssuedAt.After(clock.Add(cmp.Or(skew, MaxClockSkew))) {
-		return refuse(ReasonNotYetIssued, "issued at %s, %s ahead of this clock: check the clocks of both sides", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second))
+	if p.IssuedAt.After(clock.Add(cmp.Or(skew, trust.MaxClockSkew))) {
+		return refusal.New(refusal.NotYetIssued, "issued at %s, %s ahead of this clock: check the clocks of both sides", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second))
 	}
 	return nil
 }
 
-func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *Refusal {
+func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *refusal.Error {
 	switch {
 	case p.Sequence < 1:
-		return refuse(ReasonMalformed, "sequence %d is not a positive number", p.Sequence)
+		return refusal.New(refusal.Malformed, "sequence %d is not a positive number", p.Sequence)
 	case p.Sequence < last.Sequence:
-		return refuse(ReasonRollback, "sequence %d is older than %d, which was accepted before", p.Sequence, last.Sequence)
+		return refusal.New(refusal.Rollback, "sequence %d is older than %d, which was accepted before", p.Sequence, last.Sequence)
 	case p.Sequence == last.Sequence && d != last.Digest && statement != last.Statement:
-		return refuse(ReasonEquivocation, "sequence %d was accepted as %s, this is %s", p.Sequence, last.Digest, d)
+		return refusal.New(refusal.Equivocation, "sequence %d was accepted as %s, this is %s", p.Sequence, last.Digest, d)
 	}
 	return nil
 }
 
 // checkSubjects compares what was signed with what the manifest points to, both ways.
-func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *Refusal {
+func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *refusal.Error {
 	want := append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...)
 	if len(subjects) != len(want) {
-		return refuse(ReasonWrongDigest, "the statement is about %d blobs, the manifest has %d", len(subjects), len(want))
+		return refusal.New(refusal.WrongDigest, "the statement is about %d blobs, the manifest has %d", len(subjects), len(want))
 	}
 	for i, descriptor := range want {
 		if signed := subjects[i].digest(); signed != descriptor.Digest || signed.Validate() != nil {
-			return refuse(ReasonWrongDigest, "%s is %q, signed was %q, want the same sha256", blobName(i), descriptor.Digest, signed)
+			return refusal.New(refusal.WrongDigest, "%s is %q, signed was %q, want the same sha256", blobName(i), descriptor.Digest, signed)
 		}
 	}
 	return nil

@@ -11,6 +11,10 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sigstore/sigstore/pkg/signature"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
@@ -21,9 +25,9 @@ func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Accepted{
-		Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest, Statement: verified.Accepted.Statement, NewestTime: testNow.Add(-time.Hour),
+		Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest, Statement: verified.Accepted.Statement, NewestTime: trusttest.Now.Add(-time.Hour),
 	}
-	if want.Statement == "" || verified.Accepted != want || verified.Gap || verified.KeyThumbprint != thumbprint(t, a.signer) {
+	if want.Statement == "" || verified.Accepted != want || verified.Gap || verified.KeyThumbprint != trusttest.Thumbprint(t, a.signer) {
 		t.Errorf("got %+v, want to remember %+v", verified, want)
 	}
 	opened, err := verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes)
@@ -44,15 +48,15 @@ func TestComposeMakesWhatVerifyAccepts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, signer := range map[string]Signer{"with an ECDSA P-256 key": newSigner(t), "with an Ed25519 key": ed} {
+	for name, signer := range map[string]trust.Signer{"with an ECDSA P-256 key": trusttest.NewSigner(t), "with an Ed25519 key": ed} {
 		t.Run(name, func(t *testing.T) {
 			documents := sampleDocuments(t)
 			manifest, err := Compose(documents, samplePredicate(), signer)
 			if err != nil {
 				t.Fatal(err)
 			}
-			trust := Trust{Root: rootFor(t, signer), Runtime: testRuntime, ClusterUID: testCluster}
-			verified, err := Verify(Fetched(manifest), trust, testNow)
+			trust := Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime, ClusterUID: testCluster}
+			verified, err := Verify(Fetched(manifest), trust, trusttest.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +84,7 @@ func TestABundleNamesItsCommit(t *testing.T) {
 func checks(tb testing.TB) []struct {
 	name  string
 	fault func(*attempt)
-	want  Reason
+	want  refusal.Reason
 } {
 	onBody := func(change func(string) string) func(*attempt) {
 		return func(a *attempt) { a.body = append(a.body, change) }
@@ -94,37 +98,37 @@ func checks(tb testing.TB) []struct {
 	return []struct {
 		name  string
 		fault func(*attempt)
-		want  Reason
+		want  refusal.Reason
 	}{
 		{"the manifest is larger than the limit", onResponse(func(f *Fetched) {
 			f.Bytes = append(f.Bytes, strings.Repeat(" ", MaxManifestBytes)...)
-		}), ReasonTooLarge},
-		{"the manifest is not what its digest says", onResponse(func(f *Fetched) { f.Descriptor.Digest = digest.FromString("other") }), ReasonWrongDigest},
-		{"the response says it is an index", onResponse(func(f *Fetched) { f.Descriptor.MediaType = ocispec.MediaTypeImageIndex }), ReasonMediaType},
-		{"the manifest is also an index", onBody(replace(tb, "{", `{"manifests":[],`)), ReasonMalformed},
-		{"the body says it is an index", onBody(replace(tb, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex)), ReasonMediaType},
-		{"the artifact is a report", onBody(replace(tb, ArtifactTypeBundle, ArtifactTypeReport)), ReasonMediaType},
-		{"the config is of another type", onBody(replace(tb, MediaTypeDesiredState, MediaTypeCatalog)), ReasonMediaType},
-		{"the attestation is of another version", onEnvelope(func(a *attestation) { a.MediaType = strings.Replace(a.MediaType, "v0.3", "v0.2", 1) }), ReasonMediaType},
-		{"the payload is of another type", onEnvelope(func(a *attestation) { a.Envelope.PayloadType = "text/plain" }), ReasonMediaType},
+		}), refusal.TooLarge},
+		{"the manifest is not what its digest says", onResponse(func(f *Fetched) { f.Descriptor.Digest = digest.FromString("other") }), refusal.WrongDigest},
+		{"the response says it is an index", onResponse(func(f *Fetched) { f.Descriptor.MediaType = ocispec.MediaTypeImageIndex }), refusal.MediaType},
+		{"the manifest is also an index", onBody(replace(tb, "{", `{"manifests":[],`)), refusal.Malformed},
+		{"the body says it is an index", onBody(replace(tb, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex)), refusal.MediaType},
+		{"the artifact is a report", onBody(replace(tb, ArtifactTypeBundle, ArtifactTypeReport)), refusal.MediaType},
+		{"the config is of another type", onBody(replace(tb, MediaTypeDesiredState, MediaTypeCatalog)), refusal.MediaType},
+		{"the attestation is of another version", onEnvelope(func(a *attestation) { a.MediaType = strings.Replace(a.MediaType, "v0.3", "v0.2", 1) }), refusal.MediaType},
+		{"the payload is of another type", onEnvelope(func(a *attestation) { a.Envelope.PayloadType = "text/plain" }), refusal.MediaType},
 		{"there are two signatures", onEnvelope(func(a *attestation) {
 			a.Envelope.Signatures = append(a.Envelope.Signatures, a.Envelope.Signatures[0])
-		}), ReasonMalformed},
-		{"the root does not list the key", func(a *attempt) { a.trust.Root = rootFor(tb, newSigner(tb)) }, ReasonUnknownKey},
+		}), refusal.Malformed},
+		{"the root does not list the key", func(a *attempt) { a.trust.Root = trusttest.RootFor(tb, trusttest.NewSigner(tb)) }, refusal.UnknownKey},
 		{"the signature is another key's", onEnvelope(func(at *attestation) {
-			at.Envelope.Signatures[0].Sig = sign(tb, newSigner(tb), string(at.Envelope.Payload))
-		}), ReasonBadSignature},
+			at.Envelope.Signatures[0].Sig = sign(tb, trusttest.NewSigner(tb), string(at.Envelope.Payload))
+		}), refusal.BadSignature},
 		{"the statement is about a report", func(a *attempt) {
 			a.statement = append(a.statement, func(s *Statement) { s.PredicateType = PredicateReport })
-		}, ReasonPredicateType},
-		{"it is meant for another runtime", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, ReasonWrongRuntime},
-		{"it is meant for another cluster of the same id", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "clone" }) }, ReasonWrongCluster},
-		{"it is of another epoch", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 2 }) }, ReasonWrongEpoch},
-		{"its time is over", func(a *attempt) { a.now = testNow.AddDate(0, 1, 0) }, ReasonExpired},
-		{"a newer one was accepted", func(a *attempt) { a.trust.Last.Epoch, a.trust.Last.Sequence = 1, 101 }, ReasonRollback},
+		}, refusal.PredicateType},
+		{"it is meant for another runtime", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime},
+		{"it is meant for another cluster of the same id", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "clone" }) }, refusal.WrongCluster},
+		{"it is of another epoch", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 2 }) }, refusal.WrongEpoch},
+		{"its time is over", func(a *attempt) { a.now = trusttest.Now.AddDate(0, 1, 0) }, refusal.Expired},
+		{"a newer one was accepted", func(a *attempt) { a.trust.Last.Epoch, a.trust.Last.Sequence = 1, 101 }, refusal.Rollback},
 		{"the config is not what was signed", func(a *attempt) {
 			a.statement = append(a.statement, func(s *Statement) { s.Subject[0] = subjectOf("config", digest.FromString("other")) })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 	}
 }
 
@@ -135,7 +139,7 @@ func TestVerifyRefusesByTheFirstCheckThatFails(t *testing.T) {
 			a := newAttempt(t)
 			c.fault(a)
 			_, err := a.verify(t)
-			wantReason(t, err, c.want)
+			trusttest.WantReason(t, err, c.want)
 		})
 		t.Run(c.name+" and so does every later check", func(t *testing.T) {
 			a := newAttempt(t)
@@ -143,7 +147,7 @@ func TestVerifyRefusesByTheFirstCheckThatFails(t *testing.T) {
 				later.fault(a)
 			}
 			_, err := a.verify(t)
-			wantReason(t, err, c.want)
+			trusttest.WantReason(t, err, c.want)
 		})
 	}
 }
@@ -157,7 +161,7 @@ func TestVerifyDecides(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*testing.T, *attempt)
-		want   Reason
+		want   refusal.Reason
 	}{
 		// What the manifest is.
 		{"a manifest of exactly the limit is read", func(_ *testing.T, a *attempt) {
@@ -165,79 +169,79 @@ func TestVerifyDecides(t *testing.T) {
 		}, ""},
 		{"a manifest of one byte more is not", func(_ *testing.T, a *attempt) {
 			onBody(a, func(s string) string { return s + strings.Repeat(" ", MaxManifestBytes+1-len(s)) })
-		}, ReasonTooLarge},
+		}, refusal.TooLarge},
 		{"a response without a media type is refused", func(_ *testing.T, a *attempt) {
 			a.response = append(a.response, func(f *Fetched) { f.Descriptor.MediaType = "" })
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"a manifest in docker's media type is refused", func(t *testing.T, a *attempt) {
 			a.response = append(a.response, func(f *Fetched) {
 				f.Descriptor.MediaType = "application/vnd.docker.distribution.manifest.v2+json"
 			})
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"a manifest without a media type is refused", func(t *testing.T, a *attempt) {
 			onBody(a, replace(t, fmt.Sprintf("%q:%q,", "mediaType", ocispec.MediaTypeImageManifest), ""))
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"a manifest of schema version 1 is refused", func(t *testing.T, a *attempt) {
 			onBody(a, replace(t, `"schemaVersion":2`, `"schemaVersion":1`))
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"a manifest with a subject is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Subject = &ocispec.Descriptor{Digest: sha("x")} })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"a manifest whose config has urls is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.URLs = []string{"https://elsewhere.example"} })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"a manifest with two layers is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers = append(m.Layers, m.Layers[0]) })
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"a manifest without layers is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers = nil })
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"a manifest whose layer is of another type is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers[0].MediaType = MediaTypeDesiredState })
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"a config that says it is too large is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Size = MaxDocumentBytes + 1 })
-		}, ReasonTooLarge},
+		}, refusal.TooLarge},
 		{"a catalog of negative size is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers[0].Size = -1 })
-		}, ReasonTooLarge},
+		}, refusal.TooLarge},
 		{"an empty manifest is refused", func(_ *testing.T, a *attempt) {
 			onBody(a, func(string) string { return "" })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"null is no manifest", func(_ *testing.T, a *attempt) {
 			onBody(a, func(string) string { return "null" })
-		}, ReasonMediaType},
+		}, refusal.MediaType},
 		{"annotations of others, which nobody signed, are refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations["org.example"] = "x" })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 
 		// Who signed it.
 		{"an unsigned bundle is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations = nil })
-		}, ReasonUnsigned},
+		}, refusal.Unsigned},
 		{"a bundle whose attestation is empty is refused", func(_ *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, func(string) string { return "" })
-		}, ReasonUnsigned},
+		}, refusal.Unsigned},
 		{"a bundle whose attestation is too large is refused", func(_ *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, func(s string) string { return s + strings.Repeat(" ", MaxAttestationBytes) })
-		}, ReasonTooLarge},
+		}, refusal.TooLarge},
 		{"an attestation without a signature is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.Envelope.Signatures = nil })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"an empty signature is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.Envelope.Signatures[0].Sig = nil })
-		}, ReasonBadSignature},
+		}, refusal.BadSignature},
 		{"an attestation without a hint is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = "" })
-		}, ReasonUnknownKey},
+		}, refusal.UnknownKey},
 		{"the hint of a listed key does not help another key's signature", func(t *testing.T, a *attempt) {
-			hint := thumbprint(t, a.signer)
-			a.signer = newSigner(t)
+			hint := trusttest.Thumbprint(t, a.signer)
+			a.signer = trusttest.NewSigner(t)
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = hint })
-		}, ReasonBadSignature},
+		}, refusal.BadSignature},
 		{"a payload that was changed after signing is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.Envelope.Payload[len(at.Envelope.Payload)/2] ^= 1 })
-		}, ReasonBadSignature},
+		}, refusal.BadSignature},
 		{"a signature of the payload without its type is refused", func(t *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) {
 				raw, err := a.signer.SignMessage(strings.NewReader(string(at.Envelope.Payload)))
@@ -246,26 +250,28 @@ func TestVerifyDecides(t *testing.T) {
 				}
 				at.Envelope.Signatures[0].Sig = raw
 			})
-		}, ReasonBadSignature},
+		}, refusal.BadSignature},
 		{"an attestation with a certificate is refused", func(t *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, replace(t, `"publicKey":`, `"certificate":{},"publicKey":`))
-		}, ReasonMalformed},
-		{"a root without keys trusts nobody", func(_ *testing.T, a *attempt) { a.trust.Root.publishers = nil }, ReasonUnknownKey},
+		}, refusal.Malformed},
+		{"a root without keys trusts nobody", func(t *testing.T, a *attempt) {
+			a.trust.Root = trust.Root{Epoch: a.trust.Root.Epoch, Expires: a.trust.Root.Expires}
+		}, refusal.UnknownKey},
 
 		// What it is about.
 		{"a statement of another version is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Type = "https://in-toto.io/Statement/v0.1" })
-		}, ReasonPredicateType},
+		}, refusal.PredicateType},
 		{"a signed payload that is no JSON is refused", func(_ *testing.T, a *attempt) {
 			a.payload = append(a.payload, func(string) string { return "hello" })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"a signed empty payload is refused", func(_ *testing.T, a *attempt) {
 			a.payload = append(a.payload, func(string) string { return "" })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"an audience without a runtime is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Audience.Runtime = "" })
 			a.trust.Runtime = ""
-		}, ReasonWrongRuntime},
+		}, refusal.WrongRuntime},
 		{"an audience without a cluster fits every cluster of the runtime", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "" })
 		}, ""},
@@ -275,48 +281,48 @@ func TestVerifyDecides(t *testing.T) {
 		{"a bundle for another agent's key is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Audience.KeyThumbprint = "other" })
 			a.trust.KeyThumbprint = "mine"
-		}, ReasonWrongCluster},
+		}, refusal.WrongCluster},
 		{"a bundle for this agent's key is accepted", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Audience.KeyThumbprint = "mine" })
 			a.trust.KeyThumbprint = "mine"
 		}, ""},
-		{"an older epoch than the root's is refused", func(_ *testing.T, a *attempt) { a.trust.Root.Epoch = 2 }, ReasonWrongEpoch},
+		{"an older epoch than the root's is refused", func(_ *testing.T, a *attempt) { a.trust.Root.Epoch = 2 }, refusal.WrongEpoch},
 
 		// When.
 		{"a bundle is good until just before it expires", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().ExpiresAt.Add(-1)
 		}, ""},
-		{"a bundle is not good at the moment it expires", func(_ *testing.T, a *attempt) { a.now = samplePredicate().ExpiresAt }, ReasonExpired},
+		{"a bundle is not good at the moment it expires", func(_ *testing.T, a *attempt) { a.now = samplePredicate().ExpiresAt }, refusal.Expired},
 		{"a bundle from a little ahead is accepted", func(_ *testing.T, a *attempt) {
-			a.now = samplePredicate().IssuedAt.Add(-MaxClockSkew)
+			a.now = samplePredicate().IssuedAt.Add(-trust.MaxClockSkew)
 		}, ""},
 		{"a bundle from further ahead than clocks may differ is refused", func(_ *testing.T, a *attempt) {
-			a.now = samplePredicate().IssuedAt.Add(-MaxClockSkew - 1)
-		}, ReasonNotYetIssued},
+			a.now = samplePredicate().IssuedAt.Add(-trust.MaxClockSkew - 1)
+		}, refusal.NotYetIssued},
 		{"a runtime whose clock nobody corrects may allow for more", func(_ *testing.T, a *attempt) {
 			a.now, a.trust.ClockSkew = samplePredicate().IssuedAt.Add(-3*day), 3*day
 		}, ""},
 		{"or for less", func(_ *testing.T, a *attempt) {
 			a.now, a.trust.ClockSkew = samplePredicate().IssuedAt.Add(-time.Hour-1), time.Hour
-		}, ReasonNotYetIssued},
+		}, refusal.NotYetIssued},
 		{"a clock that was turned back does not revive an expired bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Last.NewestTime = samplePredicate().ExpiresAt
-		}, ReasonExpired},
-		{"a clock that is ahead takes nothing new", func(_ *testing.T, a *attempt) { a.now = testNow.AddDate(0, 6, 0) }, ReasonExpired},
+		}, refusal.Expired},
+		{"a clock that is ahead takes nothing new", func(_ *testing.T, a *attempt) { a.now = trusttest.Now.AddDate(0, 6, 0) }, refusal.Expired},
 		{"a clock that is ahead of the root's end takes nothing new", func(_ *testing.T, a *attempt) {
-			a.now = testNow.AddDate(10, 0, 0)
-			a.predicate(func(p *Predicate) { p.ExpiresAt = testNow.AddDate(20, 0, 0) })
-		}, ReasonRootExpired},
+			a.now = trusttest.Now.AddDate(10, 0, 0)
+			a.predicate(func(p *Predicate) { p.ExpiresAt = trusttest.Now.AddDate(20, 0, 0) })
+		}, refusal.RootExpired},
 		{"a clock that starts in 1970 does not refuse what follows what was verified", func(_ *testing.T, a *attempt) {
 			a.now = time.Unix(0, 0)
-			a.trust.Last.NewestTime = testNow.Add(-day)
+			a.trust.Last.NewestTime = trusttest.Now.Add(-day)
 		}, ""},
 		{"a bundle that was never issued is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.IssuedAt = time.Time{} })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"a bundle that expires when it is issued is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.ExpiresAt = p.IssuedAt })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 
 		// After what.
 		{"the next sequence is accepted", func(_ *testing.T, a *attempt) {
@@ -337,20 +343,20 @@ func TestVerifyDecides(t *testing.T) {
 			a.trust.Last = first.Accepted
 		}, ""},
 		{"a root that is over vouches for nothing new", func(_ *testing.T, a *attempt) {
-			a.trust.Root.Expires = testNow
-		}, ReasonRootExpired},
+			a.trust.Root.Expires = trusttest.Now
+		}, refusal.RootExpired},
 		{"the same sequence with another digest is refused", func(_ *testing.T, a *attempt) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: sha("100")}
-		}, ReasonEquivocation},
+		}, refusal.Equivocation},
 		{"an older sequence is refused", func(_ *testing.T, a *attempt) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 101, Digest: sha("101")}
-		}, ReasonRollback},
+		}, refusal.Rollback},
 		{"a sequence of zero is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Sequence = 0 })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"a negative sequence is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Sequence = -1 })
-		}, ReasonMalformed},
+		}, refusal.Malformed},
 		{"a new epoch starts its sequence afresh", func(_ *testing.T, a *attempt) {
 			a.trust.Root.Epoch = 2
 			a.predicate(func(p *Predicate) { p.Epoch, p.Sequence = 2, 1 })
@@ -360,38 +366,38 @@ func TestVerifyDecides(t *testing.T) {
 			a.trust.Root.Epoch = 2
 			a.predicate(func(p *Predicate) { p.Epoch, p.Sequence = 2, 1 })
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 5000, NewestTime: samplePredicate().ExpiresAt}
-		}, ReasonExpired},
+		}, refusal.Expired},
 
 		// Over what.
 		{"swapped subjects are refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0], s.Subject[1] = s.Subject[1], s.Subject[0] })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"a missing subject is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject = s.Subject[:1] })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"no subjects are refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject = nil })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"one subject too many is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject = append(s.Subject, s.Subject[0]) })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"a subject with two digests is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Digest["sha512"] = strings.Repeat("0", 128) })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"a subject without a sha256 does not stand for a blob without a digest", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Digest = map[string]string{"sha512": strings.Repeat("0", 128)} })
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Digest = "" })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"a digest that is none is refused though it was signed", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Digest = map[string]string{"sha256": "../../etc"} })
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Digest = "sha256:../../etc" })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"another config in the manifest is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Digest = sha("other") })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"another catalog in the manifest is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers[0].Digest = sha("other") })
-		}, ReasonWrongDigest},
+		}, refusal.WrongDigest},
 		{"a subject's name does not matter", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Name = "" })
 		}, ""},
@@ -400,7 +406,7 @@ func TestVerifyDecides(t *testing.T) {
 			a := newAttempt(t)
 			c.change(t, a)
 			_, err := a.verify(t)
-			wantReason(t, err, c.want)
+			trusttest.WantReason(t, err, c.want)
 		})
 	}
 }

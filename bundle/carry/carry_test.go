@@ -18,6 +18,7 @@ import (
 	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 func quiet(int64) {}
@@ -211,7 +212,7 @@ func TestAFileThatIsNotWhatItShouldBeIsRefused(t *testing.T) {
 			if err == nil {
 				file.Close()
 			}
-			if bundle.RefusalOf(err) == nil || !strings.Contains(err.Error(), c.want) {
+			if refusal.Of(err) == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want a refusal with %q", err, c.want)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // Limits on a file from outside, which whoever carries it may have made.
@@ -72,10 +72,6 @@ func Open(paths []string, advance func(int64)) (*File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
-}
-
-func refuse(reason bundle.Reason, format string, args ...any) *bundle.Refusal {
-	return &bundle.Refusal{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
 // join makes one file of volumes, to be read at offsets.
@@ -166,9 +162,9 @@ func (f *File) unpack() error {
 	case err != nil && isWriteError(err):
 		return errors.Join(fmt.Errorf("decompress: %w", err), file.Close())
 	case err != nil:
-		return errors.Join(refuse(bundle.ReasonMalformed, "decompress: %v: the file was cut off or changed", err), file.Close())
+		return errors.Join(refusal.New(refusal.Malformed, "decompress: %w: the file was cut off or changed", err), file.Close())
 	case n > limit:
-		return errors.Join(refuse(bundle.ReasonTooLarge, "unpacks to more than %d bytes", limit), file.Close())
+		return errors.Join(refusal.New(refusal.TooLarge, "unpacks to more than %d bytes", limit), file.Close())
 	}
 	before := f.closer
 	f.at, f.size, f.closer = file, n, file

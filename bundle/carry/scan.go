@@ -17,7 +17,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/errdef"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // File is an opened file whose blobs are what their digests say.
@@ -97,16 +97,16 @@ func (f *File) scan(advance func(int64)) error {
 			break
 		}
 		if err != nil {
-			return refuse(bundle.ReasonMalformed, "read tar: %v: the file was cut off, put together in another order or changed", err)
+			return refusal.New(refusal.Malformed, "read tar: %w: the file was cut off, put together in another order or changed", err)
 		}
-		name, refusal := entryName(header)
+		name, refused := entryName(header)
 		switch {
-		case refusal != nil:
-			return refusal
+		case refused != nil:
+			return refused
 		case seen[name]:
-			return refuse(bundle.ReasonMalformed, "entry %q: is there twice", name)
+			return refusal.New(refusal.Malformed, "entry %q: is there twice", name)
 		case len(seen) == maxEntries:
-			return refuse(bundle.ReasonTooLarge, "more than %d entries", maxEntries)
+			return refusal.New(refusal.TooLarge, "more than %d entries", maxEntries)
 		}
 		seen[name] = true
 		// tar.Reader reads whole blocks and nothing ahead, so that the data starts where the file was read to.
@@ -115,7 +115,7 @@ func (f *File) scan(advance func(int64)) error {
 			return err
 		}
 		if header.Size > f.size-offset {
-			return refuse(bundle.ReasonMalformed, "entry %q: %d bytes are not all there: the file was cut off, or a volume is missing", name, header.Size)
+			return refusal.New(refusal.Malformed, "entry %q: %d bytes are not all there: the file was cut off, or a volume is missing", name, header.Size)
 		}
 		end = offset + padded(header.Size)
 		if err := f.take(name, extent{offset, header.Size}, reader); err != nil {
@@ -130,10 +130,10 @@ func (f *File) scan(advance func(int64)) error {
 }
 
 // entryName gives the name of an entry without a leading "./", and refuses what belongs into no such file.
-func entryName(header *tar.Header) (string, *bundle.Refusal) {
+func entryName(header *tar.Header) (string, *refusal.Error) {
 	for key := range header.PAXRecords { // their data is not where it seems
 		if strings.HasPrefix(key, "GNU.sparse.") {
-			return "", refuse(bundle.ReasonMalformed, "entry %q: is a sparse file", header.Name)
+			return "", refusal.New(refusal.Malformed, "entry %q: is a sparse file", header.Name)
 		}
 	}
 	name := strings.TrimPrefix(header.Name, "./")
@@ -141,15 +141,15 @@ func entryName(header *tar.Header) (string, *bundle.Refusal) {
 		if name = strings.TrimSuffix(name, "/"); name == "" || name == "." || name == "blobs" || name == "blobs/sha256" {
 			return name + "/", nil
 		}
-		return "", refuse(bundle.ReasonMalformed, "entry %q: want no folder but blobs/sha256", header.Name)
+		return "", refusal.New(refusal.Malformed, "entry %q: want no folder but blobs/sha256", header.Name)
 	}
 	if header.Typeflag != tar.TypeReg {
-		return "", refuse(bundle.ReasonMalformed, "entry %q: is neither a file nor a folder but of type %q", header.Name, header.Typeflag)
+		return "", refusal.New(refusal.Malformed, "entry %q: is neither a file nor a folder but of type %q", header.Name, header.Typeflag)
 	}
 	if name == layoutName || name == indexName || blobName.MatchString(name) {
 		return name, nil
 	}
-	return "", refuse(bundle.ReasonMalformed, "entry %q: want %s, %s or %s<digest>", header.Name, layoutName, indexName, blobsPrefix)
+	return "", refusal.New(refusal.Malformed, "entry %q: want %s, %s or %s<digest>", header.Name, layoutName, indexName, blobsPrefix)
 }
 
 func (f *File) take(name string, at extent, data io.Reader) error {
@@ -163,13 +163,13 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		if found != want {
-			return refuse(bundle.ReasonWrongDigest, "blob %s is %s: the file was changed or damaged", want, found)
+			return refusal.New(refusal.WrongDigest, "blob %s is %s: the file was changed or damaged", want, found)
 		}
 		f.blobs[want] = at
 		return nil
 	}
 	if at.size > maxIndexBytes {
-		return refuse(bundle.ReasonTooLarge, "%s of %d bytes, at most %d", name, at.size, maxIndexBytes)
+		return refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", name, at.size, maxIndexBytes)
 	}
 	content, err := io.ReadAll(data)
 	if err != nil {
@@ -186,28 +186,28 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 func (f *File) checkEnd(end int64) error {
 	rest := f.size - end
 	if rest < trailerBytes {
-		return refuse(bundle.ReasonMalformed, "the end is missing: the file was cut off, or a volume is missing")
+		return refusal.New(refusal.Malformed, "the end is missing: the file was cut off, or a volume is missing")
 	}
 	if rest > maxPaddingBytes {
-		return refuse(bundle.ReasonMalformed, "%d bytes follow the last entry", rest)
+		return refusal.New(refusal.Malformed, "%d bytes follow the last entry", rest)
 	}
 	data := make([]byte, rest)
 	if _, err := f.at.ReadAt(data, end); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if slices.ContainsFunc(data, func(b byte) bool { return b != 0 }) {
-		return refuse(bundle.ReasonMalformed, "something follows the last entry")
+		return refusal.New(refusal.Malformed, "something follows the last entry")
 	}
 	return nil
 }
 
 func (f *File) readIndex() error {
 	if f.index == nil {
-		return refuse(bundle.ReasonMalformed, "there is no %s: this is no OCI layout", indexName)
+		return refusal.New(refusal.Malformed, "there is no %s: this is no OCI layout", indexName)
 	}
 	var index ocispec.Index
 	if err := json.Unmarshal(f.index, &index); err != nil {
-		return refuse(bundle.ReasonMalformed, "%s: %v", indexName, err)
+		return refusal.New(refusal.Malformed, "%s: %w", indexName, err)
 	}
 	f.references = map[string]ocispec.Descriptor{}
 	for _, d := range index.Manifests {
@@ -216,11 +216,11 @@ func (f *File) readIndex() error {
 			continue
 		}
 		if _, twice := f.references[name]; twice {
-			return refuse(bundle.ReasonMalformed, "%s: %q is named twice", indexName, name)
+			return refusal.New(refusal.Malformed, "%s: %q is named twice", indexName, name)
 		}
 		size, there := f.Size(d.Digest)
 		if !there || size != d.Size {
-			return refuse(bundle.ReasonMalformed, "%s: %s is %s with %d bytes, which the file does not hold", indexName, name, d.Digest, d.Size)
+			return refusal.New(refusal.Malformed, "%s: %s is %s with %d bytes, which the file does not hold", indexName, name, d.Digest, d.Size)
 		}
 		f.references[name] = ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 	}

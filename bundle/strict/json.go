@@ -10,6 +10,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
+// MaxJSONDepth bounds the nesting of every JSON document; Kubernetes' deepest schemas stay below 40.
+const MaxJSONDepth = 64
+
 // JSON reads exactly one document, nested at most depth levels deep, into v. Unknown fields, fields in another case and duplicate
 // keys at any depth are errors, so that no two readers can see two documents in the same bytes; encoding/json alone accepts all
 // three.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -47,7 +47,7 @@ func carrying(ctx context.Context) ([]result, error) {
 	if output, code := fleet.Run(ctx, binaries.Publisher, "keys", "init", "--keys", keys); code != 0 {
 		return nil, fmt.Errorf("make keys: %s", output)
 	}
-	registries, err := bundle.NewRegistries(bundle.Access{})
+	registries, err := store.NewRegistries(store.Access{})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func carrying(ctx context.Context) ([]result, error) {
 		{"cp of a file of 1 GiB", copied.Round(10 * time.Millisecond).String(), ""},
 		{"export of that file from a registry", against(exported, copied), ""},
 	}
-	for _, target := range []struct{ name, location string }{{"a folder", bundle.LayoutScheme + filepath.Join(dir, "folder")}, {"a registry", to.Host() + "/ship"}} {
+	for _, target := range []struct{ name, location string }{{"a folder", store.LayoutScheme + filepath.Join(dir, "folder")}, {"a registry", to.Host() + "/ship"}} {
 		var peak int64
 		took, err := timed(func() error {
 			var err error

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -118,7 +119,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
+		fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
 		if err != nil {
 			return 0, err
 		}
@@ -139,7 +140,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	none := func(digest.Digest) bool { return false }
 	// Before the clock starts the repositories get the catalog, as they had it from the bundle before.
 	for i, w := range writes {
-		if err := bundle.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog}, bareManifest(w.catalog), none); err != nil {
+		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog}, bareManifest(w.catalog), none); err != nil {
 			return 0, err
 		}
 	}
@@ -149,7 +150,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	for i, w := range writes {
 		group.Go(func() error {
 			present := func(d digest.Digest) bool { return d == w.catalog.Descriptor.Digest }
-			return bundle.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.state, Catalog: w.catalog}, w.manifest, present)
+			return store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.state, Catalog: w.catalog}, w.manifest, present)
 		})
 	}
 	err := group.Wait()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -131,7 +132,7 @@ func (s *story) tampered(ctx context.Context) error {
 	if err := s.tokyo.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, forged)); err != nil {
 		return err
 	}
-	if err := s.tokyo.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonBadSignature)); err != nil {
+	if err := s.tokyo.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.BadSignature)); err != nil {
 		return err
 	}
 	if err := s.tokyo.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"}, &corev1.ConfigMap{}); err != nil {

@@ -24,7 +24,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -77,10 +77,10 @@ type Fleet struct {
 	// Control is the control plane's API, as an admin.
 	Control client.Client
 	// Place is where bundles are, with the rights of whoever owns the registry.
-	Place *bundle.Place
+	Place store.Store
 	// Modules is where components are.
-	Modules    *bundle.Place
-	Registries *bundle.Registries
+	Modules    store.Store
+	Registries *store.Registries
 	Dir        string
 
 	options   Options
@@ -151,10 +151,10 @@ func (f *Fleet) Up(ctx context.Context) error {
 		return fmt.Errorf("start the registry: %w", err)
 	}
 	f.Registries = f.endpoint.Owner
-	if f.Place, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+fleetPath, f.Registries); err != nil {
+	if f.Place, err = store.Open(f.endpoint.OwnerHost+"/"+fleetPath, f.Registries); err != nil {
 		return err
 	}
-	if f.Modules, err = bundle.NewPlace(f.endpoint.OwnerHost+"/"+modulesPath, f.endpoint.Modules); err != nil {
+	if f.Modules, err = store.Open(f.endpoint.OwnerHost+"/"+modulesPath, f.endpoint.Modules); err != nil {
 		return err
 	}
 	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {

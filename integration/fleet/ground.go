@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Ground is what a fleet stands on: processes beside API servers of this machine (the default), or pods in kind clusters. It is
@@ -31,9 +31,9 @@ type Endpoint struct {
 	Host string
 	// OwnerHost is a way for this process to the same repositories, with the rights of Owner.
 	OwnerHost string
-	Owner     *bundle.Registries
+	Owner     *store.Registries
 	// Modules is the same with the rights of who releases modules.
-	Modules *bundle.Registries
+	Modules *store.Registries
 	// Enrol are the flags of `kcp-publisher enrol` that bring an agent's access along.
 	Enrol []string
 }

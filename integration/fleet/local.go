@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/charts"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
@@ -32,7 +32,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		return endpoint, err
 	}
 	options := registry.Options{}
-	access := bundle.Access{NoRetry: true}
+	access := store.Access{NoRetry: true}
 	if f.options.Secured {
 		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
 	}
@@ -52,7 +52,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), access.CA, 0o600); err != nil {
 		return Endpoint{}, err
 	}
-	owner, err := bundle.NewRegistries(access)
+	owner, err := store.NewRegistries(access)
 	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enrol: f.RegistryFlags("agent")}, err
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -218,7 +219,7 @@ func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
 	if err != nil {
 		return bundle.Fetched{}, err
 	}
-	return bundle.Fetch(ctx, repository, bundle.TagDesired)
+	return store.Fetch(ctx, repository, bundle.TagDesired)
 }
 
 // Put puts a manifest where the runtime's bundle is, as whoever owns the registry could.
@@ -227,7 +228,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 	if err != nil {
 		return err
 	}
-	return bundle.PushManifest(ctx, repository, manifest, bundle.TagDesired)
+	return store.PushManifest(ctx, repository, manifest, bundle.TagDesired)
 }
 
 // UntilState waits until the control plane shows a module of the runtime in a version and state.

@@ -18,6 +18,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -27,9 +29,9 @@ type Simulated struct {
 	ID string
 
 	fleet  *Fleet
-	root   bundle.Root
-	token  bundle.Token
-	signer bundle.Signer
+	root   trust.Root
+	token  trust.Token
+	signer trust.Signer
 	stop   func()
 	ended  chan struct{}
 
@@ -79,17 +81,17 @@ func (s *Simulated) enrol(ctx context.Context) error {
 	if err := yaml.Unmarshal(output, &secret); err != nil {
 		return err
 	}
-	if s.root, err = bundle.ParseRoot([]byte(secret.StringData["root.json"])); err != nil {
+	if s.root, err = trust.ParseRoot([]byte(secret.StringData["root.json"])); err != nil {
 		return err
 	}
-	if s.token, err = bundle.ParseToken(secret.StringData["token"]); err != nil {
+	if s.token, err = trust.ParseToken(secret.StringData["token"]); err != nil {
 		return err
 	}
-	key, err := bundle.GenerateKey()
+	key, err := trust.GenerateKey()
 	if err != nil {
 		return err
 	}
-	s.signer, err = bundle.LoadSigner(key)
+	s.signer, err = trust.LoadSigner(key)
 	return err
 }
 
@@ -168,8 +170,8 @@ func (s *Simulated) pull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, err := bundle.Head(ctx, repository, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
+	newest, err := store.Head(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -180,7 +182,7 @@ func (s *Simulated) pull(ctx context.Context) error {
 		if s.current != nil {
 			trust.Last = s.current.Accepted
 		}
-		fetched, err := bundle.Fetch(ctx, repository, newest.String())
+		fetched, err := store.Fetch(ctx, repository, newest.String())
 		if err != nil {
 			return err
 		}
@@ -188,7 +190,7 @@ func (s *Simulated) pull(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		next, err := bundle.FetchBundle(ctx, repository, verified)
+		next, err := store.FetchBundle(ctx, repository, verified)
 		if err != nil {
 			return err
 		}
@@ -240,7 +242,7 @@ func (s *Simulated) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := bundle.PushReport(ctx, s.fleet.Place, s.ID, manifest); err != nil {
+	if err := store.PushReport(ctx, s.fleet.Place, s.ID, manifest); err != nil {
 		return err
 	}
 	s.sent, s.sentAt = string(said), time.Now()
@@ -253,7 +255,7 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	encoded, err := bundle.EncodePublicKey(public)
+	encoded, err := trust.EncodePublicKey(public)
 	if err != nil {
 		return r, err
 	}
@@ -261,7 +263,7 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Enrolment = &bundle.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: s.token.Expires.Unix()}
+	r.Enrolment = &trust.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: s.token.Expires.Unix()}
 	if s.current == nil {
 		return r, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
@@ -90,12 +90,12 @@ func (f *Fleet) credentials(ctx context.Context, user, path string) error {
 	return os.WriteFile(path, output, 0o600)
 }
 
-func (f *Fleet) registriesOf(user string) (*bundle.Registries, error) {
+func (f *Fleet) registriesOf(user string) (*store.Registries, error) {
 	config, err := os.ReadFile(filepath.Join(f.Dir, user+".json"))
 	if err != nil {
 		return nil, err
 	}
-	return bundle.NewRegistries(bundle.Access{NoRetry: true, DockerConfig: config, CA: f.Registry.CA()})
+	return store.NewRegistries(store.Access{NoRetry: true, DockerConfig: config, CA: f.Registry.CA()})
 }
 
 // Generations is the file with the lowest password generations that the token service accepts.

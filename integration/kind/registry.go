@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
@@ -88,7 +88,7 @@ auth:
 }
 
 // owner gives the owner's way in: the address on this machine, once it answers.
-func (s *registryServer) owner(ctx context.Context) (string, *bundle.Registries, error) {
+func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, error) {
 	published, err := docker(ctx, "port", ownerContainer, "5000/tcp")
 	if err != nil {
 		return "", nil, err
@@ -108,7 +108,7 @@ func (s *registryServer) owner(ctx context.Context) (string, *bundle.Registries,
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	registries, err := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
 	return address, registries, err
 }
 

@@ -26,6 +26,9 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 const runtime = "r-17"
@@ -164,7 +167,7 @@ func wantBothRefuse(t *testing.T, j judged) {
 	if _, err := theirs(j); err == nil {
 		t.Error("sigstore-go accepts it")
 	}
-	if err := j.ours(j.attestation, j.key); bundle.RefusalOf(err) == nil {
+	if err := j.ours(j.attestation, j.key); refusal.Of(err) == nil {
 		t.Errorf("ours says %v, want a refusal", err)
 	}
 }
@@ -176,7 +179,7 @@ func theirs(j judged) (string, error) {
 	if err := read.UnmarshalJSON(j.attestation); err != nil {
 		return "", err
 	}
-	hint, err := bundle.Thumbprint(j.key)
+	hint, err := trust.Thumbprint(j.key)
 	if err != nil {
 		return "", err
 	}
@@ -217,7 +220,7 @@ type signedPart struct {
 }
 
 // signers are of every kind that the root of trust takes.
-func signers(t *testing.T) map[string]bundle.Signer {
+func signers(t *testing.T) map[string]trust.Signer {
 	t.Helper()
 	_, secret, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -227,10 +230,10 @@ func signers(t *testing.T) map[string]bundle.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]bundle.Signer{"a P-256 key": keyPair(t, elliptic.P256()), "another P-256 key": keyPair(t, elliptic.P256()), "an Ed25519 key": edwards}
+	return map[string]trust.Signer{"a P-256 key": keyPair(t, elliptic.P256()), "another P-256 key": keyPair(t, elliptic.P256()), "an Ed25519 key": edwards}
 }
 
-func keyPair(t *testing.T, curve elliptic.Curve) bundle.Signer {
+func keyPair(t *testing.T, curve elliptic.Curve) trust.Signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)
 	if err != nil {
@@ -252,7 +255,7 @@ func documents(t *testing.T) bundle.Documents {
 	return documents
 }
 
-func composed(t *testing.T, documents bundle.Documents, signer bundle.Signer) bundle.Blob {
+func composed(t *testing.T, documents bundle.Documents, signer trust.Signer) bundle.Blob {
 	t.Helper()
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
 		Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: 7, IssuedAt: issued, ExpiresAt: issued.AddDate(0, 0, 7), RootVersion: 1,
@@ -264,7 +267,7 @@ func composed(t *testing.T, documents bundle.Documents, signer bundle.Signer) bu
 	return manifest
 }
 
-func report(t *testing.T, about *bundle.Blob, signer bundle.Signer) bundle.Blob {
+func report(t *testing.T, about *bundle.Blob, signer trust.Signer) bundle.Blob {
 	t.Helper()
 	said := bundle.Report{Runtime: runtime, Sequence: 3, Time: issued, AgentVersion: "v1.2.3"}
 	if about != nil {
@@ -277,13 +280,13 @@ func report(t *testing.T, about *bundle.Blob, signer bundle.Signer) bundle.Blob 
 	return manifest
 }
 
-func verifyBundle(t *testing.T, documents bundle.Documents, signer bundle.Signer) func([]byte, crypto.PublicKey) error {
+func verifyBundle(t *testing.T, documents bundle.Documents, signer trust.Signer) func([]byte, crypto.PublicKey) error {
 	return func(attestation []byte, key crypto.PublicKey) error {
-		data, err := bundle.NewRoot(keyPair(t, elliptic.P256()), []crypto.PublicKey{key}, issued.AddDate(1, 0, 0))
+		data, err := trusttest.NewRoot(keyPair(t, elliptic.P256()), []crypto.PublicKey{key}, issued.AddDate(1, 0, 0))
 		if err != nil {
 			return err
 		}
-		trusted, err := bundle.ParseRoot(data)
+		trusted, err := trust.ParseRoot(data)
 		if err != nil {
 			return err
 		}
@@ -293,7 +296,7 @@ func verifyBundle(t *testing.T, documents bundle.Documents, signer bundle.Signer
 	}
 }
 
-func verifyReport(t *testing.T, about *bundle.Blob, signer bundle.Signer) func([]byte, crypto.PublicKey) error {
+func verifyReport(t *testing.T, about *bundle.Blob, signer trust.Signer) func([]byte, crypto.PublicKey) error {
 	return func(attestation []byte, key crypto.PublicKey) error {
 		fetched := carrying(t, report(t, about, signer), bundle.AnnotationReport, attestation)
 		_, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: runtime, Key: key})
@@ -323,7 +326,7 @@ func annotation(t *testing.T, manifest bundle.Blob, name string) []byte {
 
 func thumbprint(t *testing.T, key crypto.PublicKey) string {
 	t.Helper()
-	hint, err := bundle.Thumbprint(key)
+	hint, err := trust.Thumbprint(key)
 	if err != nil {
 		t.Fatal(err)
 	}

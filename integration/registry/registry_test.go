@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
@@ -24,22 +25,22 @@ func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		access bundle.Access
+		access store.Access
 		works  bool
 	}{
-		{"with certificate and password", bundle.Access{CA: r.CA(), DockerConfig: config}, true},
-		{"without password", bundle.Access{CA: r.CA(), NoRetry: true}, false},
-		{"without certificate", bundle.Access{DockerConfig: config, NoRetry: true}, false},
+		{"with certificate and password", store.Access{CA: r.CA(), DockerConfig: config}, true},
+		{"without password", store.Access{CA: r.CA(), NoRetry: true}, false},
+		{"without certificate", store.Access{DockerConfig: config, NoRetry: true}, false},
 	} {
-		registries, err := bundle.NewRegistries(c.access)
+		registries, err := store.NewRegistries(c.access)
 		if err != nil {
 			t.Fatal(err)
 		}
-		place, err := bundle.NewPlace(r.Host()+"/fleet", registries)
+		place, err := store.Open(r.Host()+"/fleet", registries)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := bundle.ShareDocuments(t.Context(), place, documents); (err == nil) != c.works {
+		if err := store.ShareDocuments(t.Context(), place, documents); (err == nil) != c.works {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -51,17 +52,17 @@ func TestAStoppedRegistryComesBackWithItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	registries, _ := bundle.NewRegistries(bundle.Access{NoRetry: true})
-	place, _ := bundle.NewPlace(r.Host()+"/fleet", registries)
+	registries, _ := store.NewRegistries(store.Access{NoRetry: true})
+	place, _ := store.Open(r.Host()+"/fleet", registries)
 	repository, _ := place.Repository(t.Context(), "runtimes/one")
 	blob := bundle.EmptyBlob()
-	if err := bundle.PushBlob(t.Context(), repository, blob); err != nil {
+	if err := store.PushBlob(t.Context(), repository, blob); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bundle.Head(t.Context(), repository, bundle.TagDesired); err == nil || errors.Is(err, bundle.ErrNotFound) {
+	if _, err := store.Head(t.Context(), repository, bundle.TagDesired); err == nil || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a stopped registry answers: %v", err)
 	}
 	if err := r.Resume(); err != nil {
@@ -70,7 +71,7 @@ func TestAStoppedRegistryComesBackWithItsData(t *testing.T) {
 	if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || !there {
 		t.Errorf("the blob is gone: %v %v", there, err)
 	}
-	if _, err := bundle.Head(t.Context(), repository, bundle.TagDesired); !errors.Is(err, bundle.ErrNotFound) {
+	if _, err := store.Head(t.Context(), repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("want not found, got %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content/memory"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // WriteArchive writes versions as a common transport archive into a folder.
@@ -24,11 +24,11 @@ func WriteArchive(ctx context.Context, dir string, versions ...Version) error {
 	}
 	var artifacts []map[string]string
 	for _, v := range versions {
-		store := memory.New()
-		if err := v.push(ctx, store); err != nil {
+		held := memory.New()
+		if err := v.push(ctx, held); err != nil {
 			return err
 		}
-		manifest, err := bundle.Fetch(ctx, store, v.Version)
+		manifest, err := store.Fetch(ctx, held, v.Version)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func WriteArchive(ctx context.Context, dir string, versions ...Version) error {
 			return err
 		}
 		for _, d := range append([]ocispec.Descriptor{manifest.Descriptor, image.Config}, image.Layers...) {
-			if err := writeBlob(ctx, store, dir, d); err != nil {
+			if err := writeBlob(ctx, held, dir, d); err != nil {
 				return err
 			}
 		}

@@ -18,11 +18,13 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Cargo is a bundle with one module whose image is as large as one likes: something heavy to carry.
 type Cargo struct {
-	Registries *bundle.Registries
+	Registries *store.Registries
 	// Prefix is a registry's host and path; the image lies in its repository "cargo".
 	Prefix string
 	// Keys is the folder with the root of trust and the publisher's key.
@@ -40,7 +42,7 @@ func (c Cargo) Publish(ctx context.Context) error {
 		return err
 	}
 	config := bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
-	if err := bundle.PushBlob(ctx, repository, config); err != nil {
+	if err := store.PushBlob(ctx, repository, config); err != nil {
 		return err
 	}
 	image := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor}
@@ -55,7 +57,7 @@ func (c Cargo) Publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := bundle.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), "1.0.0"); err != nil {
+	if err := store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), "1.0.0"); err != nil {
 		return err
 	}
 	return c.pushBundle(ctx)
@@ -73,7 +75,7 @@ func (c Cargo) pushLayer(ctx context.Context, to oras.Target, seed byte) (ocispe
 }
 
 func (c Cargo) pushBundle(ctx context.Context) error {
-	place, err := bundle.NewPlace(c.Prefix, c.Registries)
+	place, err := store.Open(c.Prefix, c.Registries)
 	if err != nil {
 		return err
 	}
@@ -81,12 +83,12 @@ func (c Cargo) pushBundle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	signer, err := bundle.LoadSigner(key)
+	signer, err := trust.LoadSigner(key)
 	if err != nil {
 		return err
 	}
 	content := bundle.NewBlob(mediaTypeTar, Tar("cargo.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cargo, namespace: kyma-system}\n"))
-	if err := bundle.ShareBlob(ctx, place, content); err != nil {
+	if err := store.ShareBlob(ctx, place, content); err != nil {
 		return err
 	}
 	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{}, Manifests: []bundle.Manifest{{
@@ -106,5 +108,5 @@ func (c Cargo) pushBundle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return bundle.PushBundle(ctx, place, c.Runtime, documents, manifest, func(digest.Digest) bool { return false })
+	return store.PushBundle(ctx, place, c.Runtime, documents, manifest, func(digest.Digest) bool { return false })
 }

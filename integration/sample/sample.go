@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Namespace is where the control plane keeps its catalog.
@@ -108,7 +109,7 @@ const (
 )
 
 // Push writes the version as an OCM component below the place, in the shape that Kyma's modulectl gives it.
-func (v Version) Push(ctx context.Context, place *bundle.Place) error {
+func (v Version) Push(ctx context.Context, place store.Store) error {
 	repository, err := place.Repository(ctx, "component-descriptors/"+v.Component())
 	if err != nil {
 		return err
@@ -142,9 +143,9 @@ func (v Version) push(ctx context.Context, repository oras.Target) error {
 		return err
 	}
 	for _, blob := range append(blobs, config) {
-		if err := bundle.PushBlob(ctx, repository, blob); err != nil {
+		if err := store.PushBlob(ctx, repository, blob); err != nil {
 			return fmt.Errorf("push component %s:%s: %w", v.Component(), v.Version, err)
 		}
 	}
-	return bundle.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), v.Version)
+	return store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), v.Version)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -118,19 +119,19 @@ func conditionOf(t *testing.T, r *fleet.Runtime, kind string) metav1.Condition {
 }
 
 // pushImage makes an image that a module of the sample refers to.
-func pushImage(t *testing.T, registries *bundle.Registries, repository, tag string) bundle.Blob {
+func pushImage(t *testing.T, registries *store.Registries, repository, tag string) bundle.Blob {
 	t.Helper()
 	to, err := registries.Repository(repository)
 	must(t, err)
 	layer, config := bundle.NewBlob(ocispec.MediaTypeImageLayer, []byte(repository+tag)), bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
-	must(t, bundle.PushBlob(t.Context(), to, layer))
-	must(t, bundle.PushBlob(t.Context(), to, config))
+	must(t, store.PushBlob(t.Context(), to, layer))
+	must(t, store.PushBlob(t.Context(), to, config))
 	data, err := json.Marshal(ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
 	})
 	must(t, err)
 	image := bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
-	must(t, bundle.PushManifest(t.Context(), to, image, tag))
+	must(t, store.PushManifest(t.Context(), to, image, tag))
 	return image
 }
 
@@ -157,7 +158,7 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 		}
 	}
 	harbour := own.Host() + "/ship"
-	cellar, drops := bundle.LayoutScheme+v.file("cellar"), v.file("drops")
+	cellar, drops := store.LayoutScheme+v.file("cellar"), v.file("drops")
 	must(t, os.Mkdir(drops, 0o700))
 	must(t, os.Mkdir(v.file("cellar"), 0o700))
 	ship, err := f.AddCarried(ctx, "ship", "regular", harbour, nil, "scaler", "mailer")

@@ -16,6 +16,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -46,13 +49,13 @@ func flip(text string, field string) string {
 }
 
 // forged composes a bundle for a runtime from what lies there, with another predicate or another key.
-func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer bundle.Signer, change func(*bundle.Predicate)) bundle.Blob {
+func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate)) bundle.Blob {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
 	must(t, err)
 	rootFile, err := os.ReadFile(filepath.Join(f.Keys(), "root.json"))
 	must(t, err)
-	root, err := bundle.ParseRoot(rootFile)
+	root, err := trust.ParseRoot(rootFile)
 	must(t, err)
 	verified, err := bundle.Adopt(fetched, r.ID, root)
 	must(t, err)
@@ -66,11 +69,11 @@ func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer bundle.Signer
 	return composed
 }
 
-func publisherKey(t *testing.T, f *fleet.Fleet) bundle.Signer {
+func publisherKey(t *testing.T, f *fleet.Fleet) trust.Signer {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(f.Keys(), "publisher.key"))
 	must(t, err)
-	signer, err := bundle.LoadSigner(file)
+	signer, err := trust.LoadSigner(file)
 	must(t, err)
 	return signer
 }
@@ -91,16 +94,16 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 	must(t, err)
 	foreign, err := other.Desired(ctx)
 	must(t, err)
-	stranger, err := bundle.GenerateKey()
+	stranger, err := trust.GenerateKey()
 	must(t, err)
-	strangerKey, err := bundle.LoadSigner(stranger)
+	strangerKey, err := trust.LoadSigner(stranger)
 	must(t, err)
 	repository, err := f.Place.Repository(ctx, bundle.DesiredRepository("victim"))
 	must(t, err)
 	alteredConfig := bundle.NewBlob(bundle.MediaTypeDesiredState, []byte(`{"apiVersion":"kyma-pull.dev/v1"}`))
-	must(t, bundle.PushBlob(ctx, repository, alteredConfig))
+	must(t, store.PushBlob(ctx, repository, alteredConfig))
 	alteredCatalog := bundle.NewBlob(bundle.MediaTypeCatalog, []byte(`{"apiVersion":"kyma-pull.dev/v1"}`))
-	must(t, bundle.PushBlob(ctx, repository, alteredCatalog))
+	must(t, store.PushBlob(ctx, repository, alteredCatalog))
 	for _, d := range decodeManifest(t, foreign.Bytes).Layers {
 		mountFrom(t, f, repository, "other", d)
 	}
@@ -111,43 +114,43 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 	must(t, err)
 	reports, err := f.Place.Repository(ctx, bundle.ReportRepository("victim"))
 	must(t, err)
-	said, err := bundle.Fetch(ctx, reports, bundle.TagLatest)
+	said, err := store.Fetch(ctx, reports, bundle.TagLatest)
 	must(t, err)
-	must(t, bundle.PushBlob(ctx, repository, bundle.EmptyBlob()))
+	must(t, store.PushBlob(ctx, repository, bundle.EmptyBlob()))
 
 	for _, c := range []struct {
 		name   string
 		put    bundle.Blob
-		reason bundle.Reason
+		reason refusal.Reason
 	}{
-		{"another runtime's bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes), bundle.ReasonWrongRuntime},
-		{"an older bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes), bundle.ReasonRollback},
+		{"another runtime's bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes), refusal.WrongRuntime},
+		{"an older bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes), refusal.Rollback},
 		{"an expired bundle", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(-2*time.Hour).UTC(), time.Now().Add(-time.Hour).UTC()
-		}), bundle.ReasonExpired},
-		{"another bundle of the same sequence", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Sequence--; p.KymaGeneration += 100 }), bundle.ReasonEquivocation},
+		}), refusal.Expired},
+		{"another bundle of the same sequence", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Sequence--; p.KymaGeneration += 100 }), refusal.Equivocation},
 		{"a bundle from beyond this clock", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(25*time.Hour).UTC(), time.Now().Add(48*time.Hour).UTC()
-		}), bundle.ReasonNotYetIssued},
-		{"a bundle of another cluster", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }), bundle.ReasonWrongCluster},
-		{"a bundle of another epoch", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), bundle.ReasonWrongEpoch},
-		{"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}), bundle.ReasonUnknownKey},
+		}), refusal.NotYetIssued},
+		{"a bundle of another cluster", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }), refusal.WrongCluster},
+		{"a bundle of another epoch", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch},
+		{"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}), refusal.UnknownKey},
 		{"a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"payload":"`)
-		}), bundle.ReasonBadSignature},
+		}), refusal.BadSignature},
 		{"a flipped byte in the signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"sig":"`)
-		}), bundle.ReasonBadSignature},
-		{"no attestation", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), bundle.ReasonUnsigned},
-		{"another config under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), bundle.ReasonWrongDigest},
-		{"another catalog under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Layers[0] = alteredCatalog.Descriptor }), bundle.ReasonWrongDigest},
-		{"another config under the same signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), bundle.ReasonWrongDigest},
-		{"two documents for two readers", bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(strings.Replace(string(newer.Bytes), `"annotations":{`, `"Annotations":{},"annotations":{`, 1))), bundle.ReasonMalformed},
+		}), refusal.BadSignature},
+		{"no attestation", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), refusal.Unsigned},
+		{"another config under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), refusal.WrongDigest},
+		{"another catalog under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Layers[0] = alteredCatalog.Descriptor }), refusal.WrongDigest},
+		{"another config under the same signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), refusal.WrongDigest},
+		{"two documents for two readers", bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(strings.Replace(string(newer.Bytes), `"annotations":{`, `"Annotations":{},"annotations":{`, 1))), refusal.Malformed},
 		{"a statement about a report, signed by the publisher", altered(t, newer.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = decodeManifest(t, report.Bytes).Annotations[bundle.AnnotationReport]
-		}), bundle.ReasonPredicateType},
-		{"the runtime's own report", bundle.NewBlob(ocispec.MediaTypeImageManifest, said.Bytes), bundle.ReasonMediaType},
-		{"another artifact type", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }), bundle.ReasonMediaType},
+		}), refusal.PredicateType},
+		{"the runtime's own report", bundle.NewBlob(ocispec.MediaTypeImageManifest, said.Bytes), refusal.MediaType},
+		{"another artifact type", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }), refusal.MediaType},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := witness(t, victim)
@@ -203,7 +206,7 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 	})
 	t.Run("the control plane learns of the attacks", func(t *testing.T) {
 		must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes)))
-		must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonWrongRuntime)))
+		must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongRuntime)))
 		must(t, f.StartPublisher())
 		until(t, 30*time.Second, "an Event on the Kyma in the control plane says that a bundle was refused", func() (bool, string) {
 			var events eventsv1.EventList
@@ -211,7 +214,7 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 				return false, err.Error()
 			}
 			for _, e := range events.Items {
-				if e.Reason == "BundleRefused" && e.Regarding.Name == "victim" && strings.Contains(e.Note, string(bundle.ReasonWrongRuntime)) {
+				if e.Reason == "BundleRefused" && e.Regarding.Name == "victim" && strings.Contains(e.Note, string(refusal.WrongRuntime)) {
 					return true, ""
 				}
 			}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -38,7 +38,7 @@ func newDepot(t *testing.T, layers int, layerBytes int64) depot {
 	d := depot{t: t, binaries: binaries, location: r.Host() + "/fleet", dir: t.TempDir()}
 	d.keys = d.file("keys")
 	d.run(0, binaries.Publisher, "keys", "init", "--keys", d.keys)
-	registries, err := bundle.NewRegistries(bundle.Access{})
+	registries, err := store.NewRegistries(store.Access{})
 	must(t, err)
 	must(t, sample.Cargo{Registries: registries, Prefix: d.location, Keys: d.keys, Runtime: "ship", Layers: layers, LayerBytes: layerBytes}.Publish(t.Context()))
 	return d
@@ -80,7 +80,7 @@ func TestProgramsThatAreKilledAreRepeated(t *testing.T) {
 	d.run(0, d.binaries.Publisher, d.exportArgs("whole.tar")...)
 	exporting := time.Since(started)
 	started = time.Now()
-	d.run(0, d.binaries.Agent, d.importArgs(bundle.LayoutScheme+d.file("whole"), d.file("whole.tar"))...)
+	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("whole.tar"))...)
 	importing := time.Since(started)
 
 	t.Run("the export", func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestProgramsThatAreKilledAreRepeated(t *testing.T) {
 		t.Logf("killed %d times", cuts)
 	})
 	t.Run("the import", func(t *testing.T) {
-		target, cuts := bundle.LayoutScheme+d.file("cut"), 0
+		target, cuts := store.LayoutScheme+d.file("cut"), 0
 		verify := []string{"verify", target, "--trust", filepath.Join(d.keys, "root.json"), "--runtime", "ship"}
 		for range 15 {
 			through := d.killed(time.Duration(random.Int64N(int64(importing)))+time.Millisecond, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...)
@@ -151,14 +151,14 @@ func (d depot) everything(name string) {
 func TestAFileMayBeCompressedAndCutIntoVolumes(t *testing.T) {
 	d := newDepot(t, 2, 3<<20)
 	d.run(0, d.binaries.Publisher, d.exportArgs("plain.tar")...)
-	d.run(0, d.binaries.Agent, d.importArgs(bundle.LayoutScheme+d.file("whole"), d.file("plain.tar"))...)
+	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("plain.tar"))...)
 	var told struct{ Files []string }
 	output := d.run(0, d.binaries.Publisher, d.exportArgs("small.tar.zst", "--zstd", "--volume-size", "1M", "--format", "json")...)
 	must(t, json.Unmarshal([]byte(output), &told))
 	if len(told.Files) < 6 {
 		t.Fatalf("wrote %v", told.Files)
 	}
-	target := bundle.LayoutScheme + d.file("volumes")
+	target := store.LayoutScheme + d.file("volumes")
 	without := append([]string{}, told.Files[:2]...)
 	if output := d.run(3, d.binaries.Agent, d.importArgs(target, append(without, told.Files[3:]...)...)...); !strings.Contains(output, fmt.Sprintf("volume %s is missing", told.Files[2])) {
 		t.Errorf("a volume is missing:\n%s", output)

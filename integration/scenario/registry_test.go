@@ -15,6 +15,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -124,7 +126,7 @@ func TestARegistryThatLiesWhileItIsReadChangesNothing(t *testing.T) {
 		partial, err := bundle.Compose(state, predicate, publisherKey(t, f))
 		must(t, err)
 		for _, blob := range []bundle.Blob{state.State, state.Catalog} {
-			must(t, bundle.PushBlob(ctx, repository, blob))
+			must(t, store.PushBlob(ctx, repository, blob))
 		}
 		asked := make(chan struct{}, 100)
 		f.Registry.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
@@ -204,7 +206,7 @@ func TestARuntimeThatWasAwayForLongCatchesUp(t *testing.T) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
-	must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonExpired)))
+	must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.Expired)))
 	must(t, f.StartPublisher())
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -243,7 +245,7 @@ func TestARotationBetweenTwoReadsIsNoAttack(t *testing.T) {
 	if !late.Load() {
 		t.Error("the agent did not ask for the root")
 	}
-	if log := r.Agent().Log(); strings.Contains(log, string(bundle.ReasonUnknownKey)) {
+	if log := r.Agent().Log(); strings.Contains(log, string(refusal.UnknownKey)) {
 		t.Errorf("the agent took it for an attack:\n%s", log)
 	}
 }

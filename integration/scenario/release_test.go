@@ -13,6 +13,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -32,7 +34,7 @@ func (h theft) opened() bundle.Bundle {
 	must(h.T, err)
 	verified, err := bundle.Adopt(fetched, h.runtime.ID, rootOf(h.T, h.fleet))
 	must(h.T, err)
-	opened, err := bundle.FetchBundle(h.Context(), h.repository, verified)
+	opened, err := store.FetchBundle(h.Context(), h.repository, verified)
 	must(h.T, err)
 	return opened
 }
@@ -48,7 +50,7 @@ func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	manifest, err := bundle.Compose(documents, predicate, publisherKey(h.T, h.fleet))
 	must(h.T, err)
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
-		must(h.T, bundle.PushBlob(h.Context(), h.repository, blob))
+		must(h.T, store.PushBlob(h.Context(), h.repository, blob))
 	}
 	must(h.T, h.runtime.Put(h.Context(), manifest))
 }
@@ -94,7 +96,7 @@ func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
 	f.Publisher().Stop()
 	honest := thief.opened()
 	content := bundle.NewBlob("application/yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: kyma-system}\n"))
-	must(t, bundle.PushBlob(ctx, repository, content))
+	must(t, store.PushBlob(ctx, repository, content))
 
 	for name, state := range map[string]func() bundle.DesiredState{
 		"content of their own": func() bundle.DesiredState {
@@ -119,7 +121,7 @@ func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
 			before := witness(t, r)
 			thief := theft{t, f, r, repository}
 			thief.put(honest, state())
-			must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonNotReleased)))
+			must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.NotReleased)))
 			if after := witness(t, r); after != before {
 				t.Errorf("objects of the runtime changed: %s to %s", before, after)
 			}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -18,7 +21,7 @@ func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	t.Helper()
 	repository, err := f.Place.Repository(t.Context(), bundle.ReportRepository(r.ID))
 	must(t, err)
-	fetched, err := bundle.Fetch(t.Context(), repository, bundle.TagLatest)
+	fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
 	must(t, err)
 	return bundle.Blob(fetched)
 }
@@ -36,7 +39,7 @@ func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Key == nil {
 			return false, fmt.Sprint(err)
 		}
-		key, err := bundle.DecodePublicKey(record.Status.Runtime.Key.PublicKey)
+		key, err := trust.DecodePublicKey(record.Status.Runtime.Key.PublicKey)
 		must(t, err)
 		said, err := bundle.VerifyReport(bundle.Fetched(reported(t, f, other)), bundle.Reporter{Runtime: "one1", Fleet: rootOf(t, f).Fleet, Key: key})
 		return err == nil && said.Certificate != "" && reported(t, f, victim).Descriptor.Digest != early.Descriptor.Digest, fmt.Sprint(err)
@@ -48,24 +51,24 @@ func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
 	honest := reported(t, f, victim)
 	desired, err := victim.Desired(ctx)
 	must(t, err)
-	stranger, err := bundle.GenerateKey()
+	stranger, err := trust.GenerateKey()
 	must(t, err)
-	strangerKey, err := bundle.LoadSigner(stranger)
+	strangerKey, err := trust.LoadSigner(stranger)
 	must(t, err)
 	lie := bundle.Report{Runtime: "one", Fleet: rootOf(t, f).Fleet, Sequence: time.Now().Add(time.Hour).UnixMilli(), Time: time.Now().UTC()}
-	signedLie := func(change func(*bundle.Report), signer bundle.Signer) bundle.Blob {
+	signedLie := func(change func(*bundle.Report), signer trust.Signer) bundle.Blob {
 		report := lie
 		change(&report)
 		blob, err := bundle.ComposeReport(report, signer)
 		must(t, err)
 		return blob
 	}
-	introduction := func() *bundle.Enrolment {
+	introduction := func() *trust.Enrolment {
 		public, err := strangerKey.PublicKey()
 		must(t, err)
-		text, err := bundle.EncodePublicKey(public)
+		text, err := trust.EncodePublicKey(public)
 		must(t, err)
-		return &bundle.Enrolment{PublicKey: text, Proof: []byte("guessed"), TokenExpires: time.Now().Add(24 * time.Hour).Unix()}
+		return &trust.Enrolment{PublicKey: text, Proof: []byte("guessed"), TokenExpires: time.Now().Add(24 * time.Hour).Unix()}
 	}
 	put := func(t *testing.T, blob bundle.Blob) {
 		t.Helper()
@@ -75,7 +78,7 @@ func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
 			mountFrom(t, f, repository, "one", d)
 		}
 		mountFrom(t, f, repository, "one", decodeManifest(t, desired.Bytes).Config)
-		must(t, bundle.PushManifest(ctx, repository, blob, bundle.TagLatest))
+		must(t, store.PushManifest(ctx, repository, blob, bundle.TagLatest))
 	}
 	untilReporting := func(t *testing.T, reason string) *v1beta2.Kyma {
 		t.Helper()
@@ -99,18 +102,18 @@ func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		put    bundle.Blob
-		reason bundle.Reason
+		reason refusal.Reason
 	}{
-		{"an unsigned report", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), bundle.ReasonUnsigned},
-		{"a report signed by a stranger", signedLie(func(*bundle.Report) {}, strangerKey), bundle.ReasonForeignKey},
-		{"a report signed by the publisher", signedLie(func(*bundle.Report) {}, publisherKey(t, f)), bundle.ReasonForeignKey},
-		{"a stranger who introduces a key without a token", signedLie(func(r *bundle.Report) { r.Enrolment = introduction() }, strangerKey), bundle.ReasonNotEnrolled},
-		{"another runtime's report", reported(t, f, other), bundle.ReasonForeignKey},
-		{"an older report", early, bundle.ReasonRollback},
+		{"an unsigned report", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), refusal.Unsigned},
+		{"a report signed by a stranger", signedLie(func(*bundle.Report) {}, strangerKey), refusal.ForeignKey},
+		{"a report signed by the publisher", signedLie(func(*bundle.Report) {}, publisherKey(t, f)), refusal.ForeignKey},
+		{"a stranger who introduces a key without a token", signedLie(func(r *bundle.Report) { r.Enrolment = introduction() }, strangerKey), refusal.NotEnrolled},
+		{"another runtime's report", reported(t, f, other), refusal.ForeignKey},
+		{"an older report", early, refusal.Rollback},
 		{"a flipped byte", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationReport] = flip(m.Annotations[bundle.AnnotationReport], `"payload":"`)
-		}), bundle.ReasonBadSignature},
-		{"the runtime's own bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, desired.Bytes), bundle.ReasonMediaType},
+		}), refusal.BadSignature},
+		{"the runtime's own bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, desired.Bytes), refusal.MediaType},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			put(t, c.put)
@@ -130,7 +133,7 @@ func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
 		must(t, f.Control.Status().Update(ctx, record))
 		put(t, reported(t, f, other))
 		must(t, f.StartPublisher())
-		after := untilReporting(t, "refused ("+string(bundle.ReasonNotEnrolled)+")")
+		after := untilReporting(t, "refused ("+string(refusal.NotEnrolled)+")")
 		if after.Status.Runtime != nil && after.Status.Runtime.Key != nil {
 			t.Errorf("the control plane believes key %s", after.Status.Runtime.Key.Thumbprint)
 		}

@@ -13,6 +13,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
@@ -78,21 +80,21 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 // contentsAt fails the test unless the mirror has what the bundle's contents are, where `--mirror FROM=TO` makes an agent look.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()
-	registries, err := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
 	must(t, err)
-	place, err := bundle.NewPlace(mirror.Host()+"/fleet", registries)
+	place, err := store.Open(mirror.Host()+"/fleet", registries)
 	must(t, err)
 	desired, err := place.Reading(t.Context(), bundle.DesiredRepository(runtime))
 	must(t, err)
-	fetched, err := bundle.Fetch(t.Context(), desired, bundle.TagDesired)
+	fetched, err := store.Fetch(t.Context(), desired, bundle.TagDesired)
 	must(t, err)
 	data, err := os.ReadFile(rootFile)
 	must(t, err)
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	must(t, err)
 	verified, err := bundle.Adopt(fetched, runtime, root)
 	must(t, err)
-	opened, err := bundle.FetchBundle(t.Context(), desired, verified)
+	opened, err := store.FetchBundle(t.Context(), desired, verified)
 	must(t, err)
 	mirrored := bundle.Settings{Mirrors: map[string]string{from: mirror.Host()}}
 	contents := 0
@@ -100,7 +102,7 @@ func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime
 		for _, c := range m.Content {
 			repository, err := registries.Repository(mirrored.Mirrored(c.Repository))
 			must(t, err)
-			_, err = bundle.FetchBlob(t.Context(), repository, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, c.SizeBytes)
+			_, err = store.FetchBlob(t.Context(), repository, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, c.SizeBytes)
 			must(t, err)
 			contents++
 		}

@@ -17,6 +17,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -44,7 +47,7 @@ func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 	if err := r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-state"}, &secret); err != nil {
 		return bundle.Statement{}, err
 	}
-	root, err := bundle.ParseRoot(secret.Data["bundle-root.json"])
+	root, err := trust.ParseRoot(secret.Data["bundle-root.json"])
 	if err != nil {
 		return bundle.Statement{}, err
 	}
@@ -91,7 +94,7 @@ func TestKeysChangeWithoutARestart(t *testing.T) {
 		r.Agent().Kill()
 		must(t, r.StartAgent())
 		must(t, r.Put(ctx, theft))
-		must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonUnknownKey)))
+		must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.UnknownKey)))
 		if after := witness(t, r); after != before {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
@@ -100,7 +103,7 @@ func TestKeysChangeWithoutARestart(t *testing.T) {
 	})
 	t.Run("a root that does not follow is refused, and bundles are taken", func(t *testing.T) {
 		forgedRoot(t, f, 6)
-		must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonBadRoot)))
+		must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.BadRoot)))
 		promoted := forged(t, f, r, publisherKey(t, f), func(*bundle.Predicate) {})
 		must(t, r.Put(ctx, promoted))
 		until(t, 30*time.Second, "the bundle is in force", func() (bool, string) {
@@ -117,20 +120,20 @@ func sequenceOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.F
 	return verified.Statement.Predicate.Sequence
 }
 
-func rootOf(t *testing.T, f *fleet.Fleet) bundle.Root {
+func rootOf(t *testing.T, f *fleet.Fleet) trust.Root {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(f.Keys(), "root.json"))
 	must(t, err)
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	must(t, err)
 	return root
 }
 
-func thumbprintOf(t *testing.T, signer bundle.Signer) string {
+func thumbprintOf(t *testing.T, signer trust.Signer) string {
 	t.Helper()
 	public, err := signer.PublicKey()
 	must(t, err)
-	thumbprint, err := bundle.Thumbprint(public)
+	thumbprint, err := trust.Thumbprint(public)
 	must(t, err)
 	return thumbprint
 }
@@ -140,25 +143,25 @@ func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	t.Helper()
 	draft, err := rootOf(t, f).Draft(time.Now().AddDate(1, 0, 0))
 	must(t, err)
-	thief, err := bundle.GenerateKey()
+	thief, err := trust.GenerateKey()
 	must(t, err)
-	key, err := bundle.LoadSigner(thief)
+	key, err := trust.LoadSigner(thief)
 	must(t, err)
 	public, err := key.PublicKey()
 	must(t, err)
 	signers, _ := rootOf(t, f).Signers()
-	must(t, draft.Remove(bundle.RoleRoot, signers...))
-	must(t, draft.Add(bundle.RoleRoot, public))
-	must(t, draft.Add(bundle.RolePublisher, public))
+	must(t, draft.Remove(trust.RoleRoot, signers...))
+	must(t, draft.Add(trust.RoleRoot, public))
+	must(t, draft.Add(trust.RolePublisher, public))
 	must(t, draft.Sign(key))
 	data, err := draft.Bytes()
 	must(t, err)
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	must(t, err)
 	if root.Version != version {
 		t.Fatalf("made version %d", root.Version)
 	}
-	must(t, bundle.PushRoot(t.Context(), f.Place, root))
+	must(t, store.PushRoot(t.Context(), f.Place, root))
 }
 
 func TestAnAgentProvesWhoItIs(t *testing.T) {
@@ -194,10 +197,10 @@ func TestAnAgentProvesWhoItIs(t *testing.T) {
 	if err != nil || !strings.Contains(output, key+" of runtime berlin is revoked") {
 		t.Fatalf("revoke: %v\n%s", err, output)
 	}
-	must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(bundle.ReasonWrongCluster)))
+	must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongCluster)))
 	until(t, 60*time.Second, "its reports are not believed", func() (bool, string) {
 		record, err := r.Record(ctx)
-		return err == nil && strings.Contains(fmt.Sprint(record.Status.Conditions), string(bundle.ReasonRevoked)), fmt.Sprint(err, record.Status.Conditions)
+		return err == nil && strings.Contains(fmt.Sprint(record.Status.Conditions), string(refusal.Revoked)), fmt.Sprint(err, record.Status.Conditions)
 	})
 	must(t, r.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}))
 	must(t, r.Enrol(ctx))

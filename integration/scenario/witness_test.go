@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -33,5 +34,5 @@ func mountFrom(t *testing.T, f *fleet.Fleet, to oras.Target, runtime string, d o
 	must(t, err)
 	data, err := content.FetchAll(t.Context(), from, d)
 	must(t, err)
-	must(t, bundle.PushBlob(t.Context(), to, bundle.Blob{Descriptor: d, Bytes: data}))
+	must(t, store.PushBlob(t.Context(), to, bundle.Blob{Descriptor: d, Bytes: data}))
 }

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -128,7 +128,7 @@ func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thumbprint, err := bundle.Thumbprint(public)
+	thumbprint, err := trust.Thumbprint(public)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
 	if secret.StringData["runtime"] != "r-1" || secret.StringData["location"] != "registry.example/fleet" || secret.StringData["root.json"] != read(t, filepath.Join(dir, keys.FileRoot)) {
 		t.Errorf("printed\n%s", out)
 	}
-	token, err := bundle.ParseToken(secret.StringData["token"])
+	token, err := trust.ParseToken(secret.StringData["token"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -40,7 +40,7 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 }
 
 // with opens the sources and reads the component version that the argument names.
-func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context.Context, *components, *bundle.Registries, component.Component) error) (err error) {
+func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context.Context, *components, *store.Registries, component.Component) error) (err error) {
 	name, version, ok := strings.Cut(name, ":")
 	if !ok {
 		return usageError{fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", name)}
@@ -49,7 +49,7 @@ func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context
 	if err != nil {
 		return err
 	}
-	registries, err := bundle.NewRegistries(access)
+	registries, err := store.NewRegistries(access)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func newComponentShow() *cobra.Command {
 		Use: "show NAME:VERSION", Short: "shows what a component version is made of", Args: exactly(1, "NAME:VERSION"),
 		Long: "show prints a component version: its resources, references, images and signatures as a table, or its descriptor with all that is in it as YAML or JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *bundle.Registries, found component.Component) error {
+			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
 				document, err := found.Descriptor.Document()
 				if err != nil {
 					return err
@@ -143,7 +143,7 @@ func newComponentVerify() *cobra.Command {
 			if c.components.policy == "" {
 				return usageError{errors.New("--signature-policy is required")}
 			}
-			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *bundle.Registries, found component.Component) error {
+			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
 				selection, err := resolve.Select(found.Descriptor)
 				if err != nil {
 					return err
@@ -174,7 +174,7 @@ func newComponentCopy() *cobra.Command {
 			if to == "" {
 				return usageError{errors.New("--to is required")}
 			}
-			return c.with(cmd, args[0], func(ctx context.Context, opened *components, registries *bundle.Registries, found component.Component) error {
+			return c.with(cmd, args[0], func(ctx context.Context, opened *components, registries *store.Registries, found component.Component) error {
 				all, err := opened.reader.Closure(ctx, found)
 				if err != nil {
 					return err
@@ -191,11 +191,11 @@ func newComponentCopy() *cobra.Command {
 const archiveScheme = "ctf:"
 
 // copyComponents copies each component version and says where it is now. What is written into an archive appears when all is.
-func copyComponents(ctx context.Context, out io.Writer, all []component.Component, to string, replace bool, registries *bundle.Registries) error {
+func copyComponents(ctx context.Context, out io.Writer, all []component.Component, to string, replace bool, registries *store.Registries) error {
 	if path, ok := strings.CutPrefix(to, archiveScheme); ok {
 		return archiveComponents(ctx, out, all, path, replace)
 	}
-	place, err := bundle.NewPlace(to, registries)
+	place, err := store.Open(to, registries)
 	if err != nil {
 		return usageError{fmt.Errorf("--to: %w", err)}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/cache"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
@@ -60,7 +60,7 @@ func (c *components) close() error {
 }
 
 // open opens the sources; more are paths of archives. A version is looked at again after revalidate, a failure after retryAfter.
-func (f *componentFlags) open(registries *bundle.Registries, more []string, revalidate, retryAfter time.Duration) (*components, error) {
+func (f *componentFlags) open(registries *store.Registries, more []string, revalidate, retryAfter time.Duration) (*components, error) {
 	opened := &components{}
 	options := component.Options{Registries: registries, HelmRepositories: f.helmRepositories, Revalidate: revalidate, RetryAfter: retryAfter}
 	for _, name := range append(append([]string{}, f.sources...), more...) {
@@ -94,7 +94,7 @@ func (f *componentFlags) open(registries *bundle.Registries, more []string, reva
 }
 
 // source tells archives from registries.
-func (c *components) source(name string, registries *bundle.Registries) (component.Source, error) {
+func (c *components) source(name string, registries *store.Registries) (component.Source, error) {
 	_, err := os.Stat(name)
 	switch {
 	case err == nil:

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -21,7 +21,7 @@ func newEnrol() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "enrol RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := bundle.CheckRuntimeID(args[0]); err != nil {
+			if err := trust.CheckRuntimeID(args[0]); err != nil {
 				return usageError{err}
 			}
 			if location == "" {

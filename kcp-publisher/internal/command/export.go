@@ -18,6 +18,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
@@ -102,7 +104,7 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 		return options, packing, usageError{errors.New("--from and -o are required")}
 	}
 	for _, id := range runtimes {
-		if err := bundle.CheckRuntimeID(id); err != nil {
+		if err := trust.CheckRuntimeID(id); err != nil {
 			return options, packing, usageError{err}
 		}
 	}
@@ -124,10 +126,10 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 		return options, packing, err
 	}
 	access.RequestTimeout = transferTimeout
-	if options.Registries, err = bundle.NewRegistries(access); err != nil {
+	if options.Registries, err = store.NewRegistries(access); err != nil {
 		return options, packing, err
 	}
-	if options.Place, err = bundle.NewPlace(f.from, options.Registries); err != nil {
+	if options.Place, err = store.Open(f.from, options.Registries); err != nil {
 		return options, packing, usageError{fmt.Errorf("--from: %w", err)}
 	}
 	options.Keys, err = f.keys.Load(ctx)

@@ -11,17 +11,18 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
 // reportIn writes a report of a runtime that lives by a bundle, empty for none, and gives its path.
 func reportIn(t *testing.T, runtime string, observed digest.Digest) string {
 	t.Helper()
-	key, err := bundle.GenerateKey()
+	key, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := bundle.LoadSigner(key)
+	signer, err := trust.LoadSigner(key)
 	if err != nil {
 		t.Fatal(err)
 	}

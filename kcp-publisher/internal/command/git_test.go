@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -58,7 +59,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, err := bundle.NewPlace(bundle.LayoutScheme+layout, nil)
+	place, err := store.Open(store.LayoutScheme+layout, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 func newImportReport() *cobra.Command {
@@ -28,11 +30,11 @@ func newImportReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			registries, err := bundle.NewRegistries(access)
+			registries, err := store.NewRegistries(access)
 			if err != nil {
 				return err
 			}
-			place, err := bundle.NewPlace(to, registries)
+			place, err := store.Open(to, registries)
 			if err != nil {
 				return usageError{fmt.Errorf("--to: %w", err)}
 			}
@@ -72,7 +74,7 @@ func (r takenReport) draw(out io.Writer) {
 }
 
 // importReport pushes a report unless a newer one is there. Who signed it is judged by the publisher, which knows the runtime's key.
-func importReport(ctx context.Context, place *bundle.Place, fetched bundle.Fetched) (takenReport, error) {
+func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched) (takenReport, error) {
 	report, err := bundle.ClaimedReport(fetched)
 	if err != nil {
 		return takenReport{}, err
@@ -85,15 +87,15 @@ func importReport(ctx context.Context, place *bundle.Place, fetched bundle.Fetch
 	if err != nil {
 		return taken, err
 	}
-	before, err := bundle.Fetch(ctx, repository, bundle.TagLatest)
-	if err != nil && !errors.Is(err, bundle.ErrNotFound) {
+	before, err := store.Fetch(ctx, repository, bundle.TagLatest)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return taken, err
 	}
 	if err == nil {
 		// What lies there unreadable is no report, and is replaced.
 		if known, err := bundle.ClaimedReport(before); err == nil {
 			if known.Sequence > report.Sequence {
-				return taken, &bundle.Refusal{Reason: bundle.ReasonRollback, Detail: fmt.Sprintf(
+				return taken, &refusal.Error{Reason: refusal.Rollback, Detail: fmt.Sprintf(
 					"report %d of runtime %s is older than %d, which is there", report.Sequence, report.Runtime, known.Sequence)}
 			}
 			if taken.Known = known.Sequence == report.Sequence; taken.Known {
@@ -101,5 +103,5 @@ func importReport(ctx context.Context, place *bundle.Place, fetched bundle.Fetch
 			}
 		}
 	}
-	return taken, bundle.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
+	return taken, store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
 )
 
@@ -77,7 +78,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 
 func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {
 	id, path, given := strings.Cut(text, "=")
-	if err := bundle.CheckRuntimeID(id); err != nil {
+	if err := trust.CheckRuntimeID(id); err != nil {
 		return isolation.Runtime{}, usageError{fmt.Errorf("--runtime %s: %w", text, err)}
 	}
 	var config []byte
@@ -93,11 +94,11 @@ func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {
 	return isolation.Runtime{ID: id, Registries: registries}, err
 }
 
-func (f *registryCheckFlags) registries(config []byte) (*bundle.Registries, error) {
+func (f *registryCheckFlags) registries(config []byte) (*store.Registries, error) {
 	access, err := f.registry.access()
 	if err != nil {
 		return nil, err
 	}
 	access.DockerConfig, access.NoRetry = config, true
-	return bundle.NewRegistries(access)
+	return store.NewRegistries(access)
 }

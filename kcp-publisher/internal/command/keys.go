@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -158,9 +158,9 @@ func newKeysRotate() *cobra.Command {
 				switch role {
 				case "":
 					return nil
-				case bundle.RolePublisher, bundle.RoleEnrol:
+				case trust.RolePublisher, trust.RoleEnrol:
 					return change.Rotate(cmd.Context(), role, public, dropOld)
-				case bundle.RoleRoot:
+				case trust.RoleRoot:
 					return change.RotateRoot(old)
 				}
 				return usageError{fmt.Errorf("role %q: want publisher, enrol or root", role)}

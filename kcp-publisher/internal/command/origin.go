@@ -14,6 +14,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 )
 
@@ -42,7 +44,7 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--trust: %w", err)}
 	}
-	pinned, err := bundle.ParseRoot(data)
+	pinned, err := trust.ParseRoot(data)
 	if err != nil {
 		return nil, fmt.Errorf("--trust %s: %w", f.trust, err)
 	}
@@ -50,11 +52,11 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 	if err != nil {
 		return nil, err
 	}
-	registries, err := bundle.NewRegistries(access)
+	registries, err := store.NewRegistries(access)
 	if err != nil {
 		return nil, err
 	}
-	place, err := bundle.NewPlace(f.location, registries)
+	place, err := store.Open(f.location, registries)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--location: %w", err)}
 	}
@@ -67,8 +69,8 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 }
 
 // publishedTo reads the bundle that the Kyma's status names by digest, or before there is a status, the newest.
-func publishedTo(ctx context.Context, place *bundle.Place, id string, status *v1beta2.RuntimeStatus, pinned bundle.Root) (bundle.Bundle, error) {
-	newest, refusal, _, err := bundle.FollowRoot(ctx, place, pinned)
+func publishedTo(ctx context.Context, place store.Store, id string, status *v1beta2.RuntimeStatus, pinned trust.Root) (bundle.Bundle, error) {
+	newest, refusal, _, err := store.FollowRoot(ctx, place, pinned)
 	if err != nil {
 		return bundle.Bundle{}, err
 	}
@@ -83,7 +85,7 @@ func publishedTo(ctx context.Context, place *bundle.Place, id string, status *v1
 	if err != nil {
 		return bundle.Bundle{}, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, reference)
+	fetched, err := store.Fetch(ctx, repository, reference)
 	if err != nil {
 		return bundle.Bundle{}, err
 	}
@@ -91,7 +93,7 @@ func publishedTo(ctx context.Context, place *bundle.Place, id string, status *v1
 	if err != nil {
 		return bundle.Bundle{}, err
 	}
-	return bundle.FetchBundle(ctx, repository, verified)
+	return store.FetchBundle(ctx, repository, verified)
 }
 
 func drawOrigins(out io.Writer, origins []bundle.Origin) {

@@ -11,13 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
 	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
 	var rows []published
-	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to", bundle.LayoutScheme+dir, "--keys", ours, "-o", "json")
+	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to", store.LayoutScheme+dir, "--keys", ours, "-o", "json")
 	if err := json.Unmarshal([]byte(text), &rows); err != nil || len(rows) != 2 || rows[0].Runtime != "berlin" {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -28,7 +29,7 @@ func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
 		}
 		return k
 	}
-	asking := originFlags{location: bundle.LayoutScheme + dir, trust: filepath.Join(ours, "root.json")}
+	asking := originFlags{location: store.LayoutScheme + dir, trust: filepath.Join(ours, "root.json")}
 	foreign := originFlags{location: asking.location, trust: filepath.Join(theirs, "root.json")}
 
 	for name, c := range map[string]struct {
@@ -70,12 +71,12 @@ func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
 		digest string
 		judge  func(error) bool
 	}{
-		"a bundle of another fleet is refused": {foreign, rows[0].Digest, func(err error) bool { return bundle.RefusalOf(err) != nil }},
+		"a bundle of another fleet is refused": {foreign, rows[0].Digest, func(err error) bool { return refusal.Of(err) != nil }},
 		"a bundle of another runtime is refused": {asking, rows[1].Digest, func(err error) bool {
-			r := bundle.RefusalOf(err)
-			return r != nil && r.Reason == bundle.ReasonWrongRuntime
+			r := refusal.Of(err)
+			return r != nil && r.Reason == refusal.WrongRuntime
 		}},
-		"a bundle that is gone is not another":  {asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool { return errors.Is(err, bundle.ErrNotFound) }},
+		"a bundle that is gone is not another":  {asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool { return errors.Is(err, store.ErrNotFound) }},
 		"a place without a root is no question": {originFlags{location: asking.location}, "", func(err error) bool { return errors.As(err, new(usageError)) }},
 	} {
 		t.Run(name, func(t *testing.T) {

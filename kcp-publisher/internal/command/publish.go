@@ -21,6 +21,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
@@ -153,7 +155,7 @@ func checkRuntimes(kymas []v1beta2.Kyma) error {
 	seen := map[string]string{}
 	for i := range kymas {
 		id := control.RuntimeID(&kymas[i])
-		if err := bundle.CheckRuntimeID(id); err != nil {
+		if err := trust.CheckRuntimeID(id); err != nil {
 			return fmt.Errorf("Kyma %s: %w", kymas[i].Name, err)
 		}
 		if other, ok := seen[id]; ok {
@@ -170,11 +172,11 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	registries, err := bundle.NewRegistries(access)
+	registries, err := store.NewRegistries(access)
 	if err != nil {
 		return nil, nil, err
 	}
-	place, err := bundle.NewPlace(f.to, registries)
+	place, err := store.Open(f.to, registries)
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("--to: %w", err)}
 	}
@@ -185,7 +187,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	if err := loaded.PublishRoots(ctx, place); err != nil {
 		return nil, nil, err
 	}
-	if place.IsLayout() {
+	if store.IsLayout(place) {
 		f.concurrency = 1 // an OCI layout has one index file, which one writer at a time may replace
 	}
 	components, err := f.components.open(registries, objects.Components, time.Hour, time.Hour)

@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
@@ -63,15 +63,15 @@ func initRegistryKey(dir string) ([]keys.Made, error) {
 	if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
 		return nil, fmt.Errorf("%s exists: the registry that trusts it would refuse everybody, so nothing was changed", path)
 	}
-	key, err := bundle.GenerateKey()
+	key, err := trust.GenerateKey()
 	if err != nil {
 		return nil, err
 	}
-	signer, err := bundle.LoadSigner(key)
+	signer, err := trust.LoadSigner(key)
 	if err != nil {
 		return nil, err
 	}
-	public, err := bundle.PublicKeyPEM(signer)
+	public, err := trust.PublicKeyPEM(signer)
 	if err != nil {
 		return nil, err
 	}

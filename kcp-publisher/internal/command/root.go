@@ -15,8 +15,9 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signature"
 )
@@ -48,7 +49,7 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(errOut, "kcp-publisher: %v\nrun `kcp-publisher --help`\n", err)
 		return exitUsage
-	case bundle.RefusalOf(err) != nil, errors.As(err, &unsigned), errors.Is(err, ocm.ErrDiffers), errors.As(err, &leak):
+	case refusal.Of(err) != nil, errors.As(err, &unsigned), errors.Is(err, ocm.ErrDiffers), errors.As(err, &leak):
 		fmt.Fprintf(errOut, "kcp-publisher: %v\n", err)
 		return exitRefused
 	}
@@ -165,8 +166,8 @@ func (r *registryFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.plainHTTP, "plain-http", false, "speak HTTP to registries that are not on this machine too")
 }
 
-func (r *registryFlags) access() (bundle.Access, error) {
-	access := bundle.Access{PlainHTTP: r.plainHTTP}
+func (r *registryFlags) access() (store.Access, error) {
+	access := store.Access{PlainHTTP: r.plainHTTP}
 	for _, file := range []struct {
 		flag, path string
 		into       *[]byte

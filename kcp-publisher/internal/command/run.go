@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
@@ -147,15 +147,15 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		return nil, err
 	}
 	access.NoRetry = true // the controllers have one backoff for all
-	registries, err := bundle.NewRegistries(access)
+	registries, err := store.NewRegistries(access)
 	if err != nil {
 		return nil, err
 	}
-	place, err := bundle.NewPlace(f.location, registries)
+	place, err := store.Open(f.location, registries)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--location: %w", err)}
 	}
-	if place.IsLayout() {
+	if store.IsLayout(place) {
 		return nil, usageError{errors.New("--location: `run` needs a registry; `publish` writes an OCI layout")}
 	}
 	loaded, err := f.keys.Load(context.Background())

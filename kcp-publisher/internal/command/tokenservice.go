@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
@@ -143,7 +143,7 @@ func loadIssuer(dir, name, service string) (*token.Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: make one with `kcp-publisher registry init --keys %s`", err, dir)
 	}
-	signer, err := bundle.LoadSigner(data)
+	signer, err := trust.LoadSigner(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -24,13 +24,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // world is a real registry with what tests put there.
 type world struct {
 	*testing.T
 	host       string
-	registries *bundle.Registries
+	registries *store.Registries
 	requests   atomic.Int32
 	wipe       func() // makes it lose all that it has
 }
@@ -53,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(server.Close)
 	w.host = strings.TrimPrefix(server.URL, "http://")
 	var err error
-	if w.registries, err = bundle.NewRegistries(bundle.Access{NoRetry: true}); err != nil {
+	if w.registries, err = store.NewRegistries(store.Access{NoRetry: true}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -76,7 +77,7 @@ func (w *world) repository(name string) oras.Target {
 func (w *world) push(repository, mediaType, data string) ocispec.Descriptor {
 	w.Helper()
 	blob := bundle.NewBlob(mediaType, []byte(data))
-	w.must(bundle.PushBlob(w.Context(), w.repository(repository), blob))
+	w.must(store.PushBlob(w.Context(), w.repository(repository), blob))
 	return blob.Descriptor
 }
 
@@ -91,7 +92,7 @@ func (w *world) manifest(repository, tag string, config ocispec.Descriptor, anno
 	data, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config, "layers": layers, "annotations": annotations})
 	w.must(err)
 	blob := bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
-	w.must(bundle.PushManifest(w.Context(), w.repository(repository), blob, tag))
+	w.must(store.PushManifest(w.Context(), w.repository(repository), blob, tag))
 	return blob.Descriptor
 }
 
@@ -117,9 +118,9 @@ func (w *world) reader(change ...func(*Options)) *Reader {
 	return NewReader(options)
 }
 
-func (w *world) place() *bundle.Place {
+func (w *world) place() store.Store {
 	w.Helper()
-	place, err := bundle.NewPlace(w.host+"/fleet", w.registries)
+	place, err := store.Open(w.host+"/fleet", w.registries)
 	w.must(err)
 	return place
 }
@@ -134,7 +135,7 @@ func (w *world) there(c Content) string {
 	w.Helper()
 	repository, err := w.registries.Repository(c.Repository)
 	w.must(err)
-	data, err := bundle.FetchBlob(w.Context(), repository, c.Descriptor, bundle.MaxLayerBytes)
+	data, err := store.FetchBlob(w.Context(), repository, c.Descriptor, bundle.MaxLayerBytes)
 	w.must(err)
 	return string(data)
 }

@@ -17,8 +17,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // ErrMissing says that no source has the component version.
@@ -45,7 +45,7 @@ type Options struct {
 	// Sources are asked in their order.
 	Sources []Source
 	// Registries opens repositories that descriptors name.
-	Registries *bundle.Registries
+	Registries *store.Registries
 	// HelmRepositories are the URL prefixes of Helm repositories that may be read; a descriptor alone leads nowhere.
 	HelmRepositories []string
 	// Revalidate is how long a version is taken for unchanged, RetryAfter how long a failure is remembered.
@@ -284,7 +284,7 @@ func (c Component) unchanged(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	there, err := bundle.Head(ctx, repository, ocm.Tag(c.Descriptor.Version))
+	there, err := store.Head(ctx, repository, ocm.Tag(c.Descriptor.Version))
 	return err == nil && there == c.Manifest.Digest
 }
 
@@ -333,8 +333,8 @@ func (r *Reader) readFrom(ctx context.Context, source Source, name, version stri
 	if err != nil {
 		return Component{}, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, reference)
-	if errors.Is(err, bundle.ErrNotFound) {
+	fetched, err := store.Fetch(ctx, repository, reference)
+	if errors.Is(err, store.ErrNotFound) {
 		return Component{}, errNoVersion
 	}
 	if err != nil {
@@ -368,9 +368,9 @@ func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, 
 	if !ok {
 		return tag, nil
 	}
-	there, err := bundle.Head(ctx, repository, tag)
+	there, err := store.Head(ctx, repository, tag)
 	switch {
-	case errors.Is(err, bundle.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return "", errNoVersion
 	case err == nil && there != pinned:
 		return "", changed(name, version, pinned, there)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
 )
 
@@ -38,8 +38,8 @@ func TestComponentsOfTheOfficialCLIAreRead(t *testing.T) {
 			if !ok {
 				t.Fatal("has no raw-manifest")
 			}
-			registries, _ := bundle.NewRegistries(bundle.Access{})
-			place, err := bundle.NewPlace(bundle.LayoutScheme+t.TempDir(), registries)
+			registries, _ := store.NewRegistries(store.Access{})
+			place, err := store.Open(store.LayoutScheme+t.TempDir(), registries)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Content is where the content of a resource is, by digest.
@@ -38,7 +39,7 @@ const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 // Content gives where runtimes read the content of a resource, compared with the resource's digest if it has one. What is in an
 // archive, a Helm repository or several pieces is stored in place first. The answer is remembered as component versions are, and a
 // reference that comes to mean something else is an error.
-func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (Content, error) {
+func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	content, err := r.settle(ctx, c, resource, place)
 	if err != nil {
 		return Content{}, c.about(resource, err)
@@ -55,7 +56,7 @@ func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) 
 	if found.bytes != nil {
 		return found.bytes, nil
 	}
-	data, err := bundle.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
+	data, err := store.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
 	if err != nil {
 		return nil, c.about(resource, err)
 	}
@@ -69,7 +70,7 @@ func (c Component) about(resource ocm.Resource, err error) error {
 // locate finds the content by its access.
 //
 // Source: ocm-spec, doc/04-extensions/02-access-types.
-func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (located, error) {
+func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	switch access.Kind() {
 	case ocm.AccessLocalBlob:
@@ -130,7 +131,7 @@ func (r *Reader) joined(ctx context.Context, c Component, resource ocm.Resource,
 		if err != nil {
 			return located{}, err
 		}
-		piece, err := bundle.FetchBlob(ctx, repository, layer, bundle.MaxLayerBytes-int64(len(data)))
+		piece, err := store.FetchBlob(ctx, repository, layer, bundle.MaxLayerBytes-int64(len(data)))
 		if err != nil {
 			return located{}, err
 		}
@@ -166,7 +167,7 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 		}
 		return found, nil
 	}
-	data, err := bundle.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
+	data, err := store.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
 	if err != nil {
 		return located{}, err
 	}
@@ -215,7 +216,7 @@ func (c Component) registryHost() (string, bool) {
 }
 
 // artifact gives the content of an OCI artifact: its chart, or its only layer.
-func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resource, reference string, place *bundle.Place) (located, error) {
+func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resource, reference string, place store.Store) (located, error) {
 	name, version, err := splitReference(reference)
 	if err != nil {
 		return located{}, fmt.Errorf("access: reference %q: %w", reference, err)
@@ -231,8 +232,8 @@ func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resourc
 		}
 		return layerOf(ctx, repository, name, version)
 	}
-	d, err = bundle.Head(ctx, repository, version)
-	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil && !errors.Is(err, bundle.ErrNotFound) {
+	d, err = store.Head(ctx, repository, version)
+	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
 		d, err = first, nil // a registry that is away is no reason to doubt what is known: the cache may have it
 	}
 	if err != nil {
@@ -269,7 +270,7 @@ func splitReference(reference string) (name, version string, err error) {
 
 // layerOf gives the layer of an artifact that is its content.
 func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, reference string) (located, error) {
-	fetched, err := bundle.Fetch(ctx, from, reference)
+	fetched, err := store.Fetch(ctx, from, reference)
 	if err != nil {
 		return located{}, err
 	}
@@ -296,7 +297,7 @@ func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 }
 
 // blob gives a blob of a repository.
-func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place *bundle.Place) (located, error) {
+func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	parsed, err := registry.ParseReference(access.Repository)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // CopyTo copies the component version as it is into a repository of the same name below the place, and gives the name under
 // which its content can be read there. A version that is there already costs one request.
-func (c Component) CopyTo(ctx context.Context, place *bundle.Place) (string, error) {
+func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error) {
 	name := descriptorsPath + c.Descriptor.Name
 	to, err := place.Repository(ctx, name)
 	if err != nil {
@@ -39,13 +39,13 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) e
 		return err
 	}
 	tag := ocm.Tag(c.Descriptor.Version)
-	there, err := bundle.Head(ctx, to, tag)
+	there, err := store.Head(ctx, to, tag)
 	switch {
 	case err == nil && there == c.Manifest.Digest:
 		return nil
 	case err == nil:
 		return fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s", c.Descriptor.Name, c.Descriptor.Version, where, there, c.Manifest.Digest)
-	case !errors.Is(err, bundle.ErrNotFound):
+	case !errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("look for component %s in %s: %w", c.Descriptor.Name, where, err)
 	}
 	// By digest, so that what was read is what is copied.

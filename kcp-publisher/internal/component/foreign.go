@@ -11,12 +11,12 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // foreign opens a repository that a descriptor names, for reading. What a descriptor says is foreign: neither it nor the registry
 // that it names may lead the publisher to addresses of its own network that nobody configured.
-func (r *Reader) foreign(name string, place *bundle.Place) (oras.ReadOnlyTarget, *remote.Repository, error) {
+func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
 	if r.internal(host, place) {
 		return nil, nil, fmt.Errorf("access: %s is an address of this network: name that registry with --components to allow it", host)
@@ -39,7 +39,7 @@ func (r *Reader) foreign(name string, place *bundle.Place) (oras.ReadOnlyTarget,
 }
 
 // guard gives the client with its credentials and connections, for a registry that nobody configured.
-func (r *Reader) guard(client *auth.Client, place *bundle.Place) *auth.Client {
+func (r *Reader) guard(client *auth.Client, place store.Store) *auth.Client {
 	guarded, inner := *client, http.Client{}
 	if client.Client != nil {
 		inner = *client.Client
@@ -69,7 +69,7 @@ func (g guardedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 }
 
 // configured tells whether a host is that of a source or of the place.
-func (r *Reader) configured(hostPort string, place *bundle.Place) bool {
+func (r *Reader) configured(hostPort string, place store.Store) bool {
 	if place != nil && strings.HasPrefix(place.String(), hostPort+"/") {
 		return true
 	}
@@ -81,7 +81,7 @@ func (r *Reader) configured(hostPort string, place *bundle.Place) bool {
 
 // internal tells whether a host is, by its name or address, one of this machine or network and not one of the configured ones.
 // What a public name resolves to is not looked at: a company's registries may well have private addresses.
-func (r *Reader) internal(hostPort string, place *bundle.Place) bool {
+func (r *Reader) internal(hostPort string, place store.Store) bool {
 	return !r.configured(hostPort, place) && isInternal(hostPort)
 }
 

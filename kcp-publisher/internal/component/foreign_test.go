@@ -8,7 +8,7 @@ import (
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 func TestHostsOfThisNetworkAreTold(t *testing.T) {
@@ -58,7 +58,7 @@ func TestARegistryCannotLeadIntoThisNetwork(t *testing.T) {
 			}
 			guard.next = answer
 			inner.Transport = guard
-			_, err = bundle.Fetch(t.Context(), repository, "1.0.0")
+			_, err = store.Fetch(t.Context(), repository, "1.0.0")
 			if err == nil || !strings.Contains(err.Error(), "which is an address of this network") {
 				t.Errorf("got %v", err)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
@@ -40,7 +41,7 @@ type helmIndex struct {
 }
 
 // chart gives a chart of a Helm repository that the operator allows to be read.
-func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (located, error) {
+func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	name, version, _ := strings.Cut(access.HelmChart, ":")
 	if access.HelmVersion != "" {

@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 const (
@@ -70,7 +71,7 @@ func serve(t testing.TB, handler http.Handler) Source {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	registries, err := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
 	if err != nil {
 		t.Fatal(err)
 	}

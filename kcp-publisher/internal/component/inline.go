@@ -11,8 +11,8 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Inline gives a component version whose descriptor is known, as ModuleTemplates have it. Its local blobs are looked for in the
@@ -50,7 +50,7 @@ func (r *Reader) blobOf(ctx context.Context, c Component, d digest.Digest) (ocis
 			return ocispec.Descriptor{}, nil, "", err
 		}
 		found, err := size(ctx, repository, d)
-		if errors.Is(err, bundle.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		return found, reading, name, err
@@ -62,7 +62,7 @@ func (r *Reader) blobOf(ctx context.Context, c Component, d digest.Digest) (ocis
 			return ocispec.Descriptor{}, nil, "", err
 		}
 		found, err := size(ctx, repository, d)
-		if !errors.Is(err, bundle.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) {
 			return found, reading, name, err
 		}
 	}
@@ -71,7 +71,7 @@ func (r *Reader) blobOf(ctx context.Context, c Component, d digest.Digest) (ocis
 
 func size(ctx context.Context, repository *remote.Repository, d digest.Digest) (ocispec.Descriptor, error) {
 	found, err := repository.Blobs().Resolve(ctx, d.String())
-	return found, bundle.NotFound(err)
+	return found, store.NotFound(err)
 }
 
 // lastContext is the repository that the component is in now, by its own word.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/cache"
 )
 
@@ -48,7 +49,7 @@ func (w *world) index(repository, tag string, manifests ...ocispec.Descriptor) {
 	w.Helper()
 	data, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageIndex, "manifests": manifests})
 	w.must(err)
-	w.must(bundle.PushManifest(w.Context(), w.repository(repository), bundle.NewBlob(ocispec.MediaTypeImageIndex, data), tag))
+	w.must(store.PushManifest(w.Context(), w.repository(repository), bundle.NewBlob(ocispec.MediaTypeImageIndex, data), tag))
 }
 
 func TestAComponentMayBeAnIndexWithArtifacts(t *testing.T) {
@@ -68,7 +69,7 @@ func TestAComponentMayBeAnIndexWithArtifacts(t *testing.T) {
 			if c.Manifest.MediaType != ocispec.MediaTypeImageIndex || w.there(content) != hello {
 				t.Errorf("got %+v of %+v", content, c.Manifest)
 			}
-			fresh, err := bundle.NewPlace(w.host+"/copies-of-"+strings.ReplaceAll(name, " ", "-"), w.registries)
+			fresh, err := store.Open(w.host+"/copies-of-"+strings.ReplaceAll(name, " ", "-"), w.registries)
 			w.must(err)
 			for range 2 {
 				if _, err := c.CopyTo(t.Context(), fresh); err != nil {

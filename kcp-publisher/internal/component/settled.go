@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // settled is where the content of a resource was found. It is looked for again as seldom as component versions are: thousands of
@@ -30,7 +31,7 @@ type state struct {
 }
 
 // settle gives where runtimes read a content, and stores it where they can.
-func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place *bundle.Place) (Content, error) {
+func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +61,7 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 
 // find looks for the content and stores what no repository has in one piece. An error that says nothing about the content, but
 // about the caller or the place, is given and not remembered.
-func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place *bundle.Place) error {
+func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store) error {
 	known := s.content.Digest != "" && s.err == nil && there
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -68,7 +69,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
-	case err != nil && known && !errors.Is(err, errChanged) && !errors.Is(err, bundle.ErrNotFound):
+	case err != nil && known && !errors.Is(err, errChanged) && !errors.Is(err, store.ErrNotFound):
 		// What was found once is named by digest and stays true while its registry is away.
 		s.at = r.now()
 		return nil
@@ -76,7 +77,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 		s.state = state{err: err, at: r.now()}
 		return nil
 	case found.bytes != nil:
-		if err := bundle.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor, Bytes: found.bytes}); err != nil {
+		if err := store.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor, Bytes: found.bytes}); err != nil {
 			return err
 		}
 		found.Repository = place.Name(bundle.ContentRepository)
@@ -86,7 +87,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 }
 
 // remembered gives what is known of a content as this component and place have it.
-func (r *Reader) remembered(c Component, resource ocm.Resource, place *bundle.Place) *settled {
+func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
 		key += " " + place.String()
@@ -105,7 +106,7 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place *bundle.Pl
 }
 
 // has asks whether the place has a shared content.
-func has(ctx context.Context, place *bundle.Place, content Content) (bool, error) {
+func has(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
 		return false, err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/cache"
 )
 
@@ -136,7 +136,7 @@ func TestAChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	reader.now = at.now
 	c := w.with(reader, "{type: helm, helmRepository: '"+url+"', helmChart: 'a:1.0.0'}")
 	place := w.place()
-	content := func(place *bundle.Place) (Content, error) {
+	content := func(place store.Store) (Content, error) {
 		return reader.Content(t.Context(), c, c.Descriptor.Resources[0], place)
 	}
 	var all sync.WaitGroup
@@ -158,7 +158,7 @@ func TestAChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 		t.Errorf("%d requests to the place for what is there", n)
 	}
 	t.Run("and again for a place that does not have it", func(t *testing.T) {
-		other, err := bundle.NewPlace(w.host+"/other", w.registries)
+		other, err := store.Open(w.host+"/other", w.registries)
 		w.must(err)
 		found, err := content(other)
 		w.must(err)

@@ -7,7 +7,7 @@ import (
 
 	"oras.land/oras-go/v2"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // descriptorsPath is where component versions live below a registry's path, by the OCM specification.
@@ -35,7 +35,7 @@ const (
 
 // Registry is a path in a registry with components below it.
 type Registry struct {
-	Registries *bundle.Registries
+	Registries *store.Registries
 	Prefix     string
 	// Mapping is MappingPath when empty; a Reader looks by the other one too then.
 	Mapping Mapping

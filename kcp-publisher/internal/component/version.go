@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // root is the artifact that a component version is: an image manifest, or an index of one manifest with the descriptor and others
@@ -43,7 +44,7 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, fetched bu
 		if err != nil {
 			return Component{}, fmt.Errorf("index: %w", err)
 		}
-		if fetched, err = bundle.Fetch(ctx, repository, descriptor.Digest.String()); err != nil {
+		if fetched, err = store.Fetch(ctx, repository, descriptor.Digest.String()); err != nil {
 			return Component{}, fmt.Errorf("index: manifest of the descriptor: %w", err)
 		}
 		found.entries = entries
@@ -211,7 +212,7 @@ func readDescriptor(ctx context.Context, repository oras.ReadOnlyTarget, manifes
 	if err != nil {
 		return ocm.Descriptor{}, err
 	}
-	data, err := bundle.FetchBlob(ctx, repository, layer, 2*ocm.MaxDescriptorBytes)
+	data, err := store.FetchBlob(ctx, repository, layer, 2*ocm.MaxDescriptorBytes)
 	if err != nil {
 		return ocm.Descriptor{}, fmt.Errorf("descriptor layer: %w", err)
 	}
@@ -233,7 +234,7 @@ func descriptorLayer(ctx context.Context, repository oras.ReadOnlyTarget, manife
 	if !slices.Contains(configTypes, manifest.Config.MediaType) && len(marked) == 1 {
 		return marked[0], nil
 	}
-	config, err := bundle.FetchBlob(ctx, repository, manifest.Config, ocm.MaxDescriptorBytes)
+	config, err := store.FetchBlob(ctx, repository, manifest.Config, ocm.MaxDescriptorBytes)
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("config: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // gate holds the whole queue back while the registry is away, with one backoff for all runtimes.
@@ -67,7 +67,7 @@ func (g *gate) open(ctx context.Context) {
 
 // unreachable tells a registry that is away from one that says no to this one request, and from content that is wrong.
 func unreachable(err error) bool {
-	if bundle.RefusalOf(err) != nil {
+	if refusal.Of(err) != nil {
 		return false
 	}
 	var response *errcode.ErrorResponse

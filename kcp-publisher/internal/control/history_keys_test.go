@@ -10,28 +10,30 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-func (h *history) newKey() bundle.Signer {
-	data, err := bundle.GenerateKey()
+func (h *history) newKey() trust.Signer {
+	data, err := trust.GenerateKey()
 	h.must(err)
-	signer, err := bundle.LoadSigner(data)
+	signer, err := trust.LoadSigner(data)
 	h.must(err)
 	return signer
 }
 
 type stolenKey struct {
 	thumbprint string
-	signer     bundle.Signer
+	signer     trust.Signer
 }
 
 // steal gives the attacker a key, and the key's thumbprint.
-func (h *history) steal(signer bundle.Signer) string {
+func (h *history) steal(signer trust.Signer) string {
 	public, err := signer.PublicKey()
 	h.must(err)
-	thumbprint, err := bundle.Thumbprint(public)
+	thumbprint, err := trust.Thumbprint(public)
 	h.must(err)
 	h.stolen = append(h.stolen, stolenKey{thumbprint, signer})
 	return thumbprint
@@ -51,10 +53,10 @@ func (h *history) change(change func(*keys.Change) error) {
 
 func (h *history) rotatePublisher(dropOld bool) {
 	before := h.model.newestRoot()
-	h.change(func(c *keys.Change) error { return c.Rotate(h.Context(), bundle.RolePublisher, "", dropOld) })
+	h.change(func(c *keys.Change) error { return c.Rotate(h.Context(), trust.RolePublisher, "", dropOld) })
 	file, err := os.ReadFile(filepath.Join(h.folder.Dir, keys.FilePublisherKey))
 	h.must(err)
-	signer, err := bundle.LoadSigner(file)
+	signer, err := trust.LoadSigner(file)
 	h.must(err)
 	next := before.next(h.now)
 	next.signer = h.steal(signer)
@@ -97,7 +99,7 @@ func (h *history) newEpoch() {
 // noteRoot notes the first version.
 func (h *history) noteRoot(loaded publish.Keys) {
 	key := h.steal(loaded.Signer)
-	h.raw = []bundle.Root{loaded.Root}
+	h.raw = []trust.Root{loaded.Root}
 	h.model = model{roots: []root{{version: 1, epoch: 1, expires: h.now.AddDate(1, 0, 0), signer: key, listed: map[string]bool{key: true}}}, published: map[string]*made{berlin: {}, paris: {}}, offered: map[int64]bool{}}
 	h.model.forget()
 }
@@ -128,8 +130,8 @@ func (h *history) forgeRoot() {
 	h.must(err)
 	public, err := h.stolen[0].signer.PublicKey()
 	h.must(err)
-	h.must(draft.Add(bundle.RolePublisher, public))
-	h.must(draft.Add(bundle.RoleRoot, public))
+	h.must(draft.Add(trust.RolePublisher, public))
+	h.must(draft.Add(trust.RoleRoot, public))
 	h.must(draft.Sign(h.stolen[0].signer))
 	data, err := draft.Bytes()
 	h.must(err)
@@ -155,8 +157,8 @@ func (h *history) putNextRoot(data []byte) {
 	repository, err := h.place.Repository(h.Context(), bundle.TrustRepository)
 	h.must(err)
 	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), layer} {
-		h.must(bundle.PushBlob(h.Context(), repository, blob))
+		h.must(store.PushBlob(h.Context(), repository, blob))
 	}
-	h.must(bundle.PushManifest(h.Context(), repository, manifest, fmt.Sprintf("%s%d", bundle.TagRoot, version)))
+	h.must(store.PushManifest(h.Context(), repository, manifest, fmt.Sprintf("%s%d", bundle.TagRoot, version)))
 	h.model.forged = version
 }

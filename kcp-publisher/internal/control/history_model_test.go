@@ -9,6 +9,9 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // agent does what a runtime's agent does with the parts of bundle, and keeps what the agent keeps.
@@ -17,22 +20,22 @@ type agent struct {
 	// What survives a restart.
 	keptRoot, keptAccepted []byte
 
-	root     bundle.Root
+	root     trust.Root
 	accepted bundle.Accepted
 }
 
 func (a *agent) restart() error {
-	pinned, err := bundle.ParseRoot(a.pinned)
+	pinned, err := trust.ParseRoot(a.pinned)
 	if err != nil {
 		return err
 	}
 	a.root, a.accepted = pinned, bundle.Accepted{}
 	if a.keptRoot != nil {
-		followed, err := bundle.ParseRoot(a.keptRoot)
+		followed, err := trust.ParseRoot(a.keptRoot)
 		if err != nil {
 			return err
 		}
-		a.root = bundle.Newest(followed, pinned)
+		a.root = trust.Newest(followed, pinned)
 	}
 	if a.keptAccepted == nil {
 		return nil
@@ -45,8 +48,8 @@ func (a *agent) forget() error {
 	return a.restart()
 }
 
-func (a *agent) follow(ctx context.Context, place *bundle.Place) error {
-	newest, _, _, err := bundle.FollowRoot(ctx, place, a.root)
+func (a *agent) follow(ctx context.Context, place store.Store) error {
+	newest, _, _, err := store.FollowRoot(ctx, place, a.root)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (a *agent) follow(ctx context.Context, place *bundle.Place) error {
 	return nil
 }
 
-func (a *agent) look(ctx context.Context, place *bundle.Place, now time.Time) (*bundle.Refusal, error) {
+func (a *agent) look(ctx context.Context, place store.Store, now time.Time) (*refusal.Error, error) {
 	if err := a.follow(ctx, place); err != nil {
 		return nil, err
 	}
@@ -62,19 +65,19 @@ func (a *agent) look(ctx context.Context, place *bundle.Place, now time.Time) (*
 	if err != nil {
 		return nil, err
 	}
-	newest, err := bundle.Head(ctx, repository, bundle.TagDesired)
+	newest, err := store.Head(ctx, repository, bundle.TagDesired)
 	if err != nil || newest == a.accepted.Digest {
 		return nil, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, newest.String())
+	fetched, err := store.Fetch(ctx, repository, newest.String())
 	if err != nil {
 		return nil, err
 	}
 	verified, err := bundle.Verify(fetched, bundle.Trust{Root: a.root, Runtime: berlin, Last: a.accepted}, now)
 	if err == nil {
-		_, err = bundle.FetchBundle(ctx, repository, verified)
+		_, err = store.FetchBundle(ctx, repository, verified)
 	}
-	if refusal := bundle.RefusalOf(err); refusal != nil {
+	if refusal := refusal.Of(err); refusal != nil {
 		return refusal, nil
 	}
 	if err != nil {
@@ -164,7 +167,7 @@ func (m *model) follow() {
 }
 
 // look says what the agent has to say to what lies there, and takes over what it has to accept.
-func (m *model) look(clock time.Time) bundle.Reason {
+func (m *model) look(clock time.Time) refusal.Reason {
 	m.follow()
 	if m.lying == nil || m.lying.blob.Descriptor.Digest == m.inForce {
 		return ""
@@ -180,7 +183,7 @@ func (m *model) look(clock time.Time) bundle.Reason {
 	return reason
 }
 
-func (m *model) judge(clock time.Time) bundle.Reason {
+func (m *model) judge(clock time.Time) refusal.Reason {
 	b, root := m.lying, m.roots[m.version-1]
 	if m.newest.After(clock) {
 		clock = m.newest
@@ -188,23 +191,23 @@ func (m *model) judge(clock time.Time) bundle.Reason {
 	afresh := m.last.epoch < root.epoch
 	switch {
 	case !root.listed[b.key]:
-		return bundle.ReasonUnknownKey
+		return refusal.UnknownKey
 	case b.runtime != berlin:
-		return bundle.ReasonWrongRuntime
+		return refusal.WrongRuntime
 	case b.epoch != root.epoch:
-		return bundle.ReasonWrongEpoch
+		return refusal.WrongEpoch
 	case !clock.Before(root.expires):
-		return bundle.ReasonRootExpired
+		return refusal.RootExpired
 	case !clock.Before(b.expires):
-		return bundle.ReasonExpired
+		return refusal.Expired
 	case b.issued.After(clock.Add(24 * time.Hour)):
-		return bundle.ReasonNotYetIssued
+		return refusal.NotYetIssued
 	case !afresh && b.sequence < m.last.sequence:
-		return bundle.ReasonRollback
+		return refusal.Rollback
 	case !afresh && b.sequence == m.last.sequence && b.statement != m.last.statement:
-		return bundle.ReasonEquivocation
+		return refusal.Equivocation
 	case b.exchanged:
-		return bundle.ReasonWrongDigest
+		return refusal.WrongDigest
 	}
 	return ""
 }

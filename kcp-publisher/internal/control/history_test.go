@@ -18,6 +18,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
@@ -41,7 +44,7 @@ func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d", seed)
-			seen := map[bundle.Reason]int{}
+			seen := map[refusal.Reason]int{}
 			for number := range uint64(histories) {
 				h := newHistory(t, rand.New(rand.NewPCG(seed, number)))
 				h.run()
@@ -54,9 +57,9 @@ func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
 				h.must(os.RemoveAll(h.dir))
 			}
 			t.Logf("what became of looks: %v", seen)
-			for _, reason := range []bundle.Reason{
-				"", bundle.ReasonUnknownKey, bundle.ReasonWrongRuntime, bundle.ReasonWrongEpoch, bundle.ReasonRootExpired, bundle.ReasonExpired,
-				bundle.ReasonNotYetIssued, bundle.ReasonRollback, bundle.ReasonEquivocation, bundle.ReasonWrongDigest,
+			for _, reason := range []refusal.Reason{
+				"", refusal.UnknownKey, refusal.WrongRuntime, refusal.WrongEpoch, refusal.RootExpired, refusal.Expired,
+				refusal.NotYetIssued, refusal.Rollback, refusal.Equivocation, refusal.WrongDigest,
 			} {
 				if seen[reason] == 0 && seed == fixedSeed {
 					t.Errorf("no history led to %q: they prove less than they say", reason)
@@ -71,13 +74,13 @@ type history struct {
 	*testing.T
 	random *rand.Rand
 	told   []string
-	seen   map[bundle.Reason]int
+	seen   map[refusal.Reason]int
 
 	dir    string
-	place  *bundle.Place
+	place  store.Store
 	folder keys.Folder
 	keys   *Keys
-	raw    []bundle.Root // all versions of the root
+	raw    []trust.Root // all versions of the root
 	now    time.Time
 	skew   time.Duration // how far the agent's clock is ahead
 	fast   bool          // what berlin wants
@@ -105,10 +108,10 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 		t.Fatal(err)
 	}
 	h := &history{
-		T: t, random: random, dir: dir, now: noon, seen: map[bundle.Reason]int{},
+		T: t, random: random, dir: dir, now: noon, seen: map[refusal.Reason]int{},
 		folder: keys.Folder{Dir: filepath.Join(dir, "keys")},
 	}
-	h.place, err = bundle.NewPlace(bundle.LayoutScheme+filepath.Join(dir, "registry"), nil)
+	h.place, err = store.Open(store.LayoutScheme+filepath.Join(dir, "registry"), nil)
 	h.must(err)
 	_, err = h.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: h.now.AddDate(1, 0, 0)})
 	h.must(err)
@@ -116,7 +119,7 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 	for i, channel := range []string{"regular", "fast"} {
 		h.documents[i], err = bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
 		h.must(err)
-		h.must(bundle.ShareDocuments(h.Context(), h.place, h.documents[i]))
+		h.must(store.ShareDocuments(h.Context(), h.place, h.documents[i]))
 	}
 	loaded, err := h.folder.Load(t.Context())
 	h.must(err)
@@ -218,20 +221,20 @@ func (h *history) heal() {
 // look lets the agent look, and compares.
 func (h *history) look() {
 	want := h.model.look(h.now.Add(h.skew))
-	refusal, err := h.agent.look(h.Context(), h.place, h.now.Add(h.skew))
-	if errors.Is(err, bundle.ErrNotFound) && h.model.lying == nil {
+	refused, err := h.agent.look(h.Context(), h.place, h.now.Add(h.skew))
+	if errors.Is(err, store.ErrNotFound) && h.model.lying == nil {
 		err = nil
 	}
 	h.must(err)
-	var got bundle.Reason
-	if refusal != nil {
-		got = refusal.Reason
+	var got refusal.Reason
+	if refused != nil {
+		got = refused.Reason
 	}
 	h.seen[got]++
 	h.told = append(h.told, fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
 	switch {
 	case got != want:
-		h.Errorf("the agent says %q (%v), the model %q", got, refusal, want)
+		h.Errorf("the agent says %q (%v), the model %q", got, refused, want)
 	case h.agent.root.Version != h.model.version:
 		h.Errorf("the agent follows root version %d, the model %d", h.agent.root.Version, h.model.version)
 	case h.agent.accepted.Digest != h.model.inForce:
@@ -269,7 +272,7 @@ func (h *history) publish(runtime string) {
 	}
 	repository, err := h.place.Reading(h.Context(), bundle.DesiredRepository(runtime))
 	h.must(err)
-	fetched, err := bundle.Fetch(h.Context(), repository, outcome.Published.Digest.String())
+	fetched, err := store.Fetch(h.Context(), repository, outcome.Published.Digest.String())
 	h.must(err)
 	made := h.made(bundle.Blob(fetched), outcome.Published.Predicate, h.model.used)
 	h.model.published[runtime] = made
@@ -292,7 +295,7 @@ func (h *history) made(blob bundle.Blob, p bundle.Predicate, key string) *made {
 func (h *history) put(blob bundle.Blob) {
 	repository, err := h.place.Repository(h.Context(), bundle.DesiredRepository(berlin))
 	h.must(err)
-	h.must(bundle.PushManifest(h.Context(), repository, blob, bundle.TagDesired))
+	h.must(store.PushManifest(h.Context(), repository, blob, bundle.TagDesired))
 }
 
 func (h *history) replay() {
@@ -354,7 +357,7 @@ func (h *history) exchange() {
 	m.blob, m.exchanged, m.documents = bundle.NewBlob(ocispec.MediaTypeImageManifest, data), true, nil
 	repository, err := h.place.Repository(h.Context(), bundle.DesiredRepository(berlin))
 	h.must(err)
-	h.must(bundle.PushBlob(h.Context(), repository, other))
+	h.must(store.PushBlob(h.Context(), repository, other))
 	h.model.bundles = append(h.model.bundles, &m)
 	h.model.lying = &m
 	h.put(m.blob)

@@ -8,7 +8,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -20,7 +20,7 @@ type Keys struct {
 	// Interval is how often the folder is looked at.
 	Interval time.Duration
 	// Tokens are those of the start.
-	Tokens bundle.TokenSecret
+	Tokens trust.TokenSecret
 
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
@@ -30,7 +30,7 @@ type Keys struct {
 // rootWarning is how long before its end a root of trust is complained about, once a day.
 const rootWarning = 30 * 24 * time.Hour
 
-func (k *Keys) tokens() bundle.TokenSecret {
+func (k *Keys) tokens() trust.TokenSecret {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.Tokens

@@ -23,6 +23,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -33,7 +36,7 @@ type Kymas struct {
 	Events    events.EventRecorder
 	Publisher *publish.Publisher
 	Catalog   *Catalog
-	Place     *bundle.Place
+	Place     store.Store
 	Keys      *Keys
 	// PollInterval is how often a runtime's report is asked for, Silence how long it may be missing.
 	PollInterval time.Duration
@@ -68,7 +71,7 @@ type heard struct {
 	asked    time.Time
 	digest   digest.Digest
 	accepted *bundle.AcceptedReport
-	refused  *bundle.Refusal
+	refused  *refusal.Error
 	// unread is why a registry that answers did not give the report.
 	unread error
 }
@@ -185,7 +188,7 @@ func (k *Kymas) unique(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 // listen reads the runtime's newest report if it is new. The error says that the registry is away; a report that is refused or
 // that the registry does not give is this runtime's trouble alone and no error.
 func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) (heard, error) {
-	if err := bundle.CheckRuntimeID(runtime); err != nil {
+	if err := trust.CheckRuntimeID(runtime); err != nil {
 		return heard{}, nil // Publish says so, too, where it becomes visible
 	}
 	known := k.known(kyma)
@@ -197,7 +200,7 @@ func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	switch {
 	case err != nil && unreachable(err):
 		return known, err
-	case err != nil && !errors.Is(err, bundle.ErrNotFound):
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		known.unread = plainly(err)
 		fallthrough
 	case err != nil || newest == known.digest:
@@ -206,7 +209,7 @@ func (k *Kymas) listen(ctx context.Context, kyma *v1beta2.Kyma, runtime string) 
 	}
 	next := heard{kyma: kyma.UID, asked: known.asked, digest: newest, accepted: known.accepted}
 	accepted, err := bundle.VerifyReport(fetched, k.reporter(kyma, runtime))
-	if next.refused = bundle.RefusalOf(err); next.refused != nil {
+	if next.refused = refusal.Of(err); next.refused != nil {
 		reportsRefused.WithLabelValues(string(next.refused.Reason)).Inc()
 		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", runtime, next.refused)))
 	} else {
@@ -225,11 +228,11 @@ func (k *Kymas) newest(ctx context.Context, runtime string, known digest.Digest)
 	if err != nil {
 		return "", bundle.Fetched{}, err
 	}
-	newest, err := bundle.Head(ctx, repository, bundle.TagLatest)
+	newest, err := store.Head(ctx, repository, bundle.TagLatest)
 	if err != nil || newest == known {
 		return newest, bundle.Fetched{}, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, newest.String())
+	fetched, err := store.Fetch(ctx, repository, newest.String())
 	return newest, fetched, err
 }
 
@@ -286,8 +289,8 @@ func noted(text string) string {
 }
 
 func (k *Kymas) remember(kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
-	key, errKey := bundle.EncodePublicKey(report.Key)
-	thumbprint, errThumb := bundle.Thumbprint(report.Key)
+	key, errKey := trust.EncodePublicKey(report.Key)
+	thumbprint, errThumb := trust.Thumbprint(report.Key)
 	if errKey == nil && errThumb == nil {
 		ingest.Remember(&kyma.Status, report, key, thumbprint)
 	}
@@ -299,12 +302,12 @@ func (k *Kymas) reporter(kyma *v1beta2.Kyma, runtime string) bundle.Reporter {
 	if status := kyma.Status.Runtime; status != nil {
 		r.LastSequence = status.ReportSequence
 		if known = status.Key; known != nil {
-			if key, err := bundle.DecodePublicKey(known.PublicKey); err == nil {
+			if key, err := trust.DecodePublicKey(known.PublicKey); err == nil {
 				r.Key = key
 			}
 		}
 	}
-	r.Enrol = func(e bundle.Enrolment) error {
+	r.Enrol = func(e trust.Enrolment) error {
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errors.New("the token was used before: run `kcp-publisher enrol` again")
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -25,11 +26,11 @@ func listening(t *testing.T, handler http.HandlerFunc) *Kymas {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	registries, err := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, err := bundle.NewPlace(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
+	place, err := store.Open(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
@@ -28,7 +31,7 @@ import (
 )
 
 // emptyRegistry is a real registry that forgets with the test.
-func emptyRegistry(t *testing.T) *bundle.Place {
+func emptyRegistry(t *testing.T) store.Store {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
@@ -37,11 +40,11 @@ func emptyRegistry(t *testing.T) *bundle.Place {
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), config))
 	t.Cleanup(server.Close)
-	registries, err := bundle.NewRegistries(bundle.Access{NoRetry: true})
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, err := bundle.NewPlace(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
+	place, err := store.Open(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +57,10 @@ func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, lo
 // race is a publisher at work on several runtimes while people change its keys and agents look.
 type race struct {
 	*testing.T
-	place     *bundle.Place
+	place     store.Store
 	folder    keys.Folder
 	publisher *publish.Publisher
-	pinned    bundle.Root
+	pinned    trust.Root
 }
 
 func newRace(t *testing.T) *race {
@@ -98,7 +101,7 @@ func (r *race) rotate(ctx context.Context, dropOld bool) error {
 	if err != nil {
 		return err
 	}
-	if err := change.Rotate(ctx, bundle.RolePublisher, "", dropOld); err != nil {
+	if err := change.Rotate(ctx, trust.RolePublisher, "", dropOld); err != nil {
 		return err
 	}
 	_, err = change.Finish(r.folder.RootKeyFiles())
@@ -108,13 +111,13 @@ func (r *race) rotate(ctx context.Context, dropOld bool) error {
 // looker is an agent that looks.
 type looker struct {
 	runtime string
-	root    bundle.Root
+	root    trust.Root
 	last    bundle.Accepted
 	by      string // the key that signed what it lives by
 }
 
 // look is one poll: the root, the bundle, and the root again if a newer one may have come between the two.
-func (l *looker) look(ctx context.Context, place *bundle.Place) error {
+func (l *looker) look(ctx context.Context, place store.Store) error {
 	if err := l.follow(ctx, place); err != nil {
 		return err
 	}
@@ -122,15 +125,15 @@ func (l *looker) look(ctx context.Context, place *bundle.Place) error {
 	if err != nil {
 		return err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
+	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	verified, err := bundle.Verify(fetched, bundle.Trust{Root: l.root, Runtime: l.runtime, Last: l.last}, time.Now())
-	if refusal := bundle.RefusalOf(err); refusal != nil && refusal.Reason.MayFollowFromRoot() {
+	if refusal := refusal.Of(err); refusal != nil && refusal.Reason.MayFollowFromRoot() {
 		if err := l.follow(ctx, place); err != nil {
 			return err
 		}
@@ -139,15 +142,15 @@ func (l *looker) look(ctx context.Context, place *bundle.Place) error {
 	if err != nil {
 		return err
 	}
-	if _, err := bundle.FetchBundle(ctx, repository, verified); err != nil {
+	if _, err := store.FetchBundle(ctx, repository, verified); err != nil {
 		return err
 	}
 	l.last, l.by = verified.Accepted, verified.KeyThumbprint
 	return nil
 }
 
-func (l *looker) follow(ctx context.Context, place *bundle.Place) error {
-	newest, refusal, _, err := bundle.FollowRoot(ctx, place, l.root)
+func (l *looker) follow(ctx context.Context, place store.Store) error {
+	newest, refusal, _, err := store.FollowRoot(ctx, place, l.root)
 	if refusal != nil {
 		return refusal
 	}
@@ -177,7 +180,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				looking.Go(func() error {
 					for over.Err() == nil {
 						err := agent.look(looksUntil, r.place)
-						if refusal := bundle.RefusalOf(err); dropOld && refusal != nil && refusal.Reason == bundle.ReasonUnknownKey {
+						if refused := refusal.Of(err); dropOld && refused != nil && refused.Reason == refusal.UnknownKey {
 							continue
 						}
 						if err != nil {
@@ -225,12 +228,12 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 	}
 }
 
-func signedBy(t *testing.T, signer bundle.Signer, thumbprint string) bool {
+func signedBy(t *testing.T, signer trust.Signer, thumbprint string) bool {
 	t.Helper()
 	public, err := signer.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := bundle.Thumbprint(public)
+	own, err := trust.Thumbprint(public)
 	return err == nil && own == thumbprint
 }

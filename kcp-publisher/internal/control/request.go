@@ -7,6 +7,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
@@ -85,7 +86,7 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 		r.Audience.KeyThumbprint = status.Key.Thumbprint
 		if slices.Contains(revokedKeys(kyma), status.Key.Thumbprint) || k.Publisher.Root().IsRevoked(status.Key.Thumbprint) {
 			r.Audience.KeyThumbprint = bundle.AudienceNobody
-		} else if key, err := bundle.DecodePublicKey(status.Key.PublicKey); err == nil {
+		} else if key, err := trust.DecodePublicKey(status.Key.PublicKey); err == nil {
 			r.Key = key
 		}
 	}
@@ -106,11 +107,11 @@ func (k *Kymas) runtime(kyma *v1beta2.Kyma, id string, report heard) publish.Run
 
 // asksFor tells whether a request proves to hold the runtime's key.
 func asksFor(request, thumbprint string) bool {
-	key, err := bundle.Requested(request)
+	key, err := trust.Requested(request)
 	if err != nil {
 		return false
 	}
-	proven, err := bundle.Thumbprint(key)
+	proven, err := trust.Thumbprint(key)
 	return err == nil && proven == thumbprint
 }
 

@@ -14,6 +14,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -76,7 +79,7 @@ func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 		runtime publish.Runtime
 	}{
 		"a runtime that has never reported":            {heard{}, publish.Runtime{ID: "one", Key: key}},
-		"a runtime whose newest report was refused":    {heard{accepted: report, refused: &bundle.Refusal{}}, publish.Runtime{ID: "one", Key: key}},
+		"a runtime whose newest report was refused":    {heard{accepted: report, refused: &refusal.Error{}}, publish.Runtime{ID: "one", Key: key}},
 		"a runtime that is not enrolled, or no longer": {heard{accepted: report}, publish.Runtime{ID: "one"}},
 		"a runtime that is let go":                     {heard{accepted: report}, publish.Runtime{ID: "one", Key: key, Deleting: true}},
 	} {
@@ -89,11 +92,11 @@ func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 
 // TestARevokedKeyIsNoRuntimesKey holds what the third case above stands on.
 func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
-	file, err := bundle.GenerateKey()
+	file, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := bundle.LoadSigner(file)
+	signer, err := trust.LoadSigner(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +104,11 @@ func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := bundle.NewRoot(signer, []crypto.PublicKey{key}, noon.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(signer, []crypto.PublicKey{key}, noon.AddDate(1, 0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +116,7 @@ func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded, err := bundle.EncodePublicKey(key)
+	encoded, err := trust.EncodePublicKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}

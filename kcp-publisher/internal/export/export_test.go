@@ -26,6 +26,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -35,8 +38,8 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 type fleet struct {
 	t          *testing.T
 	host       string
-	registries *bundle.Registries
-	place      *bundle.Place
+	registries *store.Registries
+	place      store.Store
 	keys       publish.Keys
 	last       map[string]*bundle.Position
 	random     *rand.Rand
@@ -53,18 +56,18 @@ func newFleet(t *testing.T) *fleet {
 	t.Cleanup(server.Close)
 	f := &fleet{t: t, host: strings.TrimPrefix(server.URL, "http://"), last: map[string]*bundle.Position{}, random: rand.New(rand.NewPCG(1, 2))}
 	var err error
-	f.registries, err = bundle.NewRegistries(bundle.Access{})
+	f.registries, err = store.NewRegistries(store.Access{})
 	f.must(err)
-	f.place, err = bundle.NewPlace(f.host+"/fleet", f.registries)
+	f.place, err = store.Open(f.host+"/fleet", f.registries)
 	f.must(err)
 	signer, rootKey := f.signer(), f.signer()
 	public, err := signer.PublicKey()
 	f.must(err)
-	data, err := bundle.NewRoot(rootKey, []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
 	f.must(err)
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	f.must(err)
-	f.must(bundle.PushRoot(t.Context(), f.place, root))
+	f.must(store.PushRoot(t.Context(), f.place, root))
 	f.keys = publish.Keys{Signer: signer, Root: root}
 	return f
 }
@@ -76,10 +79,10 @@ func (f *fleet) must(err error) {
 	}
 }
 
-func (f *fleet) signer() bundle.Signer {
-	data, err := bundle.GenerateKey()
+func (f *fleet) signer() trust.Signer {
+	data, err := trust.GenerateKey()
 	f.must(err)
-	signer, err := bundle.LoadSigner(data)
+	signer, err := trust.LoadSigner(data)
 	f.must(err)
 	return signer
 }
@@ -97,7 +100,7 @@ func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.t.Helper()
 	to, err := f.registries.Repository(f.host + "/" + repository)
 	f.must(err)
-	f.must(bundle.PushBlob(f.t.Context(), to, blob))
+	f.must(store.PushBlob(f.t.Context(), to, blob))
 }
 
 // module makes a module's content somewhere else than beside the bundles.
@@ -133,7 +136,7 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
 	}, f.keys.Signer)
 	f.must(err)
-	f.must(bundle.PushBundle(f.t.Context(), f.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+	f.must(store.PushBundle(f.t.Context(), f.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
 	f.last[runtime] = &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 	return manifest.Descriptor.Digest
 }
@@ -184,7 +187,7 @@ func TestADeltaIsLittleMoreThanWhatChanged(t *testing.T) {
 	// What differs between the two bundles: two contents, the desired state and the bundle itself. The catalog is the same.
 	repository, err := f.place.Reading(t.Context(), bundle.DesiredRepository("berlin"))
 	f.must(err)
-	newest, err := bundle.Fetch(t.Context(), repository, bundle.TagDesired)
+	newest, err := store.Fetch(t.Context(), repository, bundle.TagDesired)
 	f.must(err)
 	var manifest ocispec.Manifest
 	f.must(json.Unmarshal(newest.Bytes, &manifest))
@@ -297,7 +300,7 @@ func (f *fleet) image(name string, platforms ...string) (bundle.Blob, map[string
 		if tag == "" {
 			f.must(to.Push(f.t.Context(), blob.Descriptor, strings.NewReader(string(data))))
 		} else {
-			f.must(bundle.PushManifest(f.t.Context(), to, blob, tag))
+			f.must(store.PushManifest(f.t.Context(), to, blob, tag))
 		}
 		return blob
 	}

@@ -13,13 +13,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 // Options say what to export.
 type Options struct {
-	Place      *bundle.Place
-	Registries *bundle.Registries
+	Place      store.Store
+	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
 	// Since are the bundles, by runtime, that runtimes live by already: what those need is left out.
@@ -62,7 +63,7 @@ func Gather(ctx context.Context, options Options) (Parcel, error) {
 func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	if since, ok := g.Since[runtime]; ok {
 		base, err := g.bundle(ctx, runtime, since.String())
-		if errors.Is(err, bundle.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("bundle %s is not in the registry any more: export without --since", since)
 		}
 		if err != nil {
@@ -79,7 +80,7 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 		g.roots[runtime] = base.Statement.Predicate.RootVersion
 	}
 	newest, err := g.bundle(ctx, runtime, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("nothing is published for it in %s: %w", g.Place.Name(bundle.DesiredRepository(runtime)), err)
 	}
 	if err != nil {
@@ -106,7 +107,7 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 	if err != nil {
 		return published{}, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, reference)
+	fetched, err := store.Fetch(ctx, repository, reference)
 	if err != nil {
 		return published{}, err
 	}
@@ -114,7 +115,7 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 	if err != nil {
 		return published{}, err
 	}
-	opened, err := bundle.FetchBundle(ctx, repository, verified)
+	opened, err := store.FetchBundle(ctx, repository, verified)
 	return published{opened, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}, err
 }
 
@@ -198,7 +199,7 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 		return nil, err
 	}
 	blob := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
-	holder, tag, err := bundle.ContentHolder(blob)
+	holder, tag, err := store.ContentHolder(blob)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +233,14 @@ func (g *gathering) trust(ctx context.Context) error {
 	}
 	for version := first + 1; version <= g.Keys.Root.Version; version++ {
 		tag := bundle.RootTag(version)
-		fetched, err := bundle.Fetch(ctx, repository, tag)
-		if errors.Is(err, bundle.ErrNotFound) {
+		fetched, err := store.Fetch(ctx, repository, tag)
+		if errors.Is(err, store.ErrNotFound) {
 			continue // older than what this registry has seen: whoever lacks it has to pin a newer one
 		}
 		if err != nil {
 			return err
 		}
-		data, _, err := bundle.ReadRoot(ctx, repository, version)
+		data, _, err := store.ReadRoot(ctx, repository, version)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Limits on images, which come from anywhere.
@@ -32,7 +33,7 @@ const (
 
 // imageFinder finds images with all their blobs, each once.
 type imageFinder struct {
-	registries *bundle.Registries
+	registries *store.Registries
 	platforms  []ocispec.Platform
 	found      map[string]foundImage
 }
@@ -67,7 +68,7 @@ func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error)
 	}
 	root, err := repository.Resolve(ctx, at)
 	if err != nil {
-		return foundImage{}, bundle.NotFound(err)
+		return foundImage{}, store.NotFound(err)
 	}
 	walk := &walk{from: repository, name: text, to: bundle.ImageRepository(named.Name())}
 	if !pinned && isIndex(root.MediaType) && len(f.platforms) > 0 {
@@ -115,7 +116,7 @@ func (w *walk) whole(ctx context.Context, d ocispec.Descriptor) error {
 	if !isIndex(d.MediaType) && d.MediaType != ocispec.MediaTypeImageManifest && d.MediaType != dockerManifest {
 		return w.add(itemFrom(w.from, plain(d)))
 	}
-	data, err := bundle.FetchBlob(ctx, w.from, d, maxImageManifestBytes)
+	data, err := store.FetchBlob(ctx, w.from, d, maxImageManifestBytes)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (w *walk) whole(ctx context.Context, d ocispec.Descriptor) error {
 
 // filtered makes an index of only the platforms asked for.
 func (w *walk) filtered(ctx context.Context, d ocispec.Descriptor, platforms []ocispec.Platform) error {
-	data, err := bundle.FetchBlob(ctx, w.from, d, maxImageManifestBytes)
+	data, err := store.FetchBlob(ctx, w.from, d, maxImageManifestBytes)
 	if err != nil {
 		return err
 	}
@@ -227,12 +228,12 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 		return bundle.Blob{}, err
 	}
 	tag := bundle.CarriedTag(list.Descriptor.Digest)
-	before, err := bundle.Fetch(ctx, repository, tag)
+	before, err := store.Fetch(ctx, repository, tag)
 	if err == nil {
 		if d, refused := bundle.VerifyCarried(before, g.Keys.Root); refused == nil && d.Digest == list.Descriptor.Digest {
 			return bundle.NewBlob(ocispec.MediaTypeImageManifest, before.Bytes), nil
 		}
-	} else if !errors.Is(err, bundle.ErrNotFound) {
+	} else if !errors.Is(err, store.ErrNotFound) {
 		return bundle.Blob{}, err
 	}
 	manifest, err := bundle.ComposeCarried(list, g.Keys.Signer)
@@ -240,9 +241,9 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 		return bundle.Blob{}, err
 	}
 	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), list} {
-		if err := bundle.PushBlob(ctx, repository, blob); err != nil {
+		if err := store.PushBlob(ctx, repository, blob); err != nil {
 			return bundle.Blob{}, err
 		}
 	}
-	return manifest, bundle.PushManifest(ctx, repository, manifest, tag)
+	return manifest, store.PushManifest(ctx, repository, manifest, tag)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 func TestWhatAReportProvesOfAVersionThatWasGiven(t *testing.T) {
@@ -27,7 +28,7 @@ func TestWhatAReportProvesOfAVersionThatWasGiven(t *testing.T) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].Maintenance = "0.9.0", true
 		}, "", false},
 		"A report that does not name the module":           {func(f *Facts) { f.Report.Modules = f.Report.Modules[1:] }, "", false},
-		"A report that was refused":                        {func(f *Facts) { f.ReportRefused = &bundle.Refusal{Reason: bundle.ReasonForeignKey} }, "", false},
+		"A report that was refused":                        {func(f *Facts) { f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey} }, "", false},
 		"Silence":                                          {func(f *Facts) { f.Report = nil }, "", false},
 		"Silence of one that was ready in it":              {func(f *Facts) { f.Report, f.Given = nil, was(f.Given, true) }, "", true},
 		"Trouble of one that was ready in it":              {func(f *Facts) { f.Report.Modules[0].State, f.Given = v1beta2.StateError, was(f.Given, true) }, v1beta2.StateError, true},

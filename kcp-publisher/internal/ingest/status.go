@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
@@ -29,7 +30,7 @@ type Facts struct {
 	Given map[string]v1beta2.GivenVersion
 	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
 	Report        *bundle.AcceptedReport
-	ReportRefused *bundle.Refusal
+	ReportRefused *refusal.Error
 	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
 	// follows, not before: the next try may well succeed.
 	ReportUnread error
@@ -210,7 +211,7 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 	case !knows(r, facts):
 		set(v1beta2.ConditionAccepted, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
-		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), "the runtime lives by a bundle whose time is over", false)
+		set(v1beta2.ConditionAccepted, string(refusal.Expired), "the runtime lives by a bundle whose time is over", false)
 	default:
 		set(v1beta2.ConditionAccepted, reasonAccepted, "the runtime lives by the newest bundle", true)
 	}

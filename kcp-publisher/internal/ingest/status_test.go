@@ -13,6 +13,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -172,14 +174,14 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A report that was refused is as good as none": {
 			healthy().with(func(f *Facts) {
-				f.ReportRefused = &bundle.Refusal{Reason: bundle.ReasonForeignKey, Detail: "signed with another key"}
+				f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey, Detail: "signed with another key"}
 			}), []string{"Warning",
 				"not Reporting (ReportRefused): the newest report was refused: refused (ForeignKey): signed with another key",
 				"not Ready (NotReady): the newest report was refused: refused (ForeignKey): signed with another key",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A first report that was refused leaves the runtime unknown": {
 			healthy().with(nothingReported).with(func(f *Facts) {
-				f.ReportRefused = &bundle.Refusal{Reason: bundle.ReasonNotEnrolled, Detail: "no token"}
+				f.ReportRefused = &refusal.Error{Reason: refusal.NotEnrolled, Detail: "no token"}
 			}), []string{"Processing",
 				"not Reporting (ReportRefused): the newest report was refused: refused (NotEnrolled): no token",
 				"not Accepted (Pending): " + waiting,
@@ -189,7 +191,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"A bundle that the runtime refused says why": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
-				f.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:old", Reason: bundle.ReasonExpired}, {Digest: "sha256:new", Reason: bundle.ReasonRollback, Detail: "6 is older than 7"}}
+				f.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:old", Reason: refusal.Expired}, {Digest: "sha256:new", Reason: refusal.Rollback, Detail: "6 is older than 7"}}
 			}), []string{"Warning",
 				"not Accepted (BundleRefused): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"not Modules (NotReady): module keda is Processing: " + waiting,
@@ -370,7 +372,7 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 		t.Errorf("last operation is %+v", silent.LastOperation)
 	}
 	s.before = silent
-	s.facts.ReportRefused = &bundle.Refusal{Reason: bundle.ReasonMalformed, Detail: "garbage"}
+	s.facts.ReportRefused = &refusal.Error{Reason: refusal.Malformed, Detail: "garbage"}
 	refused := s.later(time.Hour).status()
 	if c := reporting(refused); c.Reason != reasonRefused || !c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
 		t.Errorf("another reason for the same status moved the time: %+v", c)
@@ -425,7 +427,7 @@ func TestRememberKeepsWhatOutlivesARestart(t *testing.T) {
 		Sequence: 5, Time: noon, AgentVersion: "v1", KubernetesVersion: "v1.36.3", ClusterUID: "uid",
 		Observed:  &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
 		Kyma:      &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4},
-		Enrolment: &bundle.Enrolment{TokenExpires: noon.Unix()},
+		Enrolment: &trust.Enrolment{TokenExpires: noon.Unix()},
 	}}, "public", "thumb")
 	r := status.Runtime
 	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 || r.Observed.ClusterUID != "uid" {

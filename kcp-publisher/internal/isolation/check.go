@@ -18,12 +18,13 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Runtime is one of the two runtimes, with access to the registry by its own credentials.
 type Runtime struct {
 	ID         string
-	Registries *bundle.Registries
+	Registries *store.Registries
 }
 
 // Options are what Check needs.
@@ -33,7 +34,7 @@ type Options struct {
 	// Own does what it must not be able to, Other is whom it is done to.
 	Own, Other Runtime
 	// Anonymous has no credentials.
-	Anonymous *bundle.Registries
+	Anonymous *store.Registries
 	// Random is where the blob that nobody else has comes from.
 	Random io.Reader
 }
@@ -119,7 +120,7 @@ func prepare(ctx context.Context, o Options) (stage, error) {
 
 // readBundle reads a runtime's own bundle and gives the digests of manifest and blobs.
 func readBundle(ctx context.Context, location string, runtime Runtime) (digest.Digest, []digest.Digest, error) {
-	place, err := bundle.NewPlace(location, runtime.Registries)
+	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
 		return "", nil, err
 	}
@@ -127,8 +128,8 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	if err != nil {
 		return "", nil, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
+	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
 		return "", nil, fmt.Errorf("runtime %s has no bundle: publish one to each of the two first: %w", runtime.ID, err)
 	}
 	if err != nil {
@@ -152,7 +153,7 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 
 // leave puts a blob that nobody else has, and the empty one, into a runtime's report repository, by the runtime's own rights.
 func leave(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
-	place, err := bundle.NewPlace(location, runtime.Registries)
+	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
 		return "", err
 	}
@@ -166,18 +167,18 @@ func leave(ctx context.Context, location string, runtime Runtime, random io.Read
 	}
 	secret := bundle.NewBlob("application/octet-stream", data)
 	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), secret} {
-		if err := bundle.PushBlob(ctx, repository, blob); err != nil {
+		if err := store.PushBlob(ctx, repository, blob); err != nil {
 			return "", fmt.Errorf("runtime %s cannot write its own report: %w", runtime.ID, err)
 		}
 	}
-	if _, err := bundle.FetchBlob(ctx, repository, secret.Descriptor, int64(len(data))); err != nil {
+	if _, err := store.FetchBlob(ctx, repository, secret.Descriptor, int64(len(data))); err != nil {
 		return "", fmt.Errorf("runtime %s cannot read its own report: %w", runtime.ID, err)
 	}
 	return secret.Descriptor.Digest, nil
 }
 
 // send gives status and body of the registry's answer, after the client has shown its credentials when it was asked to.
-func send(ctx context.Context, registries *bundle.Registries, location string, p probe) (int, []byte, error) {
+func send(ctx context.Context, registries *store.Registries, location string, p probe) (int, []byte, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {
 		return 0, nil, err

@@ -28,10 +28,12 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
 
-var secret = bundle.TokenSecret(strings.Repeat("s", 32))
+var secret = trust.TokenSecret(strings.Repeat("s", 32))
 
 // fixture is a running registry with the credentials of its users.
 type fixture struct {
@@ -43,14 +45,14 @@ type fixture struct {
 	front func(http.ResponseWriter, *http.Request) bool
 }
 
-func (f *fixture) registries(t *testing.T, user string) *bundle.Registries {
+func (f *fixture) registries(t *testing.T, user string) *store.Registries {
 	t.Helper()
-	access := bundle.Access{NoRetry: true}
+	access := store.Access{NoRetry: true}
 	if user != "" {
 		auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + f.password(user)))
 		access.DockerConfig = fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, f.host, auth)
 	}
-	registries, err := bundle.NewRegistries(access)
+	registries, err := store.NewRegistries(access)
 	must(t, err)
 	return registries
 }
@@ -100,9 +102,9 @@ func withTokens(t *testing.T) *fixture {
 		must(t, err)
 		return password
 	}}
-	key, err := bundle.GenerateKey()
+	key, err := trust.GenerateKey()
 	must(t, err)
-	signer, err := bundle.LoadSigner(key)
+	signer, err := trust.LoadSigner(key)
 	must(t, err)
 	issuer, err := token.NewIssuer("kyma-pull", "registry", signer)
 	must(t, err)
@@ -141,11 +143,11 @@ func withOnePassword(t *testing.T) *fixture {
 // publish gives the runtimes a and b different bundles.
 func (f *fixture) publish(t *testing.T, user string) {
 	t.Helper()
-	key, err := bundle.GenerateKey()
+	key, err := trust.GenerateKey()
 	must(t, err)
-	signer, err := bundle.LoadSigner(key)
+	signer, err := trust.LoadSigner(key)
 	must(t, err)
-	place, err := bundle.NewPlace(f.location, f.registries(t, user))
+	place, err := store.Open(f.location, f.registries(t, user))
 	must(t, err)
 	for _, runtime := range []string{"a", "b"} {
 		state := bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "of-" + runtime}}}
@@ -153,8 +155,8 @@ func (f *fixture) publish(t *testing.T, user string) {
 		must(t, err)
 		manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: runtime}}, signer)
 		must(t, err)
-		must(t, bundle.ShareDocuments(t.Context(), place, documents))
-		must(t, bundle.PushBundle(t.Context(), place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+		must(t, store.ShareDocuments(t.Context(), place, documents))
+		must(t, store.PushBundle(t.Context(), place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
 	}
 }
 

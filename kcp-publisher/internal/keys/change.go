@@ -16,7 +16,7 @@ import (
 
 	"github.com/sigstore/sigstore/pkg/signature/kms"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Made is one file that was written.
@@ -50,25 +50,25 @@ func (f Folder) Init(b Beginning) ([]Made, error) {
 	if b.Fleet == "" {
 		b.Fleet = strings.ToLower(rand.Text()[:12])
 	}
-	draft := bundle.DraftRoot(b.Fleet, b.Epoch, b.Expires)
+	draft := trust.DraftRoot(b.Fleet, b.Epoch, b.Expires)
 	files := &written{folder: f}
-	var signers []bundle.Signer
+	var signers []trust.Signer
 	for i := range b.RootKeys {
 		name := FileRootKey
 		if i > 0 {
 			name = fmt.Sprintf("root-%d.key", i+1)
 		}
-		signer, err := files.key(draft, bundle.RoleRoot, name, "signs new versions of the root of trust", "offline", true)
+		signer, err := files.key(draft, trust.RoleRoot, name, "signs new versions of the root of trust", "offline", true)
 		if err != nil {
 			return nil, err
 		}
 		signers = append(signers, signer)
 	}
-	draft.SetThreshold(bundle.RoleRoot, b.Threshold)
-	if _, err := files.key(draft, bundle.RolePublisher, FilePublisherKey, "signs bundles", "with kcp-publisher", false); err != nil {
+	draft.SetThreshold(trust.RoleRoot, b.Threshold)
+	if _, err := files.key(draft, trust.RolePublisher, FilePublisherKey, "signs bundles", "with kcp-publisher", false); err != nil {
 		return nil, err
 	}
-	if _, err := files.key(draft, bundle.RoleEnrol, FileEnrolKey, "signs agents' certificates", "with kcp-publisher", false); err != nil {
+	if _, err := files.key(draft, trust.RoleEnrol, FileEnrolKey, "signs agents' certificates", "with kcp-publisher", false); err != nil {
 		return nil, err
 	}
 	token := make([]byte, 32)
@@ -83,7 +83,7 @@ func (f Folder) Init(b Beginning) ([]Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := bundle.ParseRoot(root); err != nil {
+	if _, err := trust.ParseRoot(root); err != nil {
 		return nil, err
 	}
 	files.add(FileRoot, "the root of trust, version 1", "public; pinned in every agent", root, 0o644)
@@ -107,7 +107,7 @@ func (w *written) add(name, what, keep string, data []byte, mode os.FileMode) {
 }
 
 // key makes a key, lists it under the role and adds its file.
-func (w *written) key(draft *bundle.RootDraft, role, name, what, keep string, secret bool) (bundle.Signer, error) {
+func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
 	signer, data, err := w.folder.newKey(secret)
 	if err != nil {
 		return nil, err
@@ -142,10 +142,10 @@ func (w *written) write() ([]Made, error) {
 // Change is a new version of the root of trust in the making.
 type Change struct {
 	folder  Folder
-	root    bundle.Root
-	draft   *bundle.RootDraft
+	root    trust.Root
+	draft   *trust.RootDraft
 	files   *written
-	signers []bundle.Signer
+	signers []trust.Signer
 }
 
 // Change begins the next version of the root.
@@ -165,9 +165,9 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 // until everything is signed anew, unless dropOld says otherwise; those that were replaced before are dropped. An empty public makes a
 // key; else it is a file or a reference to a KMS with the key to list.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
-	listed := map[string][]string{bundle.RolePublisher: c.root.Publishers(), bundle.RoleEnrol: c.root.Enrollers()}[role]
+	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnrol: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
-	if role == bundle.RoleEnrol {
+	if role == trust.RoleEnrol {
 		name, what = FileEnrolKey, "signs agents' certificates"
 	}
 	if public != "" {
@@ -202,7 +202,7 @@ func (c *Change) inUse(ctx context.Context, role string) string {
 		return ""
 	}
 	signer := keys.Signer
-	if role == bundle.RoleEnrol {
+	if role == trust.RoleEnrol {
 		signer = keys.Enrol
 	}
 	if signer == nil {
@@ -212,7 +212,7 @@ func (c *Change) inUse(ctx context.Context, role string) string {
 	if err != nil {
 		return ""
 	}
-	thumbprint, _ := bundle.Thumbprint(public)
+	thumbprint, _ := trust.Thumbprint(public)
 	return thumbprint
 }
 
@@ -225,11 +225,11 @@ func (c *Change) RotateRoot(old string) error {
 	if old == "" {
 		return fmt.Errorf("say which of the root keys is replaced: %s", strings.Join(signers, ", "))
 	}
-	if err := c.draft.Remove(bundle.RoleRoot, old); err != nil {
+	if err := c.draft.Remove(trust.RoleRoot, old); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("root-v%d.key", c.draft.Version())
-	signer, err := c.files.key(c.draft, bundle.RoleRoot, name, "signs new versions of the root of trust", "offline", true)
+	signer, err := c.files.key(c.draft, trust.RoleRoot, name, "signs new versions of the root of trust", "offline", true)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (c *Change) Release(prefix, public string, threshold int) error {
 	if err != nil {
 		return err
 	}
-	role := bundle.RoleRelease + prefix
+	role := trust.RoleRelease + prefix
 	if err := c.draft.Add(role, key); err != nil {
 		return err
 	}
@@ -332,13 +332,13 @@ func draftName(version int64) string { return fmt.Sprintf("root-%d.draft.json", 
 
 // missesSignatures tells a version that others must sign from one that is wrong in itself.
 func missesSignatures(data []byte, err error) bool {
-	_, broken := bundle.OpenDraft(data)
-	return broken == nil && strings.Contains(err.Error(), "not enough signatures")
+	_, broken := trust.OpenDraft(data)
+	return broken == nil && trust.LacksSignatures(err)
 }
 
 // putInForce adds the root and takes up the keys that waited for it.
 func (f Folder) putInForce(files *written, data []byte, version int64) ([]Made, error) {
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +365,7 @@ func (f Folder) putInForce(files *written, data []byte, version int64) ([]Made, 
 		if err != nil {
 			return made, err
 		}
-		thumbprint, err := bundle.Thumbprint(public)
+		thumbprint, err := trust.Thumbprint(public)
 		if err != nil {
 			return made, err
 		}
@@ -389,7 +389,7 @@ func (f Folder) Sign(draft string, rootKeys []string) ([]Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := bundle.OpenDraft(data)
+	opened, err := trust.OpenDraft(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", draft, err)
 	}

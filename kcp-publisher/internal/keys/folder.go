@@ -20,7 +20,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/sigstore/sigstore/pkg/signature/kms"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -47,7 +47,7 @@ type Folder struct {
 func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
 // Root reads the newest version of the root of trust.
-func (f Folder) Root() (bundle.Root, error) {
+func (f Folder) Root() (trust.Root, error) {
 	root, err := readRoot(f.path(FileRoot))
 	if errors.Is(err, os.ErrNotExist) {
 		return root, fmt.Errorf("%w: make one with `kcp-publisher keys init --keys %s`", err, f.Dir)
@@ -55,12 +55,12 @@ func (f Folder) Root() (bundle.Root, error) {
 	return root, err
 }
 
-func readRoot(path string) (bundle.Root, error) {
+func readRoot(path string) (trust.Root, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return bundle.Root{}, err
+		return trust.Root{}, err
 	}
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	if err != nil {
 		return root, fmt.Errorf("%s: %w", path, err)
 	}
@@ -71,8 +71,8 @@ func readRoot(path string) (bundle.Root, error) {
 func history(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
 
 // former reads the versions before this one that the folder still has, the oldest first, up to the first gap.
-func (f Folder) former(root bundle.Root) ([]bundle.Root, error) {
-	var found []bundle.Root
+func (f Folder) former(root trust.Root) ([]trust.Root, error) {
+	var found []trust.Root
 	for version := root.Version - 1; version >= 1; version-- {
 		older, err := readRoot(f.path(history(version)))
 		if errors.Is(err, os.ErrNotExist) {
@@ -81,7 +81,7 @@ func (f Folder) former(root bundle.Root) ([]bundle.Root, error) {
 		if err != nil {
 			return nil, err
 		}
-		found = append([]bundle.Root{older}, found...)
+		found = append([]trust.Root{older}, found...)
 	}
 	return found, nil
 }
@@ -115,7 +115,7 @@ func (f Folder) Load(ctx context.Context) (publish.Keys, error) {
 }
 
 // TokenSecret reads what enrolment tokens are derived from.
-func (f Folder) TokenSecret() (bundle.TokenSecret, error) {
+func (f Folder) TokenSecret() (trust.TokenSecret, error) {
 	path := f.path(FileTokenKey)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -129,13 +129,13 @@ func (f Folder) TokenSecret() (bundle.TokenSecret, error) {
 }
 
 // signer reads a key file, encrypted or not.
-func (f Folder) signer(path string) (bundle.Signer, error) {
+func (f Folder) signer(path string) (trust.Signer, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	if !strings.Contains(string(data), string(cryptoutils.EncryptedSigstorePrivateKeyPEMType)) {
-		signer, err := bundle.LoadSigner(data)
+		signer, err := trust.LoadSigner(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -156,17 +156,17 @@ func (f Folder) signer(path string) (bundle.Signer, error) {
 }
 
 // newKey makes a key and gives its file, encrypted if there is a passphrase and secret says so.
-func (f Folder) newKey(secret bool) (bundle.Signer, []byte, error) {
+func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	var pass cryptoutils.PassFunc
 	if secret && len(f.Passphrase) > 0 {
 		pass = cryptoutils.StaticPasswordFunc(f.Passphrase)
 	}
 	if pass == nil {
-		data, err := bundle.GenerateKey()
+		data, err := trust.GenerateKey()
 		if err != nil {
 			return nil, nil, err
 		}
-		signer, err := bundle.LoadSigner(data)
+		signer, err := trust.LoadSigner(data)
 		return signer, data, err
 	}
 	data, _, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(), pass)

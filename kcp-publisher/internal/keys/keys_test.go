@@ -19,6 +19,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/kms/fake"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 var until = time.Now().AddDate(1, 0, 0)
@@ -47,7 +48,7 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) root() bundle.Root {
+func (w *world) root() trust.Root {
 	w.Helper()
 	root, err := w.Root()
 	w.must(err)
@@ -61,7 +62,7 @@ func (w *world) signer() string {
 	w.must(err)
 	public, err := loaded.Signer.PublicKey()
 	w.must(err)
-	thumbprint, err := bundle.Thumbprint(public)
+	thumbprint, err := trust.Thumbprint(public)
 	w.must(err)
 	if !loaded.Root.Trusts(thumbprint) {
 		w.Errorf("signs with %s, which root version %d does not list", thumbprint, loaded.Root.Version)
@@ -80,7 +81,7 @@ func (w *world) change(rootKeys []string, change func(*Change) error) []Made {
 }
 
 func rotatePublisher(ctx context.Context, dropOld bool) func(*Change) error {
-	return func(c *Change) error { return c.Rotate(ctx, bundle.RolePublisher, "", dropOld) }
+	return func(c *Change) error { return c.Rotate(ctx, trust.RolePublisher, "", dropOld) }
 }
 
 func TestAPublisherKeyIsRotated(t *testing.T) {
@@ -202,10 +203,10 @@ func TestAPublisherKeyMayBeInAKMS(t *testing.T) {
 	ctx := context.WithValue(t.Context(), fake.KmsCtxKey{}, crypto.PrivateKey(key))
 	c, err := w.Change(until)
 	w.must(err)
-	w.must(c.Rotate(ctx, bundle.RolePublisher, fake.ReferenceScheme+"publisher", true))
+	w.must(c.Rotate(ctx, trust.RolePublisher, fake.ReferenceScheme+"publisher", true))
 	_, err = c.Finish(w.RootKeyFiles())
 	w.must(err)
-	want, err := bundle.Thumbprint(&key.PublicKey)
+	want, err := trust.Thumbprint(&key.PublicKey)
 	w.must(err)
 	if got := w.root().Publishers(); !slices.Equal(got, []string{want}) {
 		t.Errorf("the root lists %v, the KMS has %s", got, want)

@@ -7,18 +7,21 @@ import (
 	"fmt"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
 // Read gives the bundle that lies in the registry for a runtime, by the newest root of trust and earlier versions of it. What no publisher of this fleet signed counts as nothing, nil:
 // the next bundle replaces it. The error is only of the registry.
-func Read(ctx context.Context, place *bundle.Place, runtime string, root bundle.Root, former ...bundle.Root) (*Published, error) {
+func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (*Published, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return nil, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
+	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
@@ -28,8 +31,8 @@ func Read(ctx context.Context, place *bundle.Place, runtime string, root bundle.
 	if err != nil {
 		return nil, nil //nolint:nilerr // see above
 	}
-	complete, err := bundle.FetchBundle(ctx, repository, verified)
-	if bundle.RefusalOf(err) != nil {
+	complete, err := store.FetchBundle(ctx, repository, verified)
+	if refusal.Of(err) != nil {
 		return nil, nil
 	}
 	if err != nil {

@@ -7,17 +7,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Keys are what a Publisher signs with, and the root of trust that lists them.
 type Keys struct {
-	Root bundle.Root
+	Root trust.Root
 	// Former are older versions of the root; bundles of their publishers are still known as this fleet's own.
-	Former []bundle.Root
-	Signer bundle.Signer
+	Former []trust.Root
+	Signer trust.Signer
 	// Enrol signs agents' certificates, nil when there are none.
-	Enrol bundle.Signer
+	Enrol trust.Signer
 
 	thumbprint, enrolThumbprint string
 }
@@ -42,12 +43,12 @@ func (k *Keys) check() error {
 	return nil
 }
 
-func thumbprintOf(signer bundle.Signer) (string, error) {
+func thumbprintOf(signer trust.Signer) (string, error) {
 	public, err := signer.PublicKey()
 	if err != nil {
 		return "", err
 	}
-	return bundle.Thumbprint(public)
+	return trust.Thumbprint(public)
 }
 
 // TakeUp replaces the keys of a Publisher at work, and tells whether they are others than before: every runtime needs a new bundle then.
@@ -78,9 +79,9 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 }
 
 // PublishRoots puts every version of the root of trust where agents find it: before any bundle that its keys sign.
-func (k *Keys) PublishRoots(ctx context.Context, place *bundle.Place) error {
+func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	for _, root := range append(slices.Clone(k.Former), k.Root) {
-		if err := bundle.PushRoot(ctx, place, root); err != nil {
+		if err := store.PushRoot(ctx, place, root); err != nil {
 			return fmt.Errorf("publish root of trust version %d: %w", root.Version, err)
 		}
 	}
@@ -88,7 +89,7 @@ func (k *Keys) PublishRoots(ctx context.Context, place *bundle.Place) error {
 }
 
 // Root gives the root of trust in use.
-func (p *Publisher) Root() bundle.Root { return p.keys.Load().Root }
+func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
 // certificate gives the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
 // runtime's key and good, another when the runtime asked for one and it is time.
@@ -108,5 +109,5 @@ func (k *Keys) certificate(last *Published, r Runtime, validity time.Duration, n
 		return known, nil
 	}
 	from := now.UTC().Truncate(time.Second)
-	return bundle.IssueCertificate(k.Enrol, k.Root.Fleet, r.ID, r.Key, from, from.Add(validity))
+	return trust.IssueCertificate(k.Enrol, k.Root.Fleet, r.ID, r.Key, from, from.Add(validity))
 }

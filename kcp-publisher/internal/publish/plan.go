@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
@@ -62,7 +63,7 @@ const lastBundleValidity = 365 * 24 * time.Hour
 // A bundle is needed when its content differs from the last one's, when a module is to be removed that the last one did not
 // name, when it answers another wish, brings another certificate or goes to a changed audience, when the root of trust changed, when the last one is not the newest that was published, or
 // when a third of its life is over.
-func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime, root bundle.Root, validity time.Duration, now time.Time) (bundle.Predicate, bool) {
+func Plan(last *Published, documents bundle.Documents, asked []string, r Runtime, root trust.Root, validity time.Duration, now time.Time) (bundle.Predicate, bool) {
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),

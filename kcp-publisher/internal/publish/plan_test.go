@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 var (
 	noon     = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	trusted  = bundle.Root{Version: 1, Epoch: 1}
+	trusted  = trust.Root{Version: 1, Epoch: 1}
 	validity = 9 * time.Hour
 )
 
@@ -134,7 +135,7 @@ func TestANewEpochStartsSequencesOver(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, LastEpoch: 1, LastSequence: math.MaxInt64 - 1}
-	anew := bundle.Root{Version: 2, Epoch: 2}
+	anew := trust.Root{Version: 2, Epoch: 2}
 	predicate, push := Plan(ahead, documents(t, "keda"), []string{"keda"}, r, anew, validity, noon)
 	if !push || predicate.Epoch != 2 || predicate.Sequence != noon.UnixMilli() {
 		t.Fatalf("push %v, sequence %d of epoch %d", push, predicate.Sequence, predicate.Epoch)

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -21,7 +23,7 @@ import (
 
 // Options are what a Publisher needs.
 type Options struct {
-	Place      *bundle.Place
+	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
 	// Requires tells whether components of a name have to be signed; nil means that none has.
@@ -82,7 +84,7 @@ type Outcome struct {
 
 // Publish resolves the request, with what was published last in its Last, and pushes a bundle if one is needed.
 func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
-	if err := bundle.CheckRuntimeID(runtime.ID); err != nil {
+	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
 		return Outcome{}, err
 	}
 	last, err := p.Last(ctx, runtime.ID)
@@ -137,12 +139,12 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 		if err != nil {
 			return nil, err
 		}
-		if err := bundle.PushCosign(ctx, p.Place, runtime, signature); err != nil {
+		if err := store.PushCosign(ctx, p.Place, runtime, signature); err != nil {
 			return nil, err
 		}
 	}
 	present := func(d digest.Digest) bool { return last != nil && (d == last.StateDigest || d == last.CatalogDigest) }
-	err = bundle.PushBundle(ctx, p.Place, runtime, resolved.documents, manifest, present)
+	err = store.PushBundle(ctx, p.Place, runtime, resolved.documents, manifest, present)
 	if err != nil {
 		// What was pushed is unknown now, and what was shared may be gone with the registry's data: ask before the next try.
 		p.Forget(runtime)
@@ -171,7 +173,7 @@ func (p *Publisher) share(ctx context.Context, documents bundle.Documents) error
 		return nil
 	}
 	_, err, _ := p.sharing.Do(key.String()+documents.Catalog.Descriptor.Digest.String(), func() (any, error) {
-		if err := bundle.ShareDocuments(ctx, p.Place, documents); err != nil {
+		if err := store.ShareDocuments(ctx, p.Place, documents); err != nil {
 			return nil, err
 		}
 		p.mu.Lock()

@@ -11,6 +11,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -19,8 +22,8 @@ import (
 // fleet is a publisher's surroundings: its key, the root that lists it, and a folder that stands for the registry.
 type fleet struct {
 	t      *testing.T
-	signer bundle.Signer
-	root   bundle.Root
+	signer trust.Signer
+	root   trust.Root
 	dir    string
 	now    time.Time
 }
@@ -32,32 +35,32 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := bundle.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.root, err = bundle.ParseRoot(data); err != nil {
+	if f.root, err = trust.ParseRoot(data); err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func newSigner(t *testing.T) bundle.Signer {
+func newSigner(t *testing.T) trust.Signer {
 	t.Helper()
-	file, err := bundle.GenerateKey()
+	file, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := bundle.LoadSigner(file)
+	signer, err := trust.LoadSigner(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return signer
 }
 
-func (f *fleet) place() *bundle.Place {
+func (f *fleet) place() store.Store {
 	f.t.Helper()
-	place, err := bundle.NewPlace(bundle.LayoutScheme+f.dir, nil)
+	place, err := store.Open(store.LayoutScheme+f.dir, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -103,7 +106,7 @@ func (f *fleet) lying(runtime string) digest.Digest {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	found, err := bundle.Head(f.t.Context(), repository, bundle.TagDesired)
+	found, err := store.Head(f.t.Context(), repository, bundle.TagDesired)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -117,7 +120,7 @@ func (f *fleet) puts(runtime string, manifest bundle.Blob) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if err := bundle.PushManifest(f.t.Context(), repository, manifest, bundle.TagDesired); err != nil {
+	if err := store.PushManifest(f.t.Context(), repository, manifest, bundle.TagDesired); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -197,7 +200,7 @@ func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			fetched, err := bundle.Fetch(f.t.Context(), repository, bundle.TagDesired)
+			fetched, err := store.Fetch(f.t.Context(), repository, bundle.TagDesired)
 			if err != nil {
 				f.t.Fatal(err)
 			}

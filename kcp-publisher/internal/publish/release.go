@@ -9,6 +9,8 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
@@ -22,9 +24,9 @@ func (e *evidence) add(mediaType string, data []byte) {
 
 // prove looks at a content as agents will, so that what they would refuse is one module's trouble here and not the whole runtime's
 // there, and shares the documents that they look at.
-func (p *Publisher) prove(ctx context.Context, root bundle.Root, all []component.Component, evidence *evidence, content *resolve.Content) error {
+func (p *Publisher) prove(ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content) error {
 	main := all[0].Descriptor
-	released := bundle.Released{Component: main.Name, Version: main.Version, Images: content.Images}
+	released := trust.Released{Component: main.Name, Version: main.Version, Images: content.Images}
 	if !root.Locked() {
 		return root.CheckFloor(released.Component, released.Version)
 	}
@@ -33,20 +35,20 @@ func (p *Publisher) prove(ctx context.Context, root bundle.Root, all []component
 		if err != nil {
 			return err
 		}
-		evidence.add(bundle.MediaTypeDescriptor, document)
+		evidence.add(trust.MediaTypeDescriptor, document)
 	}
 	documents := make(map[digest.Digest][]byte, len(evidence.blobs))
 	for _, blob := range evidence.blobs {
 		documents[blob.Descriptor.Digest] = blob.Bytes
 	}
 	for _, part := range content.Parts() {
-		released.Contents = append(released.Contents, part.Named())
+		released.Contents = append(released.Contents, trust.ReleasedContent{Name: part.Name, Digest: part.Digest})
 	}
 	if err := root.CheckRelease(released, documents, p.Now()); err != nil {
 		return err
 	}
 	for _, blob := range evidence.blobs {
-		if err := bundle.ShareBlob(ctx, p.Place, blob); err != nil {
+		if err := store.ShareBlob(ctx, p.Place, blob); err != nil {
 			return fmt.Errorf("share the proof of component %s:%s: %w", main.Name, main.Version, err)
 		}
 		content.Release = append(content.Release, resolve.Part{
@@ -59,7 +61,7 @@ func (p *Publisher) prove(ctx context.Context, root bundle.Root, all []component
 }
 
 // keepable is what of the last state may be kept for modules that do not resolve: what agents would refuse now may not.
-func keepable(root bundle.Root, last bundle.DesiredState) *bundle.DesiredState {
+func keepable(root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	refused := func(m bundle.Manifest) bool {
 		return root.CheckFloor(m.Component, m.Version) != nil || root.Locked() && len(m.Release) == 0
 	}

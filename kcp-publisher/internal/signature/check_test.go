@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 )
 
@@ -101,18 +102,18 @@ func offerContent(t *testing.T, local []byte, components ...ocm.Descriptor) memo
 			t.Fatal(err)
 		}
 		_, _ = source.Open(d.Name)
-		store := source.repositories[d.Name]
+		held := source.repositories[d.Name]
 		layer := bundle.NewBlob("application/vnd.ocm.software.component-descriptor.v2+json", document)
 		pointer, _ := json.Marshal(map[string]any{"componentDescriptorLayer": layer.Descriptor})
 		config := bundle.NewBlob("application/vnd.ocm.software.component.config.v1+json", pointer)
 		raw := bundle.NewBlob("application/yaml", local)
 		manifest := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":%s,"layers":[%s,%s]}`, ocispec.MediaTypeImageManifest, described(config), described(layer), described(raw))
 		for _, b := range []bundle.Blob{layer, config, raw} {
-			if err := bundle.PushBlob(t.Context(), store, b); err != nil {
+			if err := store.PushBlob(t.Context(), held, b); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := bundle.PushManifest(t.Context(), store, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(manifest)), d.Version); err != nil {
+		if err := store.PushManifest(t.Context(), held, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(manifest)), d.Version); err != nil {
 			t.Fatal(err)
 		}
 	}

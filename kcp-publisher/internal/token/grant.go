@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Policy says what is where in the registry, by names without its host.
@@ -91,7 +92,7 @@ func (p Policy) actions(user, repository string) []string {
 		}
 		return nil
 	}
-	if bundle.CheckRuntimeID(user) != nil {
+	if trust.CheckRuntimeID(user) != nil {
 		return nil
 	}
 	switch repository {

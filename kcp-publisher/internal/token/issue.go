@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4/cryptosigner"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Validity is the life of a token. What was revoked or changed is closed after it at the latest.
@@ -28,7 +28,7 @@ type Issuer struct {
 }
 
 // NewIssuer takes the key that the registry trusts.
-func NewIssuer(name, service string, key bundle.Signer) (*Issuer, error) {
+func NewIssuer(name, service string, key trust.Signer) (*Issuer, error) {
 	private, ok := key.(crypto.Signer)
 	if !ok {
 		return nil, fmt.Errorf("registry key: %T cannot sign digests", key)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Users that are no runtimes: their names start with what no runtime id may start with.
@@ -29,11 +29,11 @@ func CheckUser(user string) error {
 	if user == UserPublisher || user == UserModules {
 		return nil
 	}
-	return bundle.CheckRuntimeID(user)
+	return trust.CheckRuntimeID(user)
 }
 
 // Password derives a user's registry password of a generation, from 1 on. It is a secret.
-func Password(secret bundle.TokenSecret, user string, generation int) (string, error) {
+func Password(secret trust.TokenSecret, user string, generation int) (string, error) {
 	if err := CheckUser(user); err != nil {
 		return "", err
 	}
@@ -53,7 +53,7 @@ func Password(secret bundle.TokenSecret, user string, generation int) (string, e
 var errRefused = errors.New("user and password do not belong together, or the password was revoked")
 
 // authenticate tells whether the password is the user's, of at least the generation that is in force.
-func authenticate(secret bundle.TokenSecret, user, password string, inForce int) error {
+func authenticate(secret trust.TokenSecret, user, password string, inForce int) error {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {
 		return errRefused

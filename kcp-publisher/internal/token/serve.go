@@ -10,7 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Refusals are answered and logged at this rate at most, with bursts of so many: a fleet that starts with old passwords is seen, a
@@ -25,7 +25,7 @@ const maxQueryBytes = 8 << 10
 
 // Service answers requests for tokens. It is safe for concurrent use.
 type Service struct {
-	secret   bundle.TokenSecret
+	secret   trust.TokenSecret
 	policy   Policy
 	issuer   *Issuer
 	inForce  func(user string) (int, error)
@@ -37,7 +37,7 @@ type Service struct {
 
 // Options are what a Service needs.
 type Options struct {
-	Secret bundle.TokenSecret
+	Secret trust.TokenSecret
 	Policy Policy
 	Issuer *Issuer
 	// InForce gives the lowest generation of a user's password that counts. An error refuses everybody for as long as it lasts.

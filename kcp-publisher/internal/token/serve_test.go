@@ -16,21 +16,21 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 var (
-	secret = bundle.TokenSecret(strings.Repeat("s", 32))
+	secret = trust.TokenSecret(strings.Repeat("s", 32))
 	noon   = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 )
 
 func newIssuer(t *testing.T) *Issuer {
 	t.Helper()
-	file, err := bundle.GenerateKey()
+	file, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := bundle.LoadSigner(file)
+	signer, err := trust.LoadSigner(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,11 +277,11 @@ func TestGenerationsAreReadAgainWhenTheyChange(t *testing.T) {
 }
 
 func BenchmarkToken(b *testing.B) {
-	file, err := bundle.GenerateKey()
+	file, err := trust.GenerateKey()
 	if err != nil {
 		b.Fatal(err)
 	}
-	signer, err := bundle.LoadSigner(file)
+	signer, err := trust.LoadSigner(file)
 	if err != nil {
 		b.Fatal(err)
 	}

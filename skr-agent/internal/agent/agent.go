@@ -24,6 +24,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/autonomy"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
@@ -43,7 +46,7 @@ type Options struct {
 	// KubernetesVersion and ClusterUID are the runtime's.
 	KubernetesVersion string
 	ClusterUID        string
-	Place             *bundle.Place
+	Place             store.Store
 	// Folder is looked into for files that were carried, nil for none.
 	Folder  *receive.Folder
 	Store   *content.Store
@@ -54,8 +57,8 @@ type Options struct {
 	Client client.Client
 	Events events.EventRecorder
 	// Signer is the runtime's own key, Token what introduces it, nil when there is none.
-	Signer bundle.Signer
-	Token  *bundle.Token
+	Signer trust.Signer
+	Token  *trust.Token
 	// PollInterval and ReportInterval are the defaults; a bundle's settings win.
 	PollInterval   time.Duration
 	ReportInterval time.Duration
@@ -192,7 +195,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	rootVersion.Set(float64(a.Puller.Root().Version))
 	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
-	switch refusal := bundle.RefusalOf(err); {
+	switch refusal := refusal.Of(err); {
 	case err != nil && refusal == nil && !a.outage:
 		a.outage = true
 		log.Error(err, "no bundle could be read, what is in force stays", "location", a.Place.String())
@@ -388,5 +391,5 @@ func (a *Agent) push(ctx context.Context, r bundle.Report) error {
 	if err != nil {
 		return err
 	}
-	return bundle.PushReport(ctx, a.Place, a.Runtime, manifest)
+	return store.PushReport(ctx, a.Place, a.Runtime, manifest)
 }

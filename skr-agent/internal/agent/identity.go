@@ -7,6 +7,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // identify says who reports: the fleet, the certificate or a request for one, and the key's introduction until the control plane is
@@ -17,7 +18,7 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	if err != nil {
 		return fmt.Errorf("read the runtime's key: %w", err)
 	}
-	thumbprint, err := bundle.Thumbprint(public)
+	thumbprint, err := trust.Thumbprint(public)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	if b := a.Puller.Current(); a.Token == nil || b != nil && b.Statement.Predicate.Audience.KeyThumbprint == thumbprint {
 		return nil
 	}
-	encoded, err := bundle.EncodePublicKey(public)
+	encoded, err := trust.EncodePublicKey(public)
 	if err != nil {
 		return err
 	}
@@ -41,12 +42,12 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	if err != nil {
 		return err
 	}
-	r.Enrolment = &bundle.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
+	r.Enrolment = &trust.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
 	return nil
 }
 
 // certificate gives the one that the bundle in force brought, nil when it brought none for this agent's key.
-func (a *Agent) certificate(log logr.Logger, thumbprint string) *bundle.Certificate {
+func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
 	certificateExpiry.Set(0)
 	b := a.Puller.Current()
 	if b == nil || b.Statement.Predicate.Certificate == "" {
@@ -69,13 +70,13 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *bundle.Certific
 }
 
 // requestFor gives the request for a certificate when there is none or a third of its life is over, the same until then.
-func (a *Agent) requestFor(certificate *bundle.Certificate) (string, error) {
+func (a *Agent) requestFor(certificate *trust.Certificate) (string, error) {
 	if certificate != nil && a.Now().Before(certificate.RenewAt().Truncate(time.Second)) {
 		a.request = ""
 		return "", nil
 	}
 	if a.request == "" {
-		request, err := bundle.NewCertificateRequest(a.Signer)
+		request, err := trust.NewCertificateRequest(a.Signer)
 		if err != nil {
 			return "", err
 		}

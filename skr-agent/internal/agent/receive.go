@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 )
 
@@ -23,10 +23,10 @@ func (a *Agent) receive(ctx context.Context, log logr.Logger) {
 				continue
 			}
 		}
-		switch refusal := bundle.RefusalOf(t.Err); {
+		switch refused := refusal.Of(t.Err); {
 		case t.Err == nil:
 			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written, "images", len(t.Outcome.Images))
-		case refusal != nil && refusal.Reason == bundle.ReasonRollback:
+		case refused != nil && refused.Reason == refusal.Rollback:
 			log.Info("a file is older than what is here, and not imported", "file", t.File, "reason", t.Err.Error())
 		default:
 			log.Error(t.Err, "a file was not imported", "file", t.File)

@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 func newExportReport() *cobra.Command {
@@ -30,14 +33,14 @@ func newExportReport() *cobra.Command {
 			if location == "" || runtime == "" || file == "" && !qr {
 				return usageError{errors.New("--location, --runtime, and -o or --qr are required")}
 			}
-			if err := bundle.CheckRuntimeID(runtime); err != nil {
+			if err := trust.CheckRuntimeID(runtime); err != nil {
 				return usageError{err}
 			}
-			registries, err := registry.registries(false, bundle.Access{})
+			registries, err := registry.registries(false, store.Access{})
 			if err != nil {
 				return err
 			}
-			place, err := bundle.NewPlace(location, registries)
+			place, err := store.Open(location, registries)
 			if err != nil {
 				return usageError{fmt.Errorf("--location: %w", err)}
 			}
@@ -65,13 +68,13 @@ func newExportReport() *cobra.Command {
 	return cmd
 }
 
-func newestReport(ctx context.Context, place *bundle.Place, runtime string) (bundle.Fetched, error) {
+func newestReport(ctx context.Context, place store.Store, runtime string) (bundle.Fetched, error) {
 	repository, err := place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
 		return bundle.Fetched{}, err
 	}
-	fetched, err := bundle.Fetch(ctx, repository, bundle.TagLatest)
-	if errors.Is(err, bundle.ErrNotFound) {
+	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
+	if errors.Is(err, store.ErrNotFound) {
 		return fetched, fmt.Errorf("runtime %s has not reported to %s yet: does its agent run?", runtime, place)
 	}
 	if err != nil {
@@ -79,7 +82,7 @@ func newestReport(ctx context.Context, place *bundle.Place, runtime string) (bun
 	}
 	report, err := bundle.ClaimedReport(fetched)
 	if err == nil && report.Runtime != runtime {
-		err = &bundle.Refusal{Reason: bundle.ReasonWrongRuntime, Detail: fmt.Sprintf("report is about runtime %q, this is the place of %q", report.Runtime, runtime)}
+		err = &refusal.Error{Reason: refusal.WrongRuntime, Detail: fmt.Sprintf("report is about runtime %q, this is the place of %q", report.Runtime, runtime)}
 	}
 	return fetched, err
 }

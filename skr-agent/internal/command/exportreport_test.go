@@ -15,9 +15,10 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func reportWith(t *testing.T, signer bundle.Signer, randomLetters int) bundle.Fetched {
+func reportWith(t *testing.T, signer trust.Signer, randomLetters int) bundle.Fetched {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	message := make([]byte, randomLetters)
@@ -34,13 +35,13 @@ func reportWith(t *testing.T, signer bundle.Signer, randomLetters int) bundle.Fe
 	return bundle.Fetched(manifest)
 }
 
-func newSigner(t *testing.T) bundle.Signer {
+func newSigner(t *testing.T) trust.Signer {
 	t.Helper()
-	key, err := bundle.GenerateKey()
+	key, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := bundle.LoadSigner(key)
+	signer, err := trust.LoadSigner(key)
 	if err != nil {
 		t.Fatal(err)
 	}

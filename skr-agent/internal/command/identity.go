@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Secrets in the runtime: what the operator brought, and the key that never leaves.
@@ -27,12 +28,12 @@ const (
 
 // bootstrap is what an agent must be told before it can trust anybody.
 type bootstrap struct {
-	root     bundle.Root
+	root     trust.Root
 	location string
 	runtime  string
-	token    *bundle.Token
+	token    *trust.Token
 	// access are the registry's credentials and certificates.
-	access bundle.Access
+	access store.Access
 }
 
 // readBootstrap takes flags first and the bootstrap Secret for the rest.
@@ -49,7 +50,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if b.runtime == "" {
 		b.runtime = string(secret.Data["runtime"])
 	}
-	b.access = bundle.Access{DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
+	b.access = store.Access{DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
 	root := secret.Data["root.json"]
 	if f.trust != "" {
 		if root, err = os.ReadFile(f.trust); err != nil {
@@ -59,14 +60,14 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if len(root) == 0 || b.location == "" || b.runtime == "" {
 		return b, usageError{fmt.Errorf("root of trust, location and runtime are required: apply the Secret that `kcp-publisher enrol` prints, or set --trust, --location and --runtime")}
 	}
-	if err := bundle.CheckRuntimeID(b.runtime); err != nil {
+	if err := trust.CheckRuntimeID(b.runtime); err != nil {
 		return b, usageError{err}
 	}
-	if b.root, err = bundle.ParseRoot(root); err != nil {
+	if b.root, err = trust.ParseRoot(root); err != nil {
 		return b, err
 	}
 	if text := secret.Data["token"]; len(text) > 0 {
-		token, err := bundle.ParseToken(string(text))
+		token, err := trust.ParseToken(string(text))
 		if err != nil {
 			return b, fmt.Errorf("Secret %s/%s: token: %w", v1beta2.RuntimeNamespace, bootstrapSecret, err)
 		}
@@ -76,13 +77,13 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 }
 
 // ownKey gives the runtime's key, made on the first start.
-func ownKey(ctx context.Context, uncached client.Client) (bundle.Signer, error) {
+func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
-	key, err := kept(ctx, uncached, name, fieldKey, bundle.GenerateKey)
+	key, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
 	if err != nil {
 		return nil, err
 	}
-	signer, err := bundle.LoadSigner(key)
+	signer, err := trust.LoadSigner(key)
 	if err != nil {
 		return nil, fmt.Errorf("Secret %s: %s: %w", name, fieldKey, err)
 	}

@@ -14,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 )
 
@@ -53,7 +55,7 @@ func newImport() *cobra.Command {
 			importer.ClockSkew = skew
 			files, err := carry.Files(args)
 			if err != nil {
-				return &bundle.Refusal{Reason: bundle.ReasonIncomplete, Detail: err.Error()}
+				return &refusal.Error{Reason: refusal.Incomplete, Detail: err.Error()}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
@@ -72,18 +74,18 @@ func newImport() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&trustFile, "trust", "", "pinned root of trust; default: that of the first import")
-	flags.DurationVar(&skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
+	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
 	registry.add(flags)
 	return cmd
 }
 
 func newImporter(registry *registryFlags, to, trustFile string) (receive.Importer, error) {
-	registries, err := registry.registries(false, bundle.Access{RequestTimeout: transferTimeout})
+	registries, err := registry.registries(false, store.Access{RequestTimeout: transferTimeout})
 	if err != nil {
 		return receive.Importer{}, err
 	}
-	place, err := bundle.NewPlace(to, registries)
+	place, err := store.Open(to, registries)
 	if err != nil {
 		return receive.Importer{}, usageError{fmt.Errorf("--to: %w", err)}
 	}
@@ -95,7 +97,7 @@ func newImporter(registry *registryFlags, to, trustFile string) (receive.Importe
 	if err != nil {
 		return receive.Importer{}, usageError{fmt.Errorf("--trust: %w", err)}
 	}
-	if importer.Root, err = bundle.ParseRoot(data); err != nil {
+	if importer.Root, err = trust.ParseRoot(data); err != nil {
 		return receive.Importer{}, fmt.Errorf("--trust %s: %w", trustFile, err)
 	}
 	return importer, nil

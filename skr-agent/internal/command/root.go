@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Exit codes, a contract.
@@ -42,7 +43,7 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(errOut, "skr-agent: %v\nrun `skr-agent --help`\n", err)
 		return exitUsage
-	case bundle.RefusalOf(err) != nil:
+	case refusal.Of(err) != nil:
 		fmt.Fprintf(errOut, "skr-agent: %v\n", err)
 		return exitRefused
 	}
@@ -142,7 +143,7 @@ func (r *registryFlags) add(flags *pflag.FlagSet) {
 }
 
 // registries prepares access to registries; what no flag gives is taken from brought, the bootstrap Secret's.
-func (r *registryFlags) registries(noRetry bool, brought bundle.Access) (*bundle.Registries, error) {
+func (r *registryFlags) registries(noRetry bool, brought store.Access) (*store.Registries, error) {
 	access := brought
 	access.PlainHTTP, access.NoRetry = r.plainHTTP, noRetry
 	for _, file := range []struct {
@@ -158,5 +159,5 @@ func (r *registryFlags) registries(noRetry bool, brought bundle.Access) (*bundle
 		}
 		*file.into = data
 	}
-	return bundle.NewRegistries(access)
+	return store.NewRegistries(access)
 }

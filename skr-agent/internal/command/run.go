@@ -21,6 +21,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
@@ -74,7 +76,7 @@ func newRun(g *global) *cobra.Command {
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
-	flags.DurationVar(&f.skew, "clock-skew", bundle.MaxClockSkew, clockSkewUsage)
+	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
 	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
 		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
@@ -173,7 +175,7 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	return deployment, nil
 }
 
-func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, uncached client.Client, store *content.Store) (agent.Options, error) {
+func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, uncached client.Client, held *content.Store) (agent.Options, error) {
 	known, err := readBootstrap(ctx, uncached, f)
 	if err != nil {
 		return agent.Options{}, err
@@ -182,7 +184,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, err
 	}
-	place, err := bundle.NewPlace(known.location, registries)
+	place, err := store.Open(known.location, registries)
 	if err != nil {
 		return agent.Options{}, usageError{err}
 	}
@@ -198,7 +200,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	if err != nil {
 		return agent.Options{}, err
 	}
-	thumbprint, err := bundle.Thumbprint(public)
+	thumbprint, err := trust.Thumbprint(public)
 	if err != nil {
 		return agent.Options{}, err
 	}
@@ -222,7 +224,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 		return agent.Options{}, usageError{fmt.Errorf("--clock-skew %s: want more than 0", f.skew)}
 	}
 	puller := pull.New(pull.Options{
-		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: store, Now: time.Now,
+		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
 		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint, ClockSkew: f.skew},
 	})
 	if err := puller.Restore(ctx); err != nil {
@@ -232,7 +234,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	secrets := &unseal.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
 		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: store, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

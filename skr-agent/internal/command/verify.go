@@ -15,6 +15,9 @@ import (
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 func newVerify() *cobra.Command {
@@ -36,10 +39,10 @@ func newVerify() *cobra.Command {
 			if trustFile == "" || runtime == "" {
 				return usageError{errors.New("--trust and --runtime are required")}
 			}
-			if err := bundle.CheckRuntimeID(runtime); err != nil {
+			if err := trust.CheckRuntimeID(runtime); err != nil {
 				return usageError{err}
 			}
-			registries, err := registry.registries(false, bundle.Access{})
+			registries, err := registry.registries(false, store.Access{})
 			if err != nil {
 				return err
 			}
@@ -47,7 +50,7 @@ func newVerify() *cobra.Command {
 			if err != nil {
 				return usageError{fmt.Errorf("--trust: %w", err)}
 			}
-			root, err := bundle.ParseRoot(data)
+			root, err := trust.ParseRoot(data)
 			if err != nil {
 				return fmt.Errorf("--trust %s: %w", trustFile, err)
 			}
@@ -69,13 +72,13 @@ func newVerify() *cobra.Command {
 }
 
 // verify judges a bundle as the runtime's agent would that knows nothing newer than the root: by the newest root that follows.
-func verify(ctx context.Context, registries *bundle.Registries, ref string, trust bundle.Trust) (bundle.Bundle, bundle.Root, error) {
+func verify(ctx context.Context, registries *store.Registries, ref string, trust bundle.Trust) (bundle.Bundle, trust.Root, error) {
 	at, err := locate(ctx, registries, ref, trust.Runtime)
 	if err != nil {
 		return bundle.Bundle{}, trust.Root, err
 	}
 	if at.place != nil {
-		newest, refused, _, err := bundle.FollowRoot(ctx, at.place, trust.Root)
+		newest, refused, _, err := store.FollowRoot(ctx, at.place, trust.Root)
 		if err != nil {
 			return bundle.Bundle{}, trust.Root, err
 		}
@@ -84,7 +87,7 @@ func verify(ctx context.Context, registries *bundle.Registries, ref string, trus
 		}
 		trust.Root = newest
 	}
-	fetched, err := bundle.Fetch(ctx, at.repository, at.reference)
+	fetched, err := store.Fetch(ctx, at.repository, at.reference)
 	if err != nil {
 		return bundle.Bundle{}, trust.Root, err
 	}
@@ -92,7 +95,7 @@ func verify(ctx context.Context, registries *bundle.Registries, ref string, trus
 	if err != nil {
 		return bundle.Bundle{}, trust.Root, err
 	}
-	opened, err := bundle.FetchBundle(ctx, at.repository, verified)
+	opened, err := store.FetchBundle(ctx, at.repository, verified)
 	if err != nil {
 		return opened, trust.Root, err
 	}
@@ -101,13 +104,13 @@ func verify(ctx context.Context, registries *bundle.Registries, ref string, trus
 
 // location is where a reference leads; place is nil when that is no place of a fleet.
 type location struct {
-	place      *bundle.Place
+	place      store.Store
 	repository oras.ReadOnlyTarget
 	reference  string
 }
 
 // checkReleases reads what proves that a state was released, if the root asks for it, and judges it.
-func (l location) checkReleases(ctx context.Context, registries *bundle.Registries, state bundle.DesiredState, root bundle.Root) error {
+func (l location) checkReleases(ctx context.Context, registries *store.Registries, state bundle.DesiredState, root trust.Root) error {
 	documents := map[digest.Digest][]byte{}
 	for _, m := range state.All() {
 		if !root.Locked() {
@@ -119,18 +122,18 @@ func (l location) checkReleases(ctx context.Context, registries *bundle.Registri
 				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
 			}
 			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
-			if documents[c.Digest], err = bundle.FetchBlob(ctx, from, d, bundle.MaxManifestBytes); err != nil {
+			if documents[c.Digest], err = store.FetchBlob(ctx, from, d, bundle.MaxManifestBytes); err != nil {
 				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
 			}
 		}
 	}
-	if err := root.CheckReleases(state, documents, time.Now()); err != nil {
-		return &bundle.Refusal{Reason: bundle.ReasonNotReleased, Detail: err.Error()}
+	if err := bundle.CheckReleases(root, state, documents, time.Now()); err != nil {
+		return &refusal.Error{Reason: refusal.NotReleased, Detail: err.Error()}
 	}
 	return nil
 }
 
-func (l location) open(ctx context.Context, registries *bundle.Registries, name string) (oras.ReadOnlyTarget, error) {
+func (l location) open(ctx context.Context, registries *store.Registries, name string) (oras.ReadOnlyTarget, error) {
 	if relative, ok := strings.CutPrefix(name, "./"); ok {
 		if l.place == nil {
 			return nil, fmt.Errorf("%s is relative to the fleet's place: name that instead of one repository", name)
@@ -141,12 +144,12 @@ func (l location) open(ctx context.Context, registries *bundle.Registries, name 
 }
 
 // locate opens what a reference names.
-func locate(ctx context.Context, registries *bundle.Registries, ref, runtime string) (location, error) {
+func locate(ctx context.Context, registries *store.Registries, ref, runtime string) (location, error) {
 	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
 	at := ref
-	if rest, ok := strings.CutPrefix(ref, bundle.LayoutScheme); ok {
+	if rest, ok := strings.CutPrefix(ref, store.LayoutScheme); ok {
 		dir, inside, named := strings.Cut(rest, ":")
-		at = bundle.LayoutScheme + dir
+		at = store.LayoutScheme + dir
 		if named {
 			repository, reference = split(inside)
 		}
@@ -158,7 +161,7 @@ func locate(ctx context.Context, registries *bundle.Registries, ref, runtime str
 		}
 		at, reference = prefix, tag
 	}
-	place, err := bundle.NewPlace(at, registries)
+	place, err := store.Open(at, registries)
 	if err != nil {
 		return location{}, usageError{err}
 	}
@@ -208,7 +211,7 @@ type module struct {
 	Content   []bundle.Ingredient `json:"content"`
 }
 
-func printVerdict(out io.Writer, format string, b bundle.Bundle, root bundle.Root) error {
+func printVerdict(out io.Writer, format string, b bundle.Bundle, root trust.Root) error {
 	id := b.Identity()
 	v := verdict{
 		"accepted", id.Runtime, id.Digest.String(), id.Epoch, id.Sequence, id.Previous, id.IssuedAt, id.ExpiresAt, id.PublisherKey, id.Source,

@@ -10,6 +10,7 @@ import (
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // fetch reads a content where it is named, or beside the bundles, where content that was carried lies; its digest says that it is
@@ -33,13 +34,13 @@ func (p *Puller) fetch(ctx context.Context, c bundle.Content, settings bundle.Se
 		from, err := open()
 		if err == nil {
 			var data []byte
-			if data, err = bundle.FetchBlob(ctx, from, d, limit); err == nil {
+			if data, err = store.FetchBlob(ctx, from, d, limit); err == nil {
 				return data, nil
 			}
 		}
 		problems = append(problems, err)
 	}
-	if errors.Is(problems[0], bundle.ErrNotFound) {
+	if errors.Is(problems[0], store.ErrNotFound) {
 		return nil, problems[1]
 	}
 	return nil, problems[0]

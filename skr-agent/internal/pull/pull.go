@@ -21,13 +21,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 )
 
 // Options are what a Puller needs.
 type Options struct {
-	Place      *bundle.Place
-	Registries *bundle.Registries
+	Place      store.Store
+	Registries *store.Registries
 	// Client does not cache.
 	Client    client.Client
 	Namespace string
@@ -62,7 +65,7 @@ const (
 func New(options Options) *Puller { return &Puller{Options: options} }
 
 // Root is the root of trust that is followed.
-func (p *Puller) Root() bundle.Root { return p.Trust.Root }
+func (p *Puller) Root() trust.Root { return p.Trust.Root }
 
 // Current is the bundle in force, nil before the first.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
@@ -140,7 +143,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	newest, err := bundle.Head(ctx, repository, bundle.TagDesired)
+	newest, err := store.Head(ctx, repository, bundle.TagDesired)
 	if err != nil {
 		return false, err
 	}
@@ -149,12 +152,12 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	// From here on the digest names the bundle: a tag that is moved between two reads moves nothing.
-	fetched, err := bundle.Fetch(ctx, repository, newest.String())
+	fetched, err := store.Fetch(ctx, repository, newest.String())
 	if err != nil {
 		return false, err
 	}
 	next, err := p.judgeByNewest(ctx, repository, fetched)
-	if refusal := bundle.RefusalOf(err); refusal != nil {
+	if refusal := refusal.Of(err); refusal != nil {
 		p.noteRefusal(newest, refusal)
 		return false, refusal
 	}
@@ -180,7 +183,7 @@ type pulled struct {
 // that change are no attack.
 func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (pulled, error) {
 	next, err := p.judge(ctx, repository, fetched)
-	refusal := bundle.RefusalOf(err)
+	refusal := refusal.Of(err)
 	if refusal == nil || !refusal.Reason.MayFollowFromRoot() {
 		return next, err
 	}
@@ -201,11 +204,11 @@ func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetc
 	if err != nil {
 		return pulled{}, err
 	}
-	config, err := bundle.FetchBlob(ctx, repository, verified.Config, bundle.MaxDocumentBytes)
+	config, err := store.FetchBlob(ctx, repository, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
 		return pulled{}, fmt.Errorf("config: %w", err)
 	}
-	catalog, err := bundle.FetchBlob(ctx, repository, verified.Catalog, bundle.MaxDocumentBytes)
+	catalog, err := store.FetchBlob(ctx, repository, verified.Catalog, bundle.MaxDocumentBytes)
 	if err != nil {
 		return pulled{}, fmt.Errorf("layers[0]: %w", err)
 	}
@@ -217,8 +220,8 @@ func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetc
 	if err != nil {
 		return pulled{}, err
 	}
-	if err := p.Trust.Root.CheckReleases(opened.State, release, p.Clock()); err != nil {
-		return pulled{}, &bundle.Refusal{Reason: bundle.ReasonNotReleased, Detail: err.Error()}
+	if err := bundle.CheckReleases(p.Trust.Root, opened.State, release, p.Clock()); err != nil {
+		return pulled{}, &refusal.Error{Reason: refusal.NotReleased, Detail: err.Error()}
 	}
 	return pulled{opened, config, catalog, release}, nil
 }
@@ -254,7 +257,7 @@ func (p *Puller) releaseDocument(ctx context.Context, c bundle.Content) ([]byte,
 	return p.fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
-func (p *Puller) noteRefusal(d digest.Digest, refusal *bundle.Refusal) {
+func (p *Puller) noteRefusal(d digest.Digest, refusal *refusal.Error) {
 	if n := len(p.refused); n > 0 && p.refused[n-1].Digest == d && p.refused[n-1].Reason == refusal.Reason {
 		return
 	}
@@ -332,7 +335,7 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 		return err
 	}
 	data, err := p.fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
-	if errors.Is(err, bundle.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("content %s is neither in %s nor in %s: ask who runs that registry, or carry it here", c.Digest, c.Repository, p.Place.Name(bundle.ContentRepository))
 	}
 	if err != nil {

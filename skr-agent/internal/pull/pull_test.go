@@ -23,6 +23,10 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
 )
 
@@ -55,22 +59,22 @@ type world struct {
 	*testing.T
 	client    client.Client
 	namespace string
-	place     *bundle.Place
+	place     store.Store
 	now       time.Time
-	rootKey   bundle.Signer
-	publisher bundle.Signer
-	pinned    bundle.Root
-	root      bundle.Root // the newest
+	rootKey   trust.Signer
+	publisher trust.Signer
+	pinned    trust.Root
+	root      trust.Root // the newest
 	sequence  int64
 	made      []bundle.Blob
 	puller    *Puller
 }
 
-func newKey(t *testing.T) bundle.Signer {
+func newKey(t *testing.T) trust.Signer {
 	t.Helper()
-	data, err := bundle.GenerateKey()
+	data, err := trust.GenerateKey()
 	require.NoError(t, err)
-	signer, err := bundle.LoadSigner(data)
+	signer, err := trust.LoadSigner(data)
 	require.NoError(t, err)
 	return signer
 }
@@ -100,14 +104,14 @@ func (w *world) begin(namespace string) {
 	w.now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	public, err := w.publisher.PublicKey()
 	require.NoError(w, err)
-	data, err := bundle.NewRoot(w.rootKey, []crypto.PublicKey{public}, w.now.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(w.rootKey, []crypto.PublicKey{public}, w.now.AddDate(1, 0, 0))
 	require.NoError(w, err)
-	w.root, err = bundle.ParseRoot(data)
+	w.root, err = trust.ParseRoot(data)
 	require.NoError(w, err)
 	w.pinned = w.root
-	w.place, err = bundle.NewPlace(bundle.LayoutScheme+filepath.Join(w.TempDir(), "registry"), nil)
+	w.place, err = store.Open(store.LayoutScheme+filepath.Join(w.TempDir(), "registry"), nil)
 	require.NoError(w, err)
-	require.NoError(w, bundle.PushRoot(w.Context(), w.place, w.root))
+	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
 	w.restart()
 }
 
@@ -129,21 +133,21 @@ func (w *world) rotate() {
 	w.Helper()
 	draft, err := w.root.Draft(w.now.AddDate(1, 0, 0))
 	require.NoError(w, err)
-	require.NoError(w, draft.Remove(bundle.RolePublisher, w.root.Publishers()...))
+	require.NoError(w, draft.Remove(trust.RolePublisher, w.root.Publishers()...))
 	w.publisher = newKey(w.T)
 	public, err := w.publisher.PublicKey()
 	require.NoError(w, err)
-	require.NoError(w, draft.Add(bundle.RolePublisher, public))
+	require.NoError(w, draft.Add(trust.RolePublisher, public))
 	require.NoError(w, draft.Sign(w.rootKey))
 	data, err := draft.Bytes()
 	require.NoError(w, err)
-	w.root, err = bundle.ParseRoot(data)
+	w.root, err = trust.ParseRoot(data)
 	require.NoError(w, err)
-	require.NoError(w, bundle.PushRoot(w.Context(), w.place, w.root))
+	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
 }
 
 // signed puts a bundle in the registry that says what change makes of the next honest one.
-func (w *world) signed(by bundle.Signer, change func(*bundle.Predicate)) digest.Digest {
+func (w *world) signed(by trust.Signer, change func(*bundle.Predicate)) digest.Digest {
 	w.Helper()
 	documents, err := bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: fmt.Sprint("channel-", w.sequence)}}}, bundle.Catalog{})
 	require.NoError(w, err)
@@ -154,7 +158,7 @@ func (w *world) signed(by bundle.Signer, change func(*bundle.Predicate)) digest.
 	change(&p)
 	manifest, err := bundle.Compose(documents, p, by)
 	require.NoError(w, err)
-	require.NoError(w, bundle.ShareDocuments(w.Context(), w.place, documents))
+	require.NoError(w, store.ShareDocuments(w.Context(), w.place, documents))
 	w.put(manifest)
 	return manifest.Descriptor.Digest
 }
@@ -163,7 +167,7 @@ func (w *world) put(manifest bundle.Blob) {
 	w.Helper()
 	repository, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtimeID))
 	require.NoError(w, err)
-	require.NoError(w, bundle.PushManifest(w.Context(), repository, manifest, bundle.TagDesired))
+	require.NoError(w, store.PushManifest(w.Context(), repository, manifest, bundle.TagDesired))
 }
 
 // publish puts the next honest bundle there.
@@ -174,7 +178,7 @@ func (w *world) publish() digest.Digest {
 	w.sequence++
 	repository, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtimeID))
 	require.NoError(w, err)
-	fetched, err := bundle.Fetch(w.Context(), repository, d.String())
+	fetched, err := store.Fetch(w.Context(), repository, d.String())
 	require.NoError(w, err)
 	w.made = append(w.made, bundle.Blob(fetched))
 	return d
@@ -206,15 +210,15 @@ func TestARefusedBundleWritesNothingAndARestartLosesNothing(t *testing.T) {
 	attacks := []struct {
 		name  string
 		lie   func()
-		wants []bundle.Reason
+		wants []refusal.Reason
 	}{
-		{"an older bundle", func() { w.put(w.made[random.IntN(len(w.made)-1)]) }, []bundle.Reason{bundle.ReasonRollback, bundle.ReasonUnknownKey}},
-		{"a stranger's bundle", func() { w.signed(newKey(t), func(*bundle.Predicate) {}) }, []bundle.Reason{bundle.ReasonUnknownKey}},
-		{"another runtime's bundle", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.Runtime = "paris" }) }, []bundle.Reason{bundle.ReasonWrongRuntime}},
+		{"an older bundle", func() { w.put(w.made[random.IntN(len(w.made)-1)]) }, []refusal.Reason{refusal.Rollback, refusal.UnknownKey}},
+		{"a stranger's bundle", func() { w.signed(newKey(t), func(*bundle.Predicate) {}) }, []refusal.Reason{refusal.UnknownKey}},
+		{"another runtime's bundle", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.Runtime = "paris" }) }, []refusal.Reason{refusal.WrongRuntime}},
 		{"an expired bundle", func() {
 			w.signed(w.publisher, func(p *bundle.Predicate) { p.IssuedAt, p.ExpiresAt = w.now.Add(-2*time.Hour), w.now.Add(-time.Hour) })
-		}, []bundle.Reason{bundle.ReasonExpired}},
-		{"another bundle of the same number", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence-- }) }, []bundle.Reason{bundle.ReasonEquivocation}},
+		}, []refusal.Reason{refusal.Expired}},
+		{"another bundle of the same number", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence-- }) }, []refusal.Reason{refusal.Equivocation}},
 	}
 	want := w.publish()
 	for range 2 {
@@ -248,7 +252,7 @@ func TestARefusedBundleWritesNothingAndARestartLosesNothing(t *testing.T) {
 			before := w.kept()
 			attack.lie()
 			_, err := w.puller.Pull(t.Context())
-			refusal := bundle.RefusalOf(err)
+			refusal := refusal.Of(err)
 			require.NotNil(t, refusal, "step %d: %s: %v", step, attack.name, err)
 			require.True(t, slices.Contains(attack.wants, refusal.Reason), "step %d: %s: %v", step, attack.name, refusal)
 			require.Equal(t, before, w.kept(), "step %d: %s was refused and something was written", step, attack.name)

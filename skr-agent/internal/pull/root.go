@@ -4,23 +4,24 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // restoreRoots takes up the root that was followed before a restart, and gives the one that the bundle in force was accepted under.
-func (p *Puller) restoreRoots(state map[string][]byte) (bundle.Root, error) {
+func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
-		followed, err := bundle.ParseRoot(state[stateRoot])
+		followed, err := trust.ParseRoot(state[stateRoot])
 		if err != nil {
 			return pinned, fmt.Errorf("%s: %w", stateRoot, err)
 		}
-		p.Trust.Root = bundle.Newest(followed, pinned)
+		p.Trust.Root = trust.Newest(followed, pinned)
 	}
 	if len(state[stateBundleRoot]) == 0 {
 		return pinned, nil
 	}
-	under, err := bundle.ParseRoot(state[stateBundleRoot])
+	under, err := trust.ParseRoot(state[stateBundleRoot])
 	if err != nil {
 		return pinned, fmt.Errorf("%s: %w", stateBundleRoot, err)
 	}
@@ -33,7 +34,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (bundle.Root, error) {
 // registry could not be read.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root.Version
-	newest, refused, at, err := bundle.FollowRoot(ctx, p.Place, p.Trust.Root)
+	newest, refused, at, err := store.FollowRoot(ctx, p.Place, p.Trust.Root)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // Folder is a folder that files are dropped into. It is used by one goroutine, and only read.
@@ -51,22 +51,22 @@ func (f *Folder) Look(ctx context.Context, importer Importer) ([]Taken, error) {
 		var later [][]string
 		progress := false
 		for n, t := range taken {
-			refusal := bundle.RefusalOf(t.Err)
+			refused := refusal.Of(t.Err)
 			switch {
-			case refusal != nil && refusal.Reason == bundle.ReasonIncomplete:
+			case refused != nil && refused.Reason == refusal.Incomplete:
 				later = append(later, waiting[n])
 				continue
 			case t.Err == nil:
 				progress = true
 			}
 			all = append(all, t)
-			if t.Err == nil || refusal != nil {
+			if t.Err == nil || refused != nil {
 				f.done(waiting[n])
 			}
 		}
 		if !progress || len(later) == 0 || ctx.Err() != nil {
 			for n, t := range taken {
-				if refusal := bundle.RefusalOf(t.Err); refusal != nil && refusal.Reason == bundle.ReasonIncomplete {
+				if refused := refusal.Of(t.Err); refused != nil && refused.Reason == refusal.Incomplete {
 					all = append(all, t)
 					f.done(waiting[n])
 					f.lacking = append(f.lacking, waiting[n])

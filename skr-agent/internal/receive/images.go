@@ -12,6 +12,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Limits on images.
@@ -22,7 +25,7 @@ const (
 )
 
 // judgeImages takes the images that a publisher listed, and no others.
-func (i Importer) judgeImages(ctx context.Context, file *carry.File, root bundle.Root, found *judged, missing *lacking) error {
+func (i Importer) judgeImages(ctx context.Context, file *carry.File, root trust.Root, found *judged, missing *lacking) error {
 	list := bundle.Carried{}
 	if found.list != nil {
 		var err error
@@ -36,7 +39,7 @@ func (i Importer) judgeImages(ctx context.Context, file *carry.File, root bundle
 			return image.Name == r.Name && image.Digest == r.Descriptor.Digest
 		}
 		if isImage && !slices.ContainsFunc(list.Images, listed) {
-			return &bundle.Refusal{Reason: bundle.ReasonUnsigned, Detail: fmt.Sprintf("image %s: is %s, which no publisher listed", r.Name, r.Descriptor.Digest)}
+			return &refusal.Error{Reason: refusal.Unsigned, Detail: fmt.Sprintf("image %s: is %s, which no publisher listed", r.Name, r.Descriptor.Digest)}
 		}
 	}
 	found.imageBlobs = map[string][]ocispec.Descriptor{}
@@ -56,10 +59,10 @@ func (i Importer) judgeImages(ctx context.Context, file *carry.File, root bundle
 	return nil
 }
 
-func readList(ctx context.Context, file *carry.File, root bundle.Root, r carry.Reference) (bundle.Carried, error) {
+func readList(ctx context.Context, file *carry.File, root trust.Root, r carry.Reference) (bundle.Carried, error) {
 	repository, tag, _ := strings.Cut(r.Name, ":")
 	from := file.Repository(repository)
-	fetched, err := bundle.Fetch(ctx, from, tag)
+	fetched, err := store.Fetch(ctx, from, tag)
 	if err != nil {
 		return bundle.Carried{}, err
 	}
@@ -67,7 +70,7 @@ func readList(ctx context.Context, file *carry.File, root bundle.Root, r carry.R
 	if err != nil {
 		return bundle.Carried{}, err
 	}
-	data, err := bundle.FetchBlob(ctx, from, d, bundle.MaxDocumentBytes)
+	data, err := store.FetchBlob(ctx, from, d, bundle.MaxDocumentBytes)
 	if err != nil {
 		return bundle.Carried{}, malformed("%v", err)
 	}
@@ -91,12 +94,12 @@ type walk struct {
 
 func (w *walk) visit(ctx context.Context, d ocispec.Descriptor, depth int) error {
 	if depth == 0 || len(w.order) == maxImageBlobs {
-		return &bundle.Refusal{Reason: bundle.ReasonTooLarge, Detail: fmt.Sprintf("is more than %d levels deep or has more than %d blobs", maxImageDepth, maxImageBlobs)}
+		return &refusal.Error{Reason: refusal.TooLarge, Detail: fmt.Sprintf("is more than %d levels deep or has more than %d blobs", maxImageDepth, maxImageBlobs)}
 	}
 	from := w.carried
 	size, inFile := w.file.Size(d.Digest)
 	if inFile && size != d.Size {
-		return &bundle.Refusal{Reason: bundle.ReasonWrongDigest, Detail: fmt.Sprintf("%s is %d bytes, its image says %d", d.Digest, size, d.Size)}
+		return &refusal.Error{Reason: refusal.WrongDigest, Detail: fmt.Sprintf("%s is %d bytes, its image says %d", d.Digest, size, d.Size)}
 	}
 	if !inFile {
 		there, err := exists(ctx, w.target, d)
@@ -110,7 +113,7 @@ func (w *walk) visit(ctx context.Context, d ocispec.Descriptor, depth int) error
 		from = w.target
 	}
 	if isManifest(d.MediaType) {
-		data, err := bundle.FetchBlob(ctx, from, d, maxImageManifestBytes)
+		data, err := store.FetchBlob(ctx, from, d, maxImageManifestBytes)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // lacking collects what neither the file nor the target has: the file was made for a target that has seen more than this one.
@@ -45,7 +46,7 @@ func (l *lacking) refusal() error {
 	if len(shown) > maxLacking {
 		shown, more = shown[:maxLacking], fmt.Sprintf("\n  and %d more", len(l.lines)-maxLacking)
 	}
-	return &bundle.Refusal{Reason: bundle.ReasonIncomplete, Detail: fmt.Sprintf(
+	return &refusal.Error{Reason: refusal.Incomplete, Detail: fmt.Sprintf(
 		"the file leaves out what is not at the target: import the files before it, or export again without --since; missing are\n  %s%s", strings.Join(shown, "\n  "), more)}
 }
 

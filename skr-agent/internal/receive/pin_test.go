@@ -9,12 +9,15 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 func TestWithoutAPinnedRootThatOfTheFirstImportIsFollowed(t *testing.T) {
 	s, stranger := newSender(t), newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
-	i.Root = bundle.Root{}
+	i.Root = trust.Root{}
 
 	first, err := i.Import(t.Context(), []string{s.withRoot(1)})
 	must(t, err)
@@ -26,7 +29,7 @@ func TestWithoutAPinnedRootThatOfTheFirstImportIsFollowed(t *testing.T) {
 		t.Errorf("the second: %+v, %v", second, err)
 	}
 	_, err = i.Import(t.Context(), []string{stranger.withRoot(3)})
-	if bundle.RefusalOf(err) == nil {
+	if refusal.Of(err) == nil {
 		t.Errorf("a stranger's file: %v", err)
 	}
 	known := i
@@ -39,8 +42,8 @@ func TestWithoutAPinnedRootThatOfTheFirstImportIsFollowed(t *testing.T) {
 func TestAFileWithoutARootNeedsOneThatIsNamed(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
-	i.Root = bundle.Root{}
-	if _, err := i.Import(t.Context(), []string{s.next(1, false, "keda")}); bundle.RefusalOf(err) == nil {
+	i.Root = trust.Root{}
+	if _, err := i.Import(t.Context(), []string{s.next(1, false, "keda")}); refusal.Of(err) == nil {
 		t.Errorf("got %v", err)
 	}
 }
@@ -48,14 +51,14 @@ func TestAFileWithoutARootNeedsOneThatIsNamed(t *testing.T) {
 // withRoot is the next file, with the first version of the root in it.
 func (s *sender) withRoot(sequence int64) string {
 	s.t.Helper()
-	place, err := bundle.NewPlace(bundle.LayoutScheme+s.t.TempDir(), nil)
+	place, err := store.Open(store.LayoutScheme+s.t.TempDir(), nil)
 	must(s.t, err)
-	must(s.t, bundle.PushRoot(s.t.Context(), place, s.root))
+	must(s.t, store.PushRoot(s.t.Context(), place, s.root))
 	repository, err := place.Reading(s.t.Context(), bundle.TrustRepository)
 	must(s.t, err)
-	newest, err := bundle.Head(s.t.Context(), repository, bundle.RootTag(1))
+	newest, err := store.Head(s.t.Context(), repository, bundle.RootTag(1))
 	must(s.t, err)
-	fetched, err := bundle.Fetch(s.t.Context(), repository, newest.String())
+	fetched, err := store.Fetch(s.t.Context(), repository, newest.String())
 	must(s.t, err)
 
 	layout := s.layout(sequence, false, "keda")

@@ -20,13 +20,16 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Importer takes in files.
 type Importer struct {
-	To *bundle.Place
+	To store.Store
 	// Root is the pinned one. Without it (version 0) the root of the first import is followed.
-	Root bundle.Root
+	Root trust.Root
 	Now  func() time.Time
 	// ClockSkew is how far ahead of Now a bundle may have been issued; 0 stands for bundle.MaxClockSkew.
 	ClockSkew time.Duration
@@ -144,28 +147,28 @@ func (i Importer) judge(ctx context.Context, file *carry.File) (judged, error) {
 	return found, missing.refusal()
 }
 
-func malformed(format string, args ...any) *bundle.Refusal {
-	return &bundle.Refusal{Reason: bundle.ReasonMalformed, Detail: fmt.Sprintf(format, args...)}
+func malformed(format string, args ...any) *refusal.Error {
+	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
 // followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are written.
-func (i Importer) followRoot(ctx context.Context, file *carry.File, found *judged) (bundle.Root, error) {
+func (i Importer) followRoot(ctx context.Context, file *carry.File, found *judged) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
-	if data, _, err := bundle.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
+	if data, _, err := store.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
 		found.roots = append(found.roots, root.Version)
 	}
-	for range bundle.MaxRootHops {
-		data, _, err := bundle.FetchRoot(ctx, i.To, root.Version+1)
+	for range trust.MaxRootHops {
+		data, _, err := store.FetchRoot(ctx, i.To, root.Version+1)
 		fromFile := i.absent(err)
 		if fromFile {
-			data, _, err = bundle.ReadRoot(ctx, carried, root.Version+1)
+			data, _, err = store.ReadRoot(ctx, carried, root.Version+1)
 		}
-		if errors.Is(err, bundle.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			break
 		}
 		if err == nil {
-			var next bundle.Root
+			var next trust.Root
 			if next, err = root.Next(data); err == nil {
 				root = next
 			}
@@ -182,12 +185,12 @@ func (i Importer) followRoot(ctx context.Context, file *carry.File, found *judge
 
 // absent says that there is nothing at the target; a folder that does not exist yet has nothing.
 func (i Importer) absent(err error) bool {
-	return errors.Is(err, bundle.ErrNotFound) || i.To.IsLayout() && isNotExist(err)
+	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.To) && isNotExist(err)
 }
 
 // judgeBundle decides whether a runtime may follow the bundle after the one that is there.
-func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root bundle.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
-	if err := bundle.CheckRuntimeID(runtime); err != nil {
+func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
+	if err := trust.CheckRuntimeID(runtime); err != nil {
 		return judgedBundle{}, malformed("%v", err)
 	}
 	trust := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
@@ -201,7 +204,7 @@ func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root bundle
 	}
 	trust.Last = last
 	carried := file.Repository(bundle.DesiredRepository(runtime))
-	fetched, err := bundle.Fetch(ctx, carried, bundle.TagDesired)
+	fetched, err := store.Fetch(ctx, carried, bundle.TagDesired)
 	if err != nil {
 		return judgedBundle{}, err
 	}
@@ -212,7 +215,7 @@ func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root bundle
 	documents := [2][]byte{}
 	for n, document := range []ocispec.Descriptor{verified.Config, verified.Catalog} {
 		data, err := either(ctx, carried, target, document)
-		if errors.Is(err, bundle.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) {
 			missing.add(runtime, "a document of its bundle", document, verified.Statement.Predicate.Previous, last)
 			continue
 		}
@@ -229,12 +232,12 @@ func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root bundle
 }
 
 // last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is replaced.
-func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root bundle.Root, runtime string) (bundle.Accepted, error) {
+func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root trust.Root, runtime string) (bundle.Accepted, error) {
 	if target == nil {
 		return bundle.Accepted{}, nil
 	}
-	fetched, err := bundle.Fetch(ctx, target, bundle.TagDesired)
-	if errors.Is(err, bundle.ErrNotFound) {
+	fetched, err := store.Fetch(ctx, target, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
 		return bundle.Accepted{}, nil
 	}
 	if err != nil {
@@ -249,11 +252,11 @@ func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root bun
 
 // either reads a document from the file, or else from the target.
 func either(ctx context.Context, carried, target oras.ReadOnlyTarget, d ocispec.Descriptor) ([]byte, error) {
-	data, err := bundle.FetchBlob(ctx, carried, d, bundle.MaxDocumentBytes)
-	if !errors.Is(err, bundle.ErrNotFound) || target == nil {
+	data, err := store.FetchBlob(ctx, carried, d, bundle.MaxDocumentBytes)
+	if !errors.Is(err, store.ErrNotFound) || target == nil {
 		return data, err
 	}
-	return bundle.FetchBlob(ctx, target, d, bundle.MaxDocumentBytes)
+	return store.FetchBlob(ctx, target, d, bundle.MaxDocumentBytes)
 }
 
 // want is a content that a bundle names; what is not needed is taken when it is carried, and not missed.
@@ -291,7 +294,7 @@ func (i Importer) judgeContents(ctx context.Context, file *carry.File, b judgedB
 		d := ocispec.Descriptor{MediaType: w.content.MediaType, Digest: w.content.Digest, Size: w.content.SizeBytes}
 		size, carried := file.Size(d.Digest)
 		if carried && size != d.Size {
-			return &bundle.Refusal{Reason: bundle.ReasonWrongDigest, Detail: fmt.Sprintf("%s: %s is %d bytes, signed was %d", w.what, d.Digest, size, d.Size)}
+			return &refusal.Error{Reason: refusal.WrongDigest, Detail: fmt.Sprintf("%s: %s is %d bytes, signed was %d", w.what, d.Digest, size, d.Size)}
 		}
 		if carried {
 			found.contents = append(found.contents, d)
@@ -316,7 +319,7 @@ func (b judgedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequen
 // reading opens a repository at the target; nil when there is no target yet.
 func (i Importer) reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
 	target, err := i.To.Reading(ctx, name)
-	if err != nil && i.To.IsLayout() && isNotExist(err) {
+	if err != nil && store.IsLayout(i.To) && isNotExist(err) {
 		return nil, nil
 	}
 	return target, err

@@ -19,6 +19,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -26,8 +30,8 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // sender is a control plane that makes files for runtime berlin.
 type sender struct {
 	t      *testing.T
-	signer bundle.Signer
-	root   bundle.Root
+	signer trust.Signer
+	root   trust.Root
 	last   *bundle.Position
 	known  map[digest.Digest]bool
 	// offers are what the runtime may choose from.
@@ -39,18 +43,18 @@ func newSender(t *testing.T) *sender {
 	signer := newSigner(t)
 	public, err := signer.PublicKey()
 	must(t, err)
-	data, err := bundle.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
 	must(t, err)
-	root, err := bundle.ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	must(t, err)
 	return &sender{t: t, signer: signer, root: root, known: map[digest.Digest]bool{}}
 }
 
-func newSigner(t *testing.T) bundle.Signer {
+func newSigner(t *testing.T) trust.Signer {
 	t.Helper()
-	data, err := bundle.GenerateKey()
+	data, err := trust.GenerateKey()
 	must(t, err)
-	signer, err := bundle.LoadSigner(data)
+	signer, err := trust.LoadSigner(data)
 	must(t, err)
 	return signer
 }
@@ -119,7 +123,7 @@ func contentOf(module string) []byte { return bytes.Repeat([]byte(module+" "), 5
 
 func (s *sender) importer(dir string) Importer {
 	s.t.Helper()
-	place, err := bundle.NewPlace(bundle.LayoutScheme+dir, nil)
+	place, err := store.Open(store.LayoutScheme+dir, nil)
 	must(s.t, err)
 	return Importer{To: place, Root: s.root, Now: func() time.Time { return noon }}
 }
@@ -140,10 +144,10 @@ func whole(t *testing.T, i Importer, modules ...string) {
 		target, err := i.reading(t.Context(), bundle.ContentRepository)
 		must(t, err)
 		want := bundle.NewBlob("application/x-tar", contentOf(module))
-		if data, err := bundle.FetchBlob(t.Context(), target, want.Descriptor, 1<<20); err != nil || !bytes.Equal(data, want.Bytes) {
+		if data, err := store.FetchBlob(t.Context(), target, want.Descriptor, 1<<20); err != nil || !bytes.Equal(data, want.Bytes) {
 			t.Errorf("content of %s: %v", module, err)
 		}
-		if _, err := bundle.Head(t.Context(), target, "blob-"+want.Descriptor.Digest.Encoded()[:32]); err != nil {
+		if _, err := store.Head(t.Context(), target, "blob-"+want.Descriptor.Digest.Encoded()[:32]); err != nil {
 			t.Errorf("nothing holds the content of %s: %v", module, err)
 		}
 	}
@@ -160,7 +164,7 @@ func TestDeltasInARowAndOneMissingBetween(t *testing.T) {
 		t.Errorf("did %+v", outcome)
 	}
 	_, err = i.Import(t.Context(), []string{third})
-	if refusal := bundle.RefusalOf(err); refusal == nil || refusal.Reason != bundle.ReasonIncomplete {
+	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete {
 		t.Fatalf("the third after the first: %v", err)
 	}
 	nats := digest.FromBytes(contentOf("nats")).String()
@@ -186,7 +190,7 @@ func TestDeltasInARowAndOneMissingBetween(t *testing.T) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	_, err = i.Import(t.Context(), []string{second})
-	if refusal := bundle.RefusalOf(err); refusal == nil || refusal.Reason != bundle.ReasonRollback {
+	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Rollback {
 		t.Errorf("an older file: %v", err)
 	}
 }
@@ -213,24 +217,24 @@ func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
 	late := func() time.Time { return noon.Add(2 * time.Hour) }
 	for name, c := range map[string]struct {
 		path   string
-		reason bundle.Reason
+		reason refusal.Reason
 		now    func() time.Time
 	}{
-		"a bit is turned":             {mutated(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), bundle.ReasonWrongDigest, nil},
-		"it is cut off":               {mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), bundle.ReasonMalformed, nil},
-		"its end is cut off":          {mutated(func(b []byte) []byte { return b[:len(b)-1024] }), bundle.ReasonMalformed, nil},
-		"its halves are exchanged":    {mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), bundle.ReasonMalformed, nil},
-		"somebody else signed it":     {stranger.next(9, false, "keda"), bundle.ReasonUnknownKey, nil},
-		"it is over":                  {good, bundle.ReasonExpired, late},
-		"a content is left out":       {repacked(func(l *carry.Layout) { l.Items = l.Items[1:] }), bundle.ReasonIncomplete, nil},
-		"it has no bundle":            {repacked(func(l *carry.Layout) { l.References = nil }), bundle.ReasonMalformed, nil},
-		"it brings something else":    {repacked(func(l *carry.Layout) { l.References[0].Name = "elsewhere/x:1" }), bundle.ReasonMalformed, nil},
-		"it is for another runtime":   {repacked(func(l *carry.Layout) { l.References[0].Name = "runtimes/munich:desired" }), bundle.ReasonWrongRuntime, nil},
-		"it has no name for a folder": {repacked(func(l *carry.Layout) { l.References[0].Name = "runtimes/../x:desired" }), bundle.ReasonMalformed, nil},
+		"a bit is turned":             {mutated(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), refusal.WrongDigest, nil},
+		"it is cut off":               {mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), refusal.Malformed, nil},
+		"its end is cut off":          {mutated(func(b []byte) []byte { return b[:len(b)-1024] }), refusal.Malformed, nil},
+		"its halves are exchanged":    {mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), refusal.Malformed, nil},
+		"somebody else signed it":     {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
+		"it is over":                  {good, refusal.Expired, late},
+		"a content is left out":       {repacked(func(l *carry.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil},
+		"it has no bundle":            {repacked(func(l *carry.Layout) { l.References = nil }), refusal.Malformed, nil},
+		"it brings something else":    {repacked(func(l *carry.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil},
+		"it is for another runtime":   {repacked(func(l *carry.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime, nil},
+		"it has no name for a folder": {repacked(func(l *carry.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil},
 		"an image is slipped in": {repacked(func(l *carry.Layout) {
 			l.Items = append(l.Items, carry.InMemory(image))
 			l.References = append(l.References, carry.Reference{Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor})
-		}), bundle.ReasonUnsigned, nil},
+		}), refusal.Unsigned, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "target")
@@ -239,7 +243,7 @@ func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
 				i.Now = c.now
 			}
 			_, err := i.Import(t.Context(), []string{c.path})
-			if refusal := bundle.RefusalOf(err); refusal == nil || refusal.Reason != c.reason {
+			if refusal := refusal.Of(err); refusal == nil || refusal.Reason != c.reason {
 				t.Errorf("got %v, want %s", err, c.reason)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -270,7 +274,7 @@ func TestOffersMayBeLeftOutAndTheirProofsMayNot(t *testing.T) {
 	}
 	s.offers[0].Release = named("proof of nats")
 	_, err := i.Import(t.Context(), []string{s.next(2, false, "keda")})
-	if refusal := bundle.RefusalOf(err); refusal == nil || refusal.Reason != bundle.ReasonIncomplete || !strings.Contains(err.Error(), s.offers[0].Release[0].Digest.String()) {
+	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete || !strings.Contains(err.Error(), s.offers[0].Release[0].Digest.String()) {
 		t.Errorf("without the offer's proof: %v", err)
 	}
 	layout := s.layout(3, false, "keda")
@@ -345,7 +349,7 @@ func TestFilesDroppedIntoAFolderAreTakenInTheirOrder(t *testing.T) {
 		var told []string
 		for _, x := range taken {
 			said := "taken"
-			if refusal := bundle.RefusalOf(x.Err); refusal != nil {
+			if refusal := refusal.Of(x.Err); refusal != nil {
 				said = string(refusal.Reason)
 			} else if x.Err != nil {
 				said = x.Err.Error()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // writing is an import at work. Its order is what makes it safe to stop anywhere: blobs, what holds them, images, the root of
@@ -57,7 +58,7 @@ func (w *writing) contents(ctx context.Context, j judged) error {
 		if err := w.copy(ctx, to, d); err != nil {
 			return err
 		}
-		holder, tag, err := bundle.ContentHolder(d)
+		holder, tag, err := store.ContentHolder(d)
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (w *writing) images(ctx context.Context, j judged) error {
 				return err
 			}
 		}
-		if there, err := bundle.Head(ctx, to, tag); err != nil || there != image.Digest {
+		if there, err := store.Head(ctx, to, tag); err != nil || there != image.Digest {
 			if err := to.Tag(ctx, image.Descriptor(), tag); err != nil {
 				return fmt.Errorf("tag image %s: %w", image.Name, err)
 			}
@@ -95,7 +96,7 @@ func (w *writing) images(ctx context.Context, j judged) error {
 
 // mirror says how a runtime finds the images of a host at the target, as --mirror takes it. Nothing pulls images from a folder.
 func (w *writing) mirror(image bundle.CarriedImage) string {
-	if w.To.IsLayout() {
+	if store.IsLayout(w.To) {
 		return ""
 	}
 	host, _, _ := strings.Cut(image.Reference, "/")
@@ -117,11 +118,11 @@ func (w *writing) roots(ctx context.Context, j judged) error {
 	from := w.file.Repository(bundle.TrustRepository)
 	for _, version := range j.roots {
 		tag := bundle.RootTag(version)
-		if _, err := bundle.Head(ctx, to, tag); err == nil {
+		if _, err := store.Head(ctx, to, tag); err == nil {
 			w.outcome.Known++ // a version of the root never changes
 			continue
 		}
-		fetched, err := bundle.Fetch(ctx, from, tag)
+		fetched, err := store.Fetch(ctx, from, tag)
 		if err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func (w *writing) bundles(ctx context.Context, j judged) error {
 				}
 			}
 		}
-		data, err := bundle.FetchBlob(ctx, w.file.Repository(bundle.DesiredRepository(runtime)), b.manifest, bundle.MaxManifestBytes)
+		data, err := store.FetchBlob(ctx, w.file.Repository(bundle.DesiredRepository(runtime)), b.manifest, bundle.MaxManifestBytes)
 		if err != nil {
 			return err
 		}
@@ -215,19 +216,19 @@ func (w *writing) blob(ctx context.Context, to oras.Target, blob bundle.Blob) er
 	if err != nil || there {
 		return err
 	}
-	return bundle.PushBlob(ctx, to, blob)
+	return store.PushBlob(ctx, to, blob)
 }
 
 func (w *writing) manifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if there, err := bundle.Head(ctx, to, tag); err == nil && there == manifest.Descriptor.Digest {
+	if there, err := store.Head(ctx, to, tag); err == nil && there == manifest.Descriptor.Digest {
 		w.outcome.Known++
 		return nil
 	}
 	w.outcome.Written++
-	return bundle.PushManifest(ctx, to, manifest, tag)
+	return store.PushManifest(ctx, to, manifest, tag)
 }
 
 // carriedBlob lets a manifest that was read be taken apart.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 )
 
@@ -192,7 +193,7 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 	case facts.Bundle == nil:
 		set(v1beta2.ConditionAccepted, "NoBundle", "no bundle was accepted yet", false)
 	case facts.Expired:
-		set(v1beta2.ConditionAccepted, string(bundle.ReasonExpired), fmt.Sprintf("the bundle in force expired at %s and no newer one came; it stays in force", facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
+		set(v1beta2.ConditionAccepted, string(refusal.Expired), fmt.Sprintf("the bundle in force expired at %s and no newer one came; it stays in force", facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
 	default:
 		set(v1beta2.ConditionAccepted, "Accepted", fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence), true)
 	}

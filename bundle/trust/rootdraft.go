@@ -1,4 +1,4 @@
-package bundle
+package trust
 
 import (
 	"crypto"
@@ -162,24 +162,3 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 
 // Bytes gives the file as it is so far.
 func (d *RootDraft) Bytes() ([]byte, error) { return d.metadata.ToBytes(true) }
-
-// NewRoot makes the first version of a root of trust, signed by its only root key.
-func NewRoot(rootKey Signer, publishers []crypto.PublicKey, expires time.Time) ([]byte, error) {
-	draft := DraftRoot("", 1, expires)
-	public, err := rootKey.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf("read the root key: %w", err)
-	}
-	if err := draft.Add(RoleRoot, public); err != nil {
-		return nil, err
-	}
-	for _, key := range publishers {
-		if err := draft.Add(RolePublisher, key); err != nil {
-			return nil, err
-		}
-	}
-	if err := draft.Sign(rootKey); err != nil {
-		return nil, err
-	}
-	return draft.Bytes()
-}

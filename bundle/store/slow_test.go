@@ -1,4 +1,4 @@
-package bundle
+package store
 
 import (
 	"net/http"
@@ -8,10 +8,13 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 func TestARegistryThatDripsIsGivenUp(t *testing.T) {
-	blob := NewBlob("application/x-tar", []byte(strings.Repeat("x", 1<<20)))
+	blob := bundle.NewBlob("application/x-tar", []byte(strings.Repeat("x", 1<<20)))
 	given := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -39,7 +42,7 @@ func TestARegistryThatDripsIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FetchBlob(t.Context(), repository, ocispec.Descriptor{Digest: blob.Descriptor.Digest, Size: blob.Descriptor.Size}, MaxLayerBytes); err == nil || RefusalOf(err) != nil {
+	if _, err := FetchBlob(t.Context(), repository, ocispec.Descriptor{Digest: blob.Descriptor.Digest, Size: blob.Descriptor.Size}, bundle.MaxLayerBytes); err == nil || refusal.Of(err) != nil {
 		t.Errorf("got %v, want an error that says nothing about the content", err)
 	}
 	<-given

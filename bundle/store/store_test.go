@@ -1,4 +1,4 @@
-package bundle
+package store
 
 import (
 	"os"
@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 func TestNewPlaceTakes(t *testing.T) {
@@ -20,15 +23,15 @@ func TestNewPlaceTakes(t *testing.T) {
 		"oci-layout:/mnt/a folder/fleet/": {"oci-layout:/mnt/a folder/fleet/", "./content"},
 	} {
 		t.Run(location, func(t *testing.T) {
-			place, err := NewPlace(location, openRegistries(t))
+			place, err := Open(location, openRegistries(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if place.String() != want.text || place.Name(ContentRepository) != want.name {
-				t.Errorf("got %s and %s, want %s and %s", place, place.Name(ContentRepository), want.text, want.name)
+			if place.String() != want.text || place.Name(bundle.ContentRepository) != want.name {
+				t.Errorf("got %s and %s, want %s and %s", place, place.Name(bundle.ContentRepository), want.text, want.name)
 			}
-			if place.IsLayout() != strings.HasPrefix(location, LayoutScheme) {
-				t.Errorf("is a layout: %t", place.IsLayout())
+			if IsLayout(place) != strings.HasPrefix(location, LayoutScheme) {
+				t.Errorf("is a layout: %t", IsLayout(place))
 			}
 		})
 	}
@@ -52,7 +55,7 @@ func TestNewPlaceRefuses(t *testing.T) {
 		"a layout's scheme in capitals": "OCI-LAYOUT:fleet",
 	} {
 		t.Run(name, func(t *testing.T) {
-			place, err := NewPlace(location, openRegistries(t))
+			place, err := Open(location, openRegistries(t))
 			if err == nil || !strings.HasPrefix(err.Error(), "location ") {
 				t.Errorf("got %v, %v", place, err)
 			}
@@ -63,11 +66,11 @@ func TestNewPlaceRefuses(t *testing.T) {
 func TestReadingLeavesAFolderAsItIs(t *testing.T) {
 	for name, dir := range map[string]string{"a folder that is not there": filepath.Join(t.TempDir(), "missing"), "an empty folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
-			place, err := NewPlace(LayoutScheme+dir, openRegistries(t))
+			place, err := Open(LayoutScheme+dir, openRegistries(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := place.Reading(t.Context(), ContentRepository); err == nil {
+			if _, err := place.Reading(t.Context(), bundle.ContentRepository); err == nil {
 				t.Error("was opened")
 			}
 			if entries, err := os.ReadDir(dir); len(entries) > 0 {
@@ -117,10 +120,10 @@ func TestCheckRuntimeID(t *testing.T) {
 	registries := openRegistries(t)
 	for _, id := range []string{"r", "7", "r-17", "a.b_c-d", "6f1c2d9e-0000-4000-8000-000000000017", strings.Repeat("a", 63)} {
 		t.Run("good is "+id, func(t *testing.T) {
-			if err := CheckRuntimeID(id); err != nil {
+			if err := trust.CheckRuntimeID(id); err != nil {
 				t.Error(err)
 			}
-			if _, err := registries.Repository("registry.example/" + DesiredRepository(id)); err != nil {
+			if _, err := registries.Repository("registry.example/" + bundle.DesiredRepository(id)); err != nil {
 				t.Error(err)
 			}
 			if problems := validation.IsValidLabelValue(id); len(problems) > 0 {
@@ -149,7 +152,7 @@ func TestCheckRuntimeID(t *testing.T) {
 		"a character that ends a string": "a\x00b",
 	} {
 		t.Run("bad is "+name, func(t *testing.T) {
-			if err := CheckRuntimeID(id); err == nil {
+			if err := trust.CheckRuntimeID(id); err == nil {
 				t.Error("was accepted")
 			}
 		})

@@ -1,4 +1,4 @@
-package bundle
+package trust
 
 import (
 	"bytes"
@@ -108,8 +108,8 @@ func supported(key crypto.PublicKey) bool {
 	return false
 }
 
-// checkSignature tells whether sig is key's signature of message. The key alone fixes the algorithm.
-func checkSignature(key crypto.PublicKey, message, sig []byte) bool {
+// CheckSignature tells whether sig is key's signature of message. The key alone fixes the algorithm.
+func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:
 		sum := sha256.Sum256(message)
@@ -118,4 +118,12 @@ func checkSignature(key crypto.PublicKey, message, sig []byte) bool {
 		return ed25519.Verify(k, message, sig)
 	}
 	return false
+}
+
+// ShortThumbprint shortens a thumbprint for people.
+func ShortThumbprint(hint string) string {
+	if raw, err := base64.StdEncoding.DecodeString(hint); err != nil || len(raw) != 32 {
+		return "without a valid hint"
+	}
+	return hint[:12] + "…"
 }

@@ -1,4 +1,4 @@
-package bundle
+package store
 
 import (
 	"context"
@@ -19,6 +19,51 @@ import (
 	"oras.land/oras-go/v2/content/oci"
 	"oras.land/oras-go/v2/errdef"
 )
+
+// LayoutScheme starts a location that is a folder instead of a registry.
+const LayoutScheme = "oci-layout:"
+
+// Layout keeps repositories in an OCI image layout: a folder, or for reading also a tar file.
+type Layout struct{ path string }
+
+// NewLayout returns the layout at a path. It does no I/O.
+func NewLayout(path string) *Layout { return &Layout{path} }
+
+// String returns oci-layout:PATH.
+func (l *Layout) String() string { return LayoutScheme + l.path }
+
+// Name returns ./repository.
+func (l *Layout) Name(repository string) string { return "./" + repository }
+
+// Holds reports whether a repository is one of the layout.
+func (l *Layout) Holds(repository string) bool { return strings.HasPrefix(repository, "./") }
+
+// Repository opens a repository for reading and writing. A folder becomes an OCI layout when needed.
+func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error) {
+	repository, err := openLayout(l.path, name)
+	if err != nil {
+		return nil, fmt.Errorf("open OCI layout %s: %w", l.path, err)
+	}
+	return repository, nil
+}
+
+// Reading opens a repository for reading; a folder that is no OCI layout is an error and stays as it is.
+func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return nil, fmt.Errorf("open OCI layout: %w", err)
+	}
+	var store oras.ReadOnlyTarget
+	if info.IsDir() {
+		store, err = oci.NewFromFS(ctx, os.DirFS(filepath.Clean(l.path)))
+	} else {
+		store, err = oci.NewFromTar(ctx, l.path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open OCI layout %s: %w", l.path, err)
+	}
+	return readOnlyLayout{ReadOnlyTarget: store, name: name}, nil
+}
 
 // A layout has one name space for references, so that of a repository's tag is "<repository>:<tag>".
 func layoutReference(repository, reference string) string {

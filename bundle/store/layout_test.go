@@ -1,4 +1,4 @@
-package bundle
+package store
 
 import (
 	"bytes"
@@ -13,9 +13,13 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/content/oci"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func manifestBlob(text string) Blob { return NewBlob(ocispec.MediaTypeImageManifest, []byte(text)) }
+func manifestBlob(text string) bundle.Blob {
+	return bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(text))
+}
 
 func TestManyMayTagInOneFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "layout")
@@ -55,12 +59,12 @@ func TestATagThatMovesOnLeavesItsManifestByDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := manifestBlob(`{"n":1}`), manifestBlob(`{"n":2}`)
-	for _, blob := range []Blob{first, second, second} {
-		if err := PushManifest(t.Context(), repository, blob, TagDesired); err != nil {
+	for _, blob := range []bundle.Blob{first, second, second} {
+		if err := PushManifest(t.Context(), repository, blob, bundle.TagDesired); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for reference, want := range map[string]Blob{TagDesired: second, first.Descriptor.Digest.String(): first, second.Descriptor.Digest.String(): second} {
+	for reference, want := range map[string]bundle.Blob{bundle.TagDesired: second, first.Descriptor.Digest.String(): first, second.Descriptor.Digest.String(): second} {
 		if d, err := repository.Resolve(t.Context(), reference); err != nil || d.Digest != want.Descriptor.Digest || d.Annotations != nil {
 			t.Errorf("%s is %+v, %v", reference, d, err)
 		}
@@ -80,7 +84,7 @@ func TestWhatAPowerCutLeavesIsWrittenAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := NewBlob("application/x-tar", []byte("content"))
+	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	half := repository.path("ingest", blob.Descriptor.Digest.Encoded()+"_123")
 	for _, path := range []string{repository.blob(blob.Descriptor), half} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

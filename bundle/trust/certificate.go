@@ -1,4 +1,4 @@
-package bundle
+package trust
 
 import (
 	"context"
@@ -166,13 +166,13 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 		return Certificate{}, errors.New("certificate: is not that of an agent")
 	}
 	if now.Before(parsed.NotBefore.Add(-MaxClockSkew)) || !now.Before(parsed.NotAfter) {
-		return Certificate{}, fmt.Errorf("certificate: is good from %s until %s", stamp(parsed.NotBefore), stamp(parsed.NotAfter))
+		return Certificate{}, fmt.Errorf("certificate: is good from %s until %s", parsed.NotBefore.UTC().Format(time.RFC3339), parsed.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if certificate.Thumbprint, err = Thumbprint(parsed.PublicKey); err != nil {
 		return Certificate{}, err
 	}
 	if r.IsRevoked(certificate.Thumbprint) {
-		return Certificate{}, fmt.Errorf("certificate: key %s is revoked", compactHint(certificate.Thumbprint))
+		return Certificate{}, fmt.Errorf("certificate: key %s is revoked", ShortThumbprint(certificate.Thumbprint))
 	}
 	return certificate, nil
 }

@@ -1,10 +1,11 @@
-package bundle
+package trust
 
 import (
 	"cmp"
 	"crypto"
 	"crypto/rsa"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/theupdateframework/go-tuf/v2/metadata"
+
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
 // Roles of the root of trust.
@@ -26,6 +29,13 @@ const (
 	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all of them.
 	RoleRelease = "release:"
 )
+
+// MaxRootBytes bounds one version of the root of trust: some dozens of keys.
+const MaxRootBytes = 64 << 10
+
+// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust says otherwise. More is a broken clock on
+// one of both sides, and believing it would move the agent's time floor where no honest bundle can follow.
+const MaxClockSkew = 24 * time.Hour
 
 // Root is one verified version of the root of trust: a TUF root.json with roles of our own.
 //
@@ -80,6 +90,12 @@ func ParseRoot(data []byte) (Root, error) {
 	return root, nil
 }
 
+// LacksSignatures reports whether ParseRoot refused a root only because too few of its root keys signed it so far.
+func LacksSignatures(err error) bool {
+	var unsigned *metadata.ErrUnsignedMetadata
+	return errors.As(err, &unsigned)
+}
+
 func parseRoot(data []byte) (Root, error) {
 	parsed, err := readRoot(data)
 	if err != nil {
@@ -110,7 +126,7 @@ func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 	if len(data) > MaxRootBytes {
 		return nil, fmt.Errorf("%d bytes, at most %d", len(data), MaxRootBytes)
 	}
-	if err := checkJSON(data); err != nil {
+	if err := strict.CheckJSON(data, strict.MaxJSONDepth); err != nil {
 		return nil, err
 	}
 	parsed := &metadata.Metadata[metadata.RootType]{}
@@ -258,6 +274,9 @@ func (r Root) Signers() ([]string, int) {
 	slices.Sort(thumbprints)
 	return thumbprints, role.Threshold
 }
+
+// PublisherKey returns the publisher key with this thumbprint, nil when the root lists none.
+func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publishers[thumbprint] }
 
 // Trusts tells whether the key with this thumbprint may sign bundles.
 func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] != nil }

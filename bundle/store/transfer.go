@@ -1,4 +1,4 @@
-package bundle
+package store
 
 import (
 	"bytes"
@@ -15,6 +15,9 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // ErrNotFound says that there is nothing at a reference. It is not an empty bundle: nothing follows from it.
@@ -22,17 +25,17 @@ var ErrNotFound = errors.New("not found")
 
 // Fetch reads the manifest that a tag or digest names, at most MaxManifestBytes of it, in one request where the place is
 // a registry. The error wraps ErrNotFound when there is none.
-func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (Fetched, error) {
+func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
 	if err != nil {
-		return Fetched{}, notFound(fmt.Errorf("fetch manifest %s: %w", reference, err), err)
+		return bundle.Fetched{}, notFound(fmt.Errorf("fetch manifest %s: %w", reference, err), err)
 	}
 	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, MaxManifestBytes+1))
+	data, err := io.ReadAll(io.LimitReader(body, bundle.MaxManifestBytes+1))
 	if err != nil {
-		return Fetched{}, fmt.Errorf("fetch manifest %s: %w", reference, err)
+		return bundle.Fetched{}, fmt.Errorf("fetch manifest %s: %w", reference, err)
 	}
-	return Fetched{Descriptor: desc, Bytes: data}, nil
+	return bundle.Fetched{Descriptor: desc, Bytes: data}, nil
 }
 
 func open(ctx context.Context, from oras.ReadOnlyTarget, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -78,10 +81,10 @@ func notFound(wrapped, cause error) error {
 // FetchBlob reads one blob and checks size and digest. What differs is a *Refusal: the blob is not what was signed.
 func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size < 0 || desc.Size > limit {
-		return nil, refuse(ReasonTooLarge, "blob %s of %d bytes, at most %d", desc.Digest, desc.Size, limit)
+		return nil, refusal.New(refusal.TooLarge, "blob %s of %d bytes, at most %d", desc.Digest, desc.Size, limit)
 	}
 	if err := desc.Digest.Validate(); err != nil {
-		return nil, refuse(ReasonWrongDigest, "blob %q: %v", desc.Digest, err)
+		return nil, refusal.New(refusal.WrongDigest, "blob %q: %w", desc.Digest, err)
 	}
 	body, err := from.Fetch(ctx, desc)
 	if err != nil {
@@ -93,26 +96,26 @@ func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descripto
 		return nil, fmt.Errorf("fetch blob %s: %w", desc.Digest, err)
 	}
 	if int64(len(data)) != desc.Size || desc.Digest.Algorithm().FromBytes(data) != desc.Digest {
-		return nil, refuse(ReasonWrongDigest, "blob was asked for as %s with %d bytes, got %d bytes with %s", desc.Digest, desc.Size, len(data), digest.FromBytes(data))
+		return nil, refusal.New(refusal.WrongDigest, "blob was asked for as %s with %d bytes, got %d bytes with %s", desc.Digest, desc.Size, len(data), digest.FromBytes(data))
 	}
 	return data, nil
 }
 
 // FetchBundle completes a verified manifest with its two documents.
-func FetchBundle(ctx context.Context, from content.Fetcher, verified Verified) (Bundle, error) {
-	config, err := FetchBlob(ctx, from, verified.Config, MaxDocumentBytes)
+func FetchBundle(ctx context.Context, from content.Fetcher, verified bundle.Verified) (bundle.Bundle, error) {
+	config, err := FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
-		return Bundle{}, fmt.Errorf("config: %w", err)
+		return bundle.Bundle{}, fmt.Errorf("config: %w", err)
 	}
-	catalog, err := FetchBlob(ctx, from, verified.Catalog, MaxDocumentBytes)
+	catalog, err := FetchBlob(ctx, from, verified.Catalog, bundle.MaxDocumentBytes)
 	if err != nil {
-		return Bundle{}, fmt.Errorf("layers[0]: %w", err)
+		return bundle.Bundle{}, fmt.Errorf("layers[0]: %w", err)
 	}
 	return verified.Open(config, catalog)
 }
 
 // PushBlob makes the blob exist.
-func PushBlob(ctx context.Context, to content.Pusher, blob Blob) error {
+func PushBlob(ctx context.Context, to content.Pusher, blob bundle.Blob) error {
 	err := to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes))
 	if err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		return fmt.Errorf("push blob %s: %w", blob.Descriptor.Digest, err)
@@ -122,7 +125,7 @@ func PushBlob(ctx context.Context, to content.Pusher, blob Blob) error {
 
 // PushManifest makes the manifest visible under the tag, in one request where the place is a registry. Its blobs must
 // exist before: this is the moment from which on readers see the new artifact.
-func PushManifest(ctx context.Context, to oras.Target, manifest Blob, tag string) error {
+func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag string) error {
 	if r, ok := to.(registry.ReferencePusher); ok {
 		if err := r.PushReference(ctx, manifest.Descriptor, bytes.NewReader(manifest.Bytes), tag); err != nil {
 			return fmt.Errorf("push manifest %s: %w", tag, err)
@@ -140,18 +143,18 @@ func PushManifest(ctx context.Context, to oras.Target, manifest Blob, tag string
 
 // ShareDocuments makes the two documents exist in the documents repository, held by a manifest so that no garbage collector
 // takes them. Runtimes' repositories mount them from there.
-func ShareDocuments(ctx context.Context, place *Place, documents Documents) error {
-	shared, err := place.Repository(ctx, DocumentsRepository)
+func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents) error {
+	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
 	if err != nil {
 		return err
 	}
-	for _, blob := range []Blob{EmptyBlob(), documents.State, documents.Catalog} {
+	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), documents.State, documents.Catalog} {
 		if err := pushMissing(ctx, shared, blob); err != nil {
-			return fmt.Errorf("share documents in %s: %w", place.Name(DocumentsRepository), err)
+			return fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
 		}
 	}
-	holder, err := newManifest(ocispec.Manifest{
-		ArtifactType: ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
+	holder, err := bundle.NewManifest(ocispec.Manifest{
+		ArtifactType: bundle.ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
 		Layers: []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor},
 	})
 	if err != nil {
@@ -159,15 +162,15 @@ func ShareDocuments(ctx context.Context, place *Place, documents Documents) erro
 	}
 	tag := "set-" + holder.Descriptor.Digest.Encoded()[:12]
 	if err := PushManifest(ctx, shared, holder, tag); err != nil {
-		return fmt.Errorf("share documents in %s: %w", place.Name(DocumentsRepository), err)
+		return fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
 	}
 	return nil
 }
 
 // ShareBlob makes a blob exist in the shared repository, held by a manifest so that no garbage collector takes it. One that is there
 // costs one request.
-func ShareBlob(ctx context.Context, place *Place, blob Blob) error {
-	shared, err := place.Repository(ctx, ContentRepository)
+func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
+	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
 		return err
 	}
@@ -178,27 +181,27 @@ func ShareBlob(ctx context.Context, place *Place, blob Blob) error {
 	if _, err := Head(ctx, shared, tag); err == nil {
 		return nil
 	}
-	for _, b := range []Blob{EmptyBlob(), blob} {
+	for _, b := range []bundle.Blob{bundle.EmptyBlob(), blob} {
 		if err := pushMissing(ctx, shared, b); err != nil {
-			return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+			return fmt.Errorf("share content in %s: %w", place.Name(bundle.ContentRepository), err)
 		}
 	}
 	if err := PushManifest(ctx, shared, holder, tag); err != nil {
-		return fmt.Errorf("share content in %s: %w", place.Name(ContentRepository), err)
+		return fmt.Errorf("share content in %s: %w", place.Name(bundle.ContentRepository), err)
 	}
 	return nil
 }
 
 // ContentHolder gives the manifest that holds a blob of the shared repository, and its tag. Its config is the OCI empty descriptor.
-func ContentHolder(blob ocispec.Descriptor) (Blob, string, error) {
-	holder, err := newManifest(ocispec.Manifest{
-		ArtifactType: ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
+func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
+	holder, err := bundle.NewManifest(ocispec.Manifest{
+		ArtifactType: bundle.ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
 		Layers: []ocispec.Descriptor{{MediaType: blob.MediaType, Digest: blob.Digest, Size: blob.Size}},
 	})
 	return holder, "blob-" + blob.Digest.Encoded()[:32], err
 }
 
-func pushMissing(ctx context.Context, to oras.Target, blob Blob) error {
+func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 	exists, err := to.Exists(ctx, blob.Descriptor)
 	if err != nil {
 		return fmt.Errorf("look for blob %s: %w", blob.Descriptor.Digest, err)
@@ -211,33 +214,33 @@ func pushMissing(ctx context.Context, to oras.Target, blob Blob) error {
 
 // PushBundle publishes a composed bundle to a runtime: what its repository lacks is mounted from the documents repository
 // (ShareDocuments), then the manifest is put. present tells which blobs the runtime's repository is known to have.
-func PushBundle(ctx context.Context, place *Place, runtime string, documents Documents, manifest Blob, present func(digest.Digest) bool) error {
-	name := DesiredRepository(runtime)
+func PushBundle(ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob, present func(digest.Digest) bool) error {
+	name := bundle.DesiredRepository(runtime)
 	repository, err := place.Repository(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, blob := range []Blob{documents.State, documents.Catalog} {
+	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		if present(blob.Descriptor.Digest) {
 			continue
 		}
-		if err := place.mount(ctx, repository, blob); err != nil {
+		if err := mount(ctx, place, repository, blob); err != nil {
 			return fmt.Errorf("push bundle to %s: %w", place.Name(name), err)
 		}
 	}
-	if err := PushManifest(ctx, repository, manifest, TagDesired); err != nil {
+	if err := PushManifest(ctx, repository, manifest, bundle.TagDesired); err != nil {
 		return fmt.Errorf("push bundle to %s: %w", place.Name(name), err)
 	}
 	return nil
 }
 
-// mount links a blob of the documents repository into another one; a registry that will not gets the bytes.
-func (p *Place) mount(ctx context.Context, repository oras.Target, blob Blob) error {
+// mount links a blob of the documents repository into another one; a store that cannot gets the bytes.
+func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blob) error {
 	mounter, ok := repository.(registry.Mounter)
 	if !ok {
 		return PushBlob(ctx, repository, blob)
 	}
-	from := strings.TrimPrefix(p.Name(DocumentsRepository), p.host()+"/")
+	_, from, _ := strings.Cut(s.Name(bundle.DocumentsRepository), "/")
 	err := mounter.Mount(ctx, blob.Descriptor, from, func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
 	})
@@ -247,22 +250,17 @@ func (p *Place) mount(ctx context.Context, repository oras.Target, blob Blob) er
 	return nil
 }
 
-func (p *Place) host() string {
-	host, _, _ := strings.Cut(p.prefix, "/")
-	return host
-}
-
 // PushReport publishes a runtime's report.
-func PushReport(ctx context.Context, place *Place, runtime string, manifest Blob) error {
-	repository, err := place.Repository(ctx, ReportRepository(runtime))
+func PushReport(ctx context.Context, place Store, runtime string, manifest bundle.Blob) error {
+	repository, err := place.Repository(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
 		return err
 	}
-	if err := pushMissing(ctx, repository, EmptyBlob()); err != nil {
-		return fmt.Errorf("push report to %s: %w", place.Name(ReportRepository(runtime)), err)
+	if err := pushMissing(ctx, repository, bundle.EmptyBlob()); err != nil {
+		return fmt.Errorf("push report to %s: %w", place.Name(bundle.ReportRepository(runtime)), err)
 	}
-	if err := PushManifest(ctx, repository, manifest, TagLatest); err != nil {
-		return fmt.Errorf("push report to %s: %w", place.Name(ReportRepository(runtime)), err)
+	if err := PushManifest(ctx, repository, manifest, bundle.TagLatest); err != nil {
+		return fmt.Errorf("push report to %s: %w", place.Name(bundle.ReportRepository(runtime)), err)
 	}
 	return nil
 }

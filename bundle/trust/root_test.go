@@ -1,4 +1,4 @@
-package bundle
+package trust_test
 
 import (
 	"bytes"
@@ -12,12 +12,16 @@ import (
 	"testing"
 
 	"github.com/theupdateframework/go-tuf/v2/metadata"
+
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
 // editedRoot makes a root of one publisher key, lets change edit it and signs the result with the signers.
-func editedRoot(tb testing.TB, change func(root *metadata.RootType), signers ...Signer) []byte {
+func editedRoot(tb testing.TB, change func(root *metadata.RootType), signers ...trust.Signer) []byte {
 	tb.Helper()
-	data, err := NewRoot(signers[0], []crypto.PublicKey{publicKey(tb, newSigner(tb))}, testNow.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(signers[0], []crypto.PublicKey{trusttest.PublicKey(tb, trusttest.NewSigner(tb))}, trusttest.Now.AddDate(1, 0, 0))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -52,39 +56,39 @@ func TestRootRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := newSigner(t), newSigner(t)
-	data, err := NewRoot(newSigner(t), []crypto.PublicKey{publicKey(t, first), publicKey(t, second), ed}, testNow)
+	first, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
+	data, err := trusttest.NewRoot(trusttest.NewSigner(t), []crypto.PublicKey{trusttest.PublicKey(t, first), trusttest.PublicKey(t, second), ed}, trusttest.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if root.Version != 1 || root.Epoch != 1 || !root.Expires.Equal(testNow) || !bytes.Equal(root.Raw, data) {
+	if root.Version != 1 || root.Epoch != 1 || !root.Expires.Equal(trusttest.Now) || !bytes.Equal(root.Raw, data) {
 		t.Errorf("got %+v", root)
 	}
-	edHint, err := Thumbprint(ed)
+	edHint, err := trust.Thumbprint(ed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(root.Publishers()) != 3 {
 		t.Errorf("got publishers %v, want 3", root.Publishers())
 	}
-	for _, hint := range []string{thumbprint(t, first), thumbprint(t, second), edHint} {
+	for _, hint := range []string{trusttest.Thumbprint(t, first), trusttest.Thumbprint(t, second), edHint} {
 		if !root.Trusts(hint) {
 			t.Errorf("does not trust %s", hint)
 		}
 	}
-	if root.Trusts(thumbprint(t, newSigner(t))) || root.Trusts("") {
+	if root.Trusts(trusttest.Thumbprint(t, trusttest.NewSigner(t))) || root.Trusts("") {
 		t.Error("trusts a key that it does not list")
 	}
 }
 
 func TestParseRootRefuses(t *testing.T) {
-	rootKey, otherKey := newSigner(t), newSigner(t)
+	rootKey, otherKey := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	honest := string(editedRoot(t, func(*metadata.RootType) {}, rootKey))
-	if _, err := ParseRoot([]byte(honest)); err != nil {
+	if _, err := trust.ParseRoot([]byte(honest)); err != nil {
 		t.Fatal(err)
 	}
 	edited := func(change func(*metadata.RootType)) string { return string(editedRoot(t, change, rootKey)) }
@@ -104,33 +108,39 @@ func TestParseRootRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ in, want string }{
-		"a root that was changed after signing":     {strings.Replace(honest, `"epoch":1`, `"epoch":2`, 1), "root of trust: "},
-		"a root without a signature":                {strings.Replace(honest, `"signatures":[{`, `"signatures":[],"x":[{`, 1), "root of trust: "},
-		"a root that another key signed":            {string(editedRoot(t, func(r *metadata.RootType) { r.Roles[RoleRoot].KeyIDs = nil; add(RoleRoot, publicKey(t, otherKey))(r) }, rootKey)), "root of trust: "},
-		"a root that one of two needed keys signed": {edited(func(r *metadata.RootType) { add(RoleRoot, publicKey(t, otherKey))(r); r.Roles[RoleRoot].Threshold = 2 }), "root of trust: "},
-		"a root whose threshold is zero":            {edited(func(r *metadata.RootType) { r.Roles[RoleRoot].Threshold = 0 }), "root of trust: "},
-		"a root without the role of the publisher":  {edited(func(r *metadata.RootType) { delete(r.Roles, RolePublisher) }), `"publisher" are required`},
-		"a root without the role of the root":       {edited(func(r *metadata.RootType) { delete(r.Roles, RoleRoot) }), `"publisher" are required`},
-		"a root without publisher keys":             {edited(func(r *metadata.RootType) { r.Roles[RolePublisher].KeyIDs = []string{} }), "at least one key is required"},
-		"a root of version zero":                    {edited(func(r *metadata.RootType) { r.Version = 0 }), "root of trust: version: 0"},
-		"a root without an epoch":                   {edited(func(r *metadata.RootType) { delete(r.UnrecognizedFields, fieldEpoch) }), "epoch: <nil> is not a whole number"},
-		"a root with an epoch of zero":              {edited(func(r *metadata.RootType) { r.UnrecognizedFields[fieldEpoch] = 0 }), "epoch: 0 is not a whole number"},
-		"a root with half an epoch":                 {strings.Replace(honest, `"epoch":1`, `"epoch":1.5`, 1), "root of trust: "},
-		"a root with an epoch that is a text":       {edited(func(r *metadata.RootType) { r.UnrecognizedFields[fieldEpoch] = "1" }), "epoch: 1 is not a whole number"},
-		"a publisher key that is not there":         {edited(func(r *metadata.RootType) { r.Roles[RolePublisher].KeyIDs[0] = strings.Repeat("0", 64) }), "is not among keys"},
-		"a publisher key that is null":              {edited(func(r *metadata.RootType) { r.Keys[r.Roles[RolePublisher].KeyIDs[0]] = nil }), "root of trust: "},
+		"a root that was changed after signing": {strings.Replace(honest, `"epoch":1`, `"epoch":2`, 1), "root of trust: "},
+		"a root without a signature":            {strings.Replace(honest, `"signatures":[{`, `"signatures":[],"x":[{`, 1), "root of trust: "},
+		"a root that another key signed": {string(editedRoot(t, func(r *metadata.RootType) {
+			r.Roles[trust.RoleRoot].KeyIDs = nil
+			add(trust.RoleRoot, trusttest.PublicKey(t, otherKey))(r)
+		}, rootKey)), "root of trust: "},
+		"a root that one of two needed keys signed": {edited(func(r *metadata.RootType) {
+			add(trust.RoleRoot, trusttest.PublicKey(t, otherKey))(r)
+			r.Roles[trust.RoleRoot].Threshold = 2
+		}), "root of trust: "},
+		"a root whose threshold is zero":           {edited(func(r *metadata.RootType) { r.Roles[trust.RoleRoot].Threshold = 0 }), "root of trust: "},
+		"a root without the role of the publisher": {edited(func(r *metadata.RootType) { delete(r.Roles, trust.RolePublisher) }), `"publisher" are required`},
+		"a root without the role of the root":      {edited(func(r *metadata.RootType) { delete(r.Roles, trust.RoleRoot) }), `"publisher" are required`},
+		"a root without publisher keys":            {edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs = []string{} }), "at least one key is required"},
+		"a root of version zero":                   {edited(func(r *metadata.RootType) { r.Version = 0 }), "root of trust: version: 0"},
+		"a root without an epoch":                  {edited(func(r *metadata.RootType) { delete(r.UnrecognizedFields, "epoch") }), "epoch: <nil> is not a whole number"},
+		"a root with an epoch of zero":             {edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = 0 }), "epoch: 0 is not a whole number"},
+		"a root with half an epoch":                {strings.Replace(honest, `"epoch":1`, `"epoch":1.5`, 1), "root of trust: "},
+		"a root with an epoch that is a text":      {edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = "1" }), "epoch: 1 is not a whole number"},
+		"a publisher key that is not there":        {edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs[0] = strings.Repeat("0", 64) }), "is not among keys"},
+		"a publisher key that is null":             {edited(func(r *metadata.RootType) { r.Keys[r.Roles[trust.RolePublisher].KeyIDs[0]] = nil }), "root of trust: "},
 		"a root key that is null": {edited(func(r *metadata.RootType) {
 			r.Keys["null"] = nil
-			r.Roles[RoleRoot].KeyIDs = append(r.Roles[RoleRoot].KeyIDs, "null")
+			r.Roles[trust.RoleRoot].KeyIDs = append(r.Roles[trust.RoleRoot].KeyIDs, "null")
 		}), "root of trust: "},
 		"a publisher key whose id is not its digest":    {edited(renamePublisher), "its id is not the digest of the key"},
-		"a publisher key on another curve":              {edited(add(RolePublisher, &p384.PublicKey)), "is not accepted"},
-		"a publisher key of RSA":                        {edited(add(RolePublisher, &rsaKey.PublicKey)), "is not accepted"},
-		"a publisher key of Ed25519 that is cut off":    {edited(add(RolePublisher, ed25519.PublicKey{1, 2, 3})), "is not accepted"},
-		"a root key of Ed25519 that is cut off":         {edited(add(RoleRoot, ed25519.PublicKey{1, 2, 3})), "root of trust: "},
-		"a root of more than the limit":                 {honest + strings.Repeat(" ", MaxRootBytes), "at most 65536"},
+		"a publisher key on another curve":              {edited(add(trust.RolePublisher, &p384.PublicKey)), "is not accepted"},
+		"a publisher key of RSA":                        {edited(add(trust.RolePublisher, &rsaKey.PublicKey)), "is not accepted"},
+		"a publisher key of Ed25519 that is cut off":    {edited(add(trust.RolePublisher, ed25519.PublicKey{1, 2, 3})), "is not accepted"},
+		"a root key of Ed25519 that is cut off":         {edited(add(trust.RoleRoot, ed25519.PublicKey{1, 2, 3})), "root of trust: "},
+		"a root of more than the limit":                 {honest + strings.Repeat(" ", trust.MaxRootBytes), "at most 65536"},
 		"a root with a key that stands there twice":     {strings.Replace(honest, `"version":1`, `"version":9,"version":1`, 1), `"version" appears twice`},
-		"a root that nests too deep":                    {strings.Replace(honest, "{", `{"x":`+nested(MaxJSONDepth)+",", 1), "nested deeper"},
+		"a root that nests too deep":                    {strings.Replace(honest, "{", `{"x":`+trusttest.Nested(strict.MaxJSONDepth)+",", 1), "nested deeper"},
 		"nothing":                                       {"", "document is empty"},
 		"null":                                          {"null", "root of trust: "},
 		"an empty object":                               {"{}", "root of trust: "},
@@ -145,7 +155,7 @@ func TestParseRootRefuses(t *testing.T) {
 			if c.in == honest {
 				t.Fatal("nothing was changed")
 			}
-			if _, err := ParseRoot([]byte(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := trust.ParseRoot([]byte(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -153,35 +163,35 @@ func TestParseRootRefuses(t *testing.T) {
 }
 
 func renamePublisher(root *metadata.RootType) {
-	id := root.Roles[RolePublisher].KeyIDs[0]
+	id := root.Roles[trust.RolePublisher].KeyIDs[0]
 	root.Keys["mine"] = root.Keys[id]
 	delete(root.Keys, id)
-	root.Roles[RolePublisher].KeyIDs[0] = "mine"
+	root.Roles[trust.RolePublisher].KeyIDs[0] = "mine"
 }
 
 func TestParseRootTakesEnoughOfSeveralRootKeys(t *testing.T) {
-	first, second := newSigner(t), newSigner(t)
+	first, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	data := editedRoot(t, func(root *metadata.RootType) {
-		if err := addKey(root, publicKey(t, second), RoleRoot); err != nil {
+		if err := addKey(root, trusttest.PublicKey(t, second), trust.RoleRoot); err != nil {
 			t.Fatal(err)
 		}
-		root.Roles[RoleRoot].Threshold = 2
-		root.UnrecognizedFields[fieldEpoch] = 3
+		root.Roles[trust.RoleRoot].Threshold = 2
+		root.UnrecognizedFields["epoch"] = 3
 		root.Version = 4
 	}, first, second)
-	root, err := ParseRoot(data)
+	root, err := trust.ParseRoot(data)
 	if err != nil || root.Epoch != 3 || root.Version != 4 {
 		t.Errorf("got %+v, %v", root, err)
 	}
 }
 
 func TestKeyFiles(t *testing.T) {
-	file, err := GenerateKey()
+	file, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer := newSigner(t)
-	public, err := PublicKeyPEM(signer)
+	signer := trusttest.NewSigner(t)
+	public, err := trust.PublicKeyPEM(signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,18 +203,18 @@ func TestKeyFiles(t *testing.T) {
 		"a damaged key":               bytes.Replace(file, []byte("M"), []byte("N"), 1),
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {
-			if _, err := LoadSigner(in); err == nil || !strings.HasPrefix(err.Error(), "key file: ") {
+			if _, err := trust.LoadSigner(in); err == nil || !strings.HasPrefix(err.Error(), "key file: ") {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	t.Run("a public key survives its text form", func(t *testing.T) {
-		encoded, err := EncodePublicKey(publicKey(t, signer))
+		encoded, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := DecodePublicKey(encoded)
-		if err != nil || !publicKey(t, signer).(*ecdsa.PublicKey).Equal(key) {
+		key, err := trust.DecodePublicKey(encoded)
+		if err != nil || !trusttest.PublicKey(t, signer).(*ecdsa.PublicKey).Equal(key) {
 			t.Errorf("got %v, %v", key, err)
 		}
 	})
@@ -213,24 +223,24 @@ func TestKeyFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded, err := EncodePublicKey(&key.PublicKey)
+		encoded, err := trust.EncodePublicKey(&key.PublicKey)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := DecodePublicKey(encoded); err == nil {
+		if _, err := trust.DecodePublicKey(encoded); err == nil {
 			t.Error("was accepted")
 		}
 	})
 }
 
 func FuzzParseRoot(f *testing.F) {
-	honest := editedRoot(f, func(*metadata.RootType) {}, newSigner(f))
+	honest := editedRoot(f, func(*metadata.RootType) {}, trusttest.NewSigner(f))
 	f.Add(honest)
 	f.Add([]byte(`{"signatures":[],"signed":null}`))
 	f.Add([]byte(`{"signatures":null,"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{"a":null},"roles":{"root":{"keyids":["a"],"threshold":1},"publisher":{"keyids":["a"],"threshold":1}}}}`))
 	f.Add([]byte(`{"signatures":[{"keyid":"a","sig":"00"}],"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{"a":{"keytype":"ed25519","scheme":"ed25519","keyval":{"public":"00"}}},"roles":{"root":{"keyids":["a"],"threshold":1},"publisher":{"keyids":["a"],"threshold":1}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		root, err := ParseRoot(data)
+		root, err := trust.ParseRoot(data)
 		if err == nil && (root.Version < 1 || root.Epoch < 1 || len(root.Publishers()) == 0) {
 			t.Errorf("accepted %+v", root)
 		}

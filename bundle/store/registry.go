@@ -1,4 +1,4 @@
-package bundle
+package store
 
 import (
 	"context"
@@ -8,21 +8,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"oras.land/oras-go/v2"
-	"oras.land/oras-go/v2/content/oci"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/retry"
-)
 
-// LayoutScheme starts a location that is a folder instead of a registry.
-const LayoutScheme = "oci-layout:"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
 
 // Access is how registries are spoken to.
 type Access struct {
@@ -93,7 +89,7 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	}
 	repository.Client = r.client
 	repository.PlainHTTP = r.plainHTTP || !r.secured && isLoopback(repository.Reference.Host())
-	repository.MaxMetadataBytes = MaxManifestBytes
+	repository.MaxMetadataBytes = bundle.MaxManifestBytes
 	return repository, nil
 }
 
@@ -105,85 +101,31 @@ func isLoopback(hostPort string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// Place is where bundles and reports are kept: a prefix in a registry, or an OCI layout.
-type Place struct {
+// Registry keeps repositories below a prefix of a registry.
+type Registry struct {
 	registries *Registries
-	// prefix is the registry's host and path, empty for a layout.
+	// prefix is the registry's host and path.
 	prefix string
-	layout string
 }
 
-// NewPlace reads a location: "HOST/PATH" or "oci-layout:DIR". It does no I/O.
-func NewPlace(location string, registries *Registries) (*Place, error) {
-	if dir, ok := strings.CutPrefix(location, LayoutScheme); ok {
-		if dir == "" {
-			return nil, fmt.Errorf("location %q: name a folder after %s", location, LayoutScheme)
-		}
-		return &Place{registries: registries, layout: dir}, nil
-	}
-	prefix := strings.Trim(location, "/")
-	if _, err := registries.Repository(prefix + "/" + ContentRepository); err != nil || strings.Contains(location, "://") {
-		return nil, fmt.Errorf("location %q: want HOST[:PORT]/PATH without a scheme, or %sDIR", location, LayoutScheme)
-	}
-	return &Place{registries: registries, prefix: prefix}, nil
+// String returns HOST/PATH.
+func (r *Registry) String() string { return r.prefix }
+
+// Name returns HOST/PATH/repository.
+func (r *Registry) Name(repository string) string { return r.prefix + "/" + repository }
+
+// Holds reports whether a repository is in the registry, below the prefix or not.
+func (r *Registry) Holds(repository string) bool {
+	host, _, _ := strings.Cut(r.prefix, "/")
+	return strings.HasPrefix(repository, "./") || strings.HasPrefix(repository, host+"/")
 }
 
-// IsLayout says that the place is a folder.
-func (p *Place) IsLayout() bool { return p.layout != "" }
-
-// String gives the location.
-func (p *Place) String() string {
-	if p.IsLayout() {
-		return LayoutScheme + p.layout
-	}
-	return p.prefix
+// Repository opens a repository below the prefix.
+func (r *Registry) Repository(_ context.Context, name string) (oras.Target, error) {
+	return r.registries.Repository(r.Name(name))
 }
 
-// Name gives the full name of a repository below the place, as it stands in Content.Repository.
-func (p *Place) Name(repository string) string {
-	if p.IsLayout() {
-		return "./" + repository
-	}
-	return p.prefix + "/" + repository
-}
-
-// Holds says that a repository, as it stands in Content.Repository, is in the registry or folder of the place.
-func (p *Place) Holds(repository string) bool {
-	if p.IsLayout() {
-		return strings.HasPrefix(repository, "./")
-	}
-	return strings.HasPrefix(repository, "./") || strings.HasPrefix(repository, p.host()+"/")
-}
-
-// Repository opens a repository below the place for reading and writing. A folder becomes an OCI layout when needed.
-func (p *Place) Repository(_ context.Context, name string) (oras.Target, error) {
-	if !p.IsLayout() {
-		return p.registries.Repository(p.prefix + "/" + name)
-	}
-	repository, err := openLayout(p.layout, name)
-	if err != nil {
-		return nil, fmt.Errorf("open OCI layout %s: %w", p.layout, err)
-	}
-	return repository, nil
-}
-
-// Reading opens a repository below the place for reading; a folder that is no OCI layout is an error and stays as it is.
-func (p *Place) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
-	if !p.IsLayout() {
-		return p.registries.Repository(p.prefix + "/" + name)
-	}
-	info, err := os.Stat(p.layout)
-	if err != nil {
-		return nil, fmt.Errorf("open OCI layout: %w", err)
-	}
-	var store oras.ReadOnlyTarget
-	if info.IsDir() {
-		store, err = oci.NewFromFS(ctx, os.DirFS(filepath.Clean(p.layout)))
-	} else {
-		store, err = oci.NewFromTar(ctx, p.layout)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open OCI layout %s: %w", p.layout, err)
-	}
-	return readOnlyLayout{ReadOnlyTarget: store, name: name}, nil
+// Reading opens a repository below the prefix.
+func (r *Registry) Reading(_ context.Context, name string) (oras.ReadOnlyTarget, error) {
+	return r.registries.Repository(r.Name(name))
 }

@@ -1,4 +1,4 @@
-package bundle
+package trust
 
 import (
 	"crypto"
@@ -35,6 +35,16 @@ func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 	return Token{Expires: expires, mac: authenticationCode(s, "kyma-pull token v1", runtime, strconv.FormatInt(expires.Unix(), 10))}, nil
 }
 
+// Enrolment introduces the runtime's key.
+type Enrolment struct {
+	// PublicKey is base64 of the PKIX form.
+	PublicKey string `json:"publicKey"`
+	// Proof is that the runtime held the token; see Token.Prove.
+	Proof []byte `json:"proof"`
+	// TokenExpires tells the control plane which token it was, Unix seconds.
+	TokenExpires int64 `json:"tokenExpires"`
+}
+
 // Check tells whether the enrolment proves that its maker held a token of the runtime that is still good.
 func (s TokenSecret) Check(runtime string, e Enrolment, now time.Time) error {
 	token, err := s.Issue(runtime, time.Unix(e.TokenExpires, 0))
@@ -53,7 +63,7 @@ func (s TokenSecret) Check(runtime string, e Enrolment, now time.Time) error {
 		return errors.New("the proof was not made with a token of this runtime: run `kcp-publisher enrol` again")
 	}
 	if !now.Before(token.Expires) {
-		return fmt.Errorf("the token expired at %s: run `kcp-publisher enrol` again", stamp(token.Expires))
+		return fmt.Errorf("the token expired at %s: run `kcp-publisher enrol` again", token.Expires.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

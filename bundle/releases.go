@@ -1,0 +1,84 @@
+package bundle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// CheckReleases tells whether everything that a desired state installs was released; see CheckRelease. What else a publisher may
+// say is bounded too, where it could bring in something else: mirrors, the agent's image, and the default objects of modules.
+func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
+	if !r.Locked() && len(r.Floors) == 0 {
+		return nil
+	}
+	if r.Locked() && len(state.Settings.Mirrors) > 0 {
+		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
+	}
+	if r.Locked() && state.Settings.Agent != "" {
+		return errors.New("settings.agent: the root of trust has release keys, and no module's maker released the agent")
+	}
+	for _, m := range slices.Concat(state.All(), state.Offers) {
+		found := make(map[digest.Digest][]byte, len(m.Release))
+		for _, document := range m.Release {
+			if data, there := documents[document.Digest]; there {
+				found[document.Digest] = data
+			}
+		}
+		if err := r.CheckRelease(m.released(), found, now); err != nil {
+			return err
+		}
+		if !r.Locked() {
+			continue
+		}
+		if err := m.checkLocked(); err != nil {
+			return fmt.Errorf("module %s: %w", m.Module, err)
+		}
+	}
+	return nil
+}
+
+func (m Manifest) released() trust.Released {
+	released := trust.Released{Component: m.Component, Version: m.Version, Images: m.Spec.LocalizedImages}
+	for _, content := range m.Content {
+		released.Contents = append(released.Contents, trust.ReleasedContent{Name: content.Name, Digest: content.Digest})
+	}
+	return released
+}
+
+// checkLocked refuses what a manifest could bring in beside its contents.
+func (m Manifest) checkLocked() error {
+	named := []v1beta2.ImageSpec{{}}
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &named[0]); err != nil {
+		return fmt.Errorf("spec.install.source: %w", err)
+	}
+	if m.Spec.Config != nil {
+		named = append(named, *m.Spec.Config)
+	}
+	for _, spec := range named {
+		if !slices.ContainsFunc(m.Content, func(c Content) bool { return c.Digest.String() == spec.Ref }) {
+			return fmt.Errorf("spec.install: %s is not among the module's contents", spec.Ref)
+		}
+	}
+	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
+		return fmt.Errorf("annotation %s: is the agent's to set", v1beta2.AnnotationImages)
+	}
+	if m.Spec.Resource == nil {
+		return nil
+	}
+	gvk := m.Spec.Resource.GroupVersionKind()
+	builtIn := !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io")
+	ours := gvk.Group == v1beta2.Group && slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
+	if builtIn || ours {
+		return fmt.Errorf("spec.resource: is a %s, and has to be a custom resource of the module", gvk.GroupKind())
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// FollowRoot looks for newer versions of a root, one after the other, and gives the last that follows. One that does not follow ends
+// the way: it is given as a refusal with the digest of its manifest. The error says that the place could not be read.
+func FollowRoot(ctx context.Context, place Store, root trust.Root) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
+	for range trust.MaxRootHops {
+		data, found, err := FetchRoot(ctx, place, root.Version+1)
+		if errors.Is(err, ErrNotFound) {
+			return root, nil, "", nil
+		}
+		var next trust.Root
+		if err == nil {
+			next, err = root.Next(data)
+		}
+		if refused := refusal.Of(err); refused != nil {
+			return root, &refusal.Error{Reason: refusal.BadRoot, Detail: refused.Detail}, found, nil
+		}
+		if err != nil {
+			return root, nil, "", fmt.Errorf("look for root of trust version %d: %w", root.Version+1, err)
+		}
+		root = next
+	}
+	return root, nil, "", nil
+}
+
+// PushRoot puts a version of the root where agents look for it. A version never changes: another one in its place is an error.
+func PushRoot(ctx context.Context, place Store, root trust.Root) error {
+	layer := bundle.NewBlob(bundle.MediaTypeRoot, root.Raw)
+	manifest, err := bundle.NewManifest(ocispec.Manifest{
+		ArtifactType: bundle.ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer.Descriptor},
+	})
+	if err != nil {
+		return err
+	}
+	repository, err := place.Repository(ctx, bundle.TrustRepository)
+	if err != nil {
+		return err
+	}
+	tag := bundle.RootTag(root.Version)
+	switch there, err := Head(ctx, repository, tag); {
+	case err == nil && there == manifest.Descriptor.Digest:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s:%s is another root of trust (%s) than the one of the keys (%s): somebody replaced it, or the keys are those of another fleet", place.Name(bundle.TrustRepository), tag, there, manifest.Descriptor.Digest)
+	case !errors.Is(err, ErrNotFound):
+		return err
+	}
+	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), layer} {
+		if err := PushBlob(ctx, repository, blob); err != nil {
+			return err
+		}
+	}
+	return PushManifest(ctx, repository, manifest, tag)
+}
+
+// FetchRoot gives a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps ErrNotFound when there
+// is none; a *Refusal says that what lies there is no root.
+func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
+	repository, err := place.Reading(ctx, bundle.TrustRepository)
+	if err != nil {
+		return nil, "", err
+	}
+	return ReadRoot(ctx, repository, version)
+}
+
+// ReadRoot is FetchRoot from a repository that is at hand.
+func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64) ([]byte, digest.Digest, error) {
+	newest, err := Head(ctx, repository, bundle.RootTag(version))
+	if err != nil {
+		return nil, "", err
+	}
+	fetched, err := Fetch(ctx, repository, newest.String())
+	if err != nil {
+		return nil, newest, err
+	}
+	manifest, refused := bundle.ReadManifest(fetched, bundle.ArtifactTypeRoot)
+	if refused != nil {
+		return nil, newest, refused
+	}
+	if len(manifest.Layers) != 1 || manifest.Layers[0].MediaType != bundle.MediaTypeRoot || manifest.Layers[0].Size > trust.MaxRootBytes {
+		return nil, newest, refusal.New(refusal.BadRoot, "layers: want one of %s with at most %d bytes", bundle.MediaTypeRoot, trust.MaxRootBytes)
+	}
+	data, err := FetchBlob(ctx, repository, manifest.Layers[0], trust.MaxRootBytes)
+	return data, newest, err
+}

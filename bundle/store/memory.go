@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content/memory"
+)
+
+// Memory keeps repositories in memory. It is safe for concurrent use.
+type Memory struct {
+	mu           sync.Mutex // guards repositories
+	repositories map[string]*memoryRepository
+}
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory { return &Memory{repositories: map[string]*memoryRepository{}} }
+
+// String returns memory:.
+func (m *Memory) String() string { return "memory:" }
+
+// Name returns ./repository.
+func (m *Memory) Name(repository string) string { return "./" + repository }
+
+// Holds reports whether a repository is one of the store.
+func (m *Memory) Holds(repository string) bool { return strings.HasPrefix(repository, "./") }
+
+// Repository returns a repository, which is empty at first.
+func (m *Memory) Repository(_ context.Context, name string) (oras.Target, error) {
+	return m.repository(name), nil
+}
+
+// Reading returns a repository, which is empty at first.
+func (m *Memory) Reading(_ context.Context, name string) (oras.ReadOnlyTarget, error) {
+	return m.repository(name), nil
+}
+
+func (m *Memory) repository(name string) *memoryRepository {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, ok := m.repositories[name]
+	if !ok {
+		found = &memoryRepository{memory.New()}
+		m.repositories[name] = found
+	}
+	return found
+}
+
+// memoryRepository resolves digests like a registry; the library's store resolves tags alone.
+type memoryRepository struct{ *memory.Store }
+
+func (r *memoryRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
+	if err := r.Store.Push(ctx, d, content); err != nil {
+		return err
+	}
+	return r.Tag(ctx, d, d.Digest.String())
+}

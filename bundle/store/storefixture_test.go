@@ -1,0 +1,29 @@
+package store
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+func storedDocuments(tb testing.TB) bundle.Documents {
+	tb.Helper()
+	documents, err := bundle.NewDocuments(
+		bundle.DesiredState{Kyma: bundle.KymaSeed{Labels: map[string]string{"team": "a"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}},
+		bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{{Name: "keda-1.8.0", Spec: json.RawMessage(`{"moduleName":"keda","version":"1.8.0"}`)}}},
+	)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return documents
+}
+
+func storedPredicate() bundle.Predicate {
+	return bundle.Predicate{
+		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 100, IssuedAt: trusttest.Now.Add(-time.Hour), ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
+	}
+}

@@ -1,0 +1,190 @@
+package trust_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sigstore/sigstore/pkg/signature"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// enrolled is a root with an enrolment key.
+func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
+	t.Helper()
+	m := trusttest.NewMaker(t)
+	enrol := trusttest.NewSigner(t)
+	draft := trust.DraftRoot(fleet, 1, trusttest.Now.AddDate(1, 0, 0))
+	m.Must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, m.Keys[0])))
+	m.Must(draft.Add(trust.RolePublisher, trusttest.PublicKey(t, m.Publisher)))
+	m.Must(draft.Add(trust.RoleEnrol, trusttest.PublicKey(t, enrol)))
+	root, err := trust.ParseRoot(m.Signed(draft, m.Keys[0]))
+	m.Must(err)
+	return root, enrol
+}
+
+func TestACertificateIsOneRuntimesAlone(t *testing.T) {
+	root, enrol := enrolled(t, "fleet-a")
+	otherRoot, _ := enrolled(t, "fleet-a")
+	otherFleet := root
+	otherFleet.Fleet = "fleet-b"
+	agent := trusttest.NewSigner(t)
+	issue := func(by trust.Signer, fleet, runtime string) string {
+		text, err := trust.IssueCertificate(by, fleet, runtime, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	good := issue(enrol, "fleet-a", "a")
+	revoked := root
+	revoked.Revoked = []string{trusttest.Thumbprint(t, agent)}
+	for name, c := range map[string]struct {
+		root          trust.Root
+		text, runtime string
+		at            time.Time
+		want          string
+	}{
+		"its own":                      {root, good, "a", trusttest.Now, ""},
+		"its last day":                 {root, good, "a", trusttest.Now.AddDate(0, 0, 89), ""},
+		"a name that begins so":        {root, good, "a1", trusttest.Now, `is "a"'s, this is "a1"`},
+		"a name that it begins with":   {root, issue(enrol, "fleet-a", "a1"), "a", trusttest.Now, `is "a1"'s, this is "a"`},
+		"another fleet's":              {otherFleet, good, "a", trusttest.Now, `is "a"'s`},
+		"a stranger's":                 {root, issue(trusttest.NewSigner(t), "fleet-a", "a"), "a", trusttest.Now, "was issued by no key"},
+		"its own key's":                {root, issue(agent, "fleet-a", "a"), "a", trusttest.Now, "was issued by no key"},
+		"of another root":              {otherRoot, good, "a", trusttest.Now, "was issued by no key"},
+		"expired":                      {root, good, "a", trusttest.Now.AddDate(0, 0, 90), "is good from"},
+		"not yet good":                 {root, good, "a", trusttest.Now.AddDate(0, 0, -30), "is good from"},
+		"revoked":                      {revoked, good, "a", trusttest.Now, "is revoked"},
+		"two":                          {root, good + good, "a", trusttest.Now, "exactly one PEM block"},
+		"none":                         {root, "", "a", trusttest.Now, "exactly one PEM block"},
+		"endless":                      {root, good + strings.Repeat("\n", 8<<10), "a", trusttest.Now, "at most"},
+		"a request":                    {root, request(t, agent), "a", trusttest.Now, "exactly one PEM block"},
+		"a runtime that cannot be one": {root, good, "a/../b", trusttest.Now, "runtime id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			certificate, err := c.root.CheckCertificate(c.text, c.runtime, c.at)
+			if c.want == "" && (err != nil || certificate.Thumbprint != trusttest.Thumbprint(t, agent) || !certificate.RenewAt().Equal(trusttest.Now.AddDate(0, 0, 30))) {
+				t.Fatalf("got %+v, %v", certificate, err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func request(t *testing.T, signer trust.Signer) string {
+	t.Helper()
+	text, err := trust.NewCertificateRequest(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestARequestProvesItsKey(t *testing.T) {
+	agent := trusttest.NewSigner(t)
+	good := request(t, agent)
+	key, err := trust.Requested(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := trust.Thumbprint(key); err != nil || got != trusttest.Thumbprint(t, agent) {
+		t.Errorf("got %s, %v", got, err)
+	}
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := signature.LoadECDSASigner(p384, crypto.SHA384)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode([]byte(good))
+	forged := append([]byte{}, block.Bytes...)
+	forged[len(forged)-1] ^= 1
+	for name, text := range map[string]string{
+		"nothing": "", "a certificate": strings.ReplaceAll(good, " REQUEST", ""), "of another curve": request(t, other),
+		"with another signature": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged})),
+	} {
+		if _, err := trust.Requested(text); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if _, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
+	root, enrol := enrolled(t, "fleet-a")
+	agent, thief := trusttest.NewSigner(t), trusttest.NewSigner(t)
+	certificate, err := trust.IssueCertificate(enrol, "fleet-a", trusttest.Runtime, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := func(by trust.Signer, fleet string) bundle.Fetched {
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Fleet: fleet, Sequence: 5, Time: trusttest.Now, Certificate: certificate}, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bundle.Fetched(blob)
+	}
+	forgetful := bundle.Reporter{Runtime: trusttest.Runtime, Fleet: "fleet-a", Certified: func(text string) (crypto.PublicKey, error) {
+		c, err := root.CheckCertificate(text, trusttest.Runtime, trusttest.Now)
+		return c.Key, err
+	}}
+	accepted, err := bundle.VerifyReport(report(agent, "fleet-a"), forgetful)
+	if err != nil || !accepted.Enrolled {
+		t.Fatalf("got %+v, %v", accepted, err)
+	}
+	_, err = bundle.VerifyReport(report(thief, "fleet-a"), forgetful)
+	trusttest.WantReason(t, err, refusal.ForeignKey)
+	_, err = bundle.VerifyReport(report(agent, "fleet-b"), forgetful)
+	trusttest.WantReason(t, err, refusal.WrongRuntime)
+	knowing := forgetful
+	knowing.Key = trusttest.PublicKey(t, thief)
+	_, err = bundle.VerifyReport(report(agent, "fleet-a"), knowing)
+	trusttest.WantReason(t, err, refusal.ForeignKey)
+	revoking := forgetful
+	revoking.Revoked = func(hint string) bool { return hint == trusttest.Thumbprint(t, agent) }
+	_, err = bundle.VerifyReport(report(agent, "fleet-a"), revoking)
+	trusttest.WantReason(t, err, refusal.Revoked)
+}
+
+// FuzzCertificates reads what a report shows before anybody knows who signed it.
+func FuzzCertificates(f *testing.F) {
+	root, enrol := enrolled(f, "fleet-a")
+	agent := trusttest.NewSigner(f)
+	good, err := trust.IssueCertificate(enrol, "fleet-a", "a", trusttest.PublicKey(f, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	if err != nil {
+		f.Fatal(err)
+	}
+	request, err := trust.NewCertificateRequest(agent)
+	if err != nil {
+		f.Fatal(err)
+	}
+	own := trusttest.Thumbprint(f, agent)
+	for _, text := range []string{good, request, good + good, good + request, "", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if certificate, err := root.CheckCertificate(text, "a", trusttest.Now); err == nil && certificate.Thumbprint != own {
+			t.Errorf("a certificate of key %s is believed", certificate.Thumbprint)
+		}
+		if key, err := trust.Requested(text); err == nil && key == nil {
+			t.Error("a request without a key is believed")
+		}
+	})
+}

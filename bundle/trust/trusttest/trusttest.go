@@ -1,0 +1,183 @@
+package trusttest
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sigstore/sigstore/pkg/signature"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Now is every test's clock; bundles are issued an hour before and live for a week.
+var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func NewSigner(tb testing.TB) trust.Signer {
+	tb.Helper()
+	file, err := trust.GenerateKey()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	signer, err := trust.LoadSigner(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return signer
+}
+
+// FixedSigner has the same key in every process, because the processes of a fuzz run share inputs.
+func FixedSigner(tb testing.TB) trust.Signer {
+	tb.Helper()
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	signer, err := signature.LoadECDSASigner(key, crypto.SHA256)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return signer
+}
+
+func PublicKey(tb testing.TB, signer trust.Signer) crypto.PublicKey {
+	tb.Helper()
+	key, err := signer.PublicKey()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
+}
+
+func Thumbprint(tb testing.TB, signer trust.Signer) string {
+	tb.Helper()
+	hint, err := trust.Thumbprint(PublicKey(tb, signer))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return hint
+}
+
+func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
+	tb.Helper()
+	data, err := NewRoot(NewSigner(tb), []crypto.PublicKey{PublicKey(tb, publisher)}, Now.AddDate(1, 0, 0))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	root, err := trust.ParseRoot(data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return root
+}
+
+// Maker makes versions of a root of trust with two of three root keys.
+type Maker struct {
+	testing.TB
+	Keys      []trust.Signer
+	Publisher trust.Signer
+}
+
+func NewMaker(tb testing.TB) *Maker {
+	tb.Helper()
+	return &Maker{tb, []trust.Signer{NewSigner(tb), NewSigner(tb), NewSigner(tb)}, NewSigner(tb)}
+}
+
+func (m *Maker) Must(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *Maker) First() trust.Root {
+	m.Helper()
+	draft := trust.DraftRoot("fleet-a", 1, Now.AddDate(1, 0, 0))
+	for _, key := range m.Keys {
+		m.Must(draft.Add(trust.RoleRoot, PublicKey(m, key)))
+	}
+	draft.SetThreshold(trust.RoleRoot, 2)
+	m.Must(draft.Add(trust.RolePublisher, PublicKey(m, m.Publisher)))
+	root, err := trust.ParseRoot(m.Signed(draft, m.Keys[:2]...))
+	m.Must(err)
+	return root
+}
+
+func (m *Maker) Signed(draft *trust.RootDraft, signers ...trust.Signer) []byte {
+	m.Helper()
+	m.Must(draft.Sign(signers...))
+	data, err := draft.Bytes()
+	m.Must(err)
+	return data
+}
+
+// After makes the next version with a change, signed by keys.
+func (m *Maker) After(root trust.Root, change func(*trust.RootDraft), signers ...trust.Signer) []byte {
+	m.Helper()
+	draft, err := root.Draft(Now.AddDate(1, 0, 0))
+	m.Must(err)
+	change(draft)
+	return m.Signed(draft, signers...)
+}
+
+func RSAKey(tb testing.TB) *rsa.PrivateKey {
+	tb.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
+}
+
+// NewRoot makes the first version of a root of trust, signed by its only root key.
+func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.Time) ([]byte, error) {
+	draft := trust.DraftRoot("", 1, expires)
+	public, err := rootKey.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read the root key: %w", err)
+	}
+	if err := draft.Add(trust.RoleRoot, public); err != nil {
+		return nil, err
+	}
+	for _, key := range publishers {
+		if err := draft.Add(trust.RolePublisher, key); err != nil {
+			return nil, err
+		}
+	}
+	if err := draft.Sign(rootKey); err != nil {
+		return nil, err
+	}
+	return draft.Bytes()
+}
+
+// Nested returns JSON arrays in each other, depth of them.
+func Nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+// nested is a JSON array of that many levels.
+func WantReason(tb testing.TB, err error, want refusal.Reason) {
+	tb.Helper()
+	switch refusal := refusal.Of(err); {
+	case want == "" && err != nil:
+		tb.Errorf("got %v, want it accepted", err)
+	case want != "" && err == nil:
+		tb.Errorf("was accepted, want it refused with %s", want)
+	case want != "" && (refusal == nil || refusal.Reason != want):
+		tb.Errorf("got %v, want it refused with %s", err, want)
+	case want != "" && (refusal.Detail == "" || strings.Contains(refusal.Detail, "%!")):
+		tb.Errorf("detail %q says nothing", refusal.Detail)
+	}
+}
+
+// Runtime is the runtime that tests are about.
+const Runtime = "r-17"
+
+// Nothing changes nothing in a draft.
+func Nothing(*trust.RootDraft) {}

@@ -1,0 +1,80 @@
+package layout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pure are the packages that decide. They take values and return values: no I/O, no client, no clock of their own.
+var pure = []string{
+	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
+	"kcp-publisher/internal/catalog", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout",
+	"kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/disclosure",
+	"skr-agent/internal/autonomy", "skr-agent/internal/maintenance", "skr-agent/internal/provenance", "skr-agent/internal/report",
+}
+
+// impure are import path prefixs that a pure package must not name. net/url only parses.
+var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
+
+// storeUsers are the only packages that may name the registry library: the store, and what reads components and archives.
+var storeUsers = []string{
+	"bundle/store", "bundle/carry", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component",
+	"kcp-publisher/internal/export", "kcp-publisher/internal/isolation", "skr-agent/internal/pull", "skr-agent/internal/receive",
+	"kcp-publisher/internal/control", "skr-agent/internal/command", "integration",
+}
+
+// maxAgentPackages is a ceiling on what the agent links, the standard library included: it is to stay light.
+const maxAgentPackages = 1165
+
+func TestPurePackagesDoNoIO(t *testing.T) {
+	known := map[string]goPackage{}
+	for _, p := range packages(t) {
+		known[strings.TrimPrefix(p.ImportPath, module+"/")] = p
+	}
+	for _, name := range pure {
+		p, ok := known[name]
+		if !ok {
+			t.Errorf("%s: there is no such package", name)
+		}
+		for _, imported := range p.Imports {
+			if slices.ContainsFunc(impure, func(prefix string) bool { return matches(imported, prefix) }) {
+				t.Errorf("%s imports %s: it decides, so that it takes values and does no I/O", name, imported)
+			}
+		}
+	}
+}
+
+// A decision that links the registry client is slow to test and easy to make impure.
+func TestTheWireLinksNoRegistryClient(t *testing.T) {
+	for _, name := range []string{"bundle", "bundle/trust", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout", "kcp-publisher/internal/catalog"} {
+		for dependency := range strings.Lines(string(goList(t, "-deps", "./"+name))) {
+			if strings.HasPrefix(dependency, "oras.land/") || strings.HasPrefix(dependency, "k8s.io/client-go") {
+				t.Errorf("%s links %s", name, strings.TrimSpace(dependency))
+			}
+		}
+	}
+}
+
+func TestOnlyTheStoreNamesTheRegistryLibrary(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		allowed := slices.ContainsFunc(storeUsers, func(user string) bool { return name == user || strings.HasPrefix(name, user+"/") })
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, "oras.land/") && !allowed {
+				t.Errorf("%s imports %s: read and write through bundle/store", name, imported)
+			}
+		}
+	}
+}
+
+func TestTheAgentStaysLight(t *testing.T) {
+	if linked := strings.Count(string(goList(t, "-deps", "./skr-agent")), "\n"); linked > maxAgentPackages {
+		t.Errorf("the agent links %d packages, at most %d: leave out what is not needed, or raise the ceiling and say why", linked, maxAgentPackages)
+	}
+}
+
+// matches reports whether an import path is the prefix or below it, net/url excepted.
+func matches(imported, prefix string) bool {
+	return imported != "net/url" && (imported == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imported, strings.TrimSuffix(prefix, "/")+"/"))
+}
