@@ -1,7 +1,7 @@
 // Package assets obtains the programs that a test cluster is made of: kube-apiserver, etcd and kwok.
 //
 // They come from the first place that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout, the release archive of
-// envtest where the network allows, or a build from their Go modules, which takes some minutes once. What comes out is a
+// envtest where the network allows, or a build from their Go modules (hack/offline), which takes some minutes once. What comes out is a
 // folder with the programs in it; a program is either there whole or not at all, also after a crash or with two processes
 // at work.
 package assets
@@ -20,8 +20,11 @@ import (
 	"time"
 )
 
-// KubernetesVersion is that of kube-apiserver, as hack/controlplane/go.mod pins it.
+// KubernetesVersion is that of kube-apiserver, as hack/offline/controlplane/go.mod pins it.
 const KubernetesVersion = "v1.36.3"
+
+// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd for where no archive can be downloaded.
+const controlPlane = "offline/controlplane"
 
 // EnvDir names the environment variable, known from envtest, of a folder with kube-apiserver and etcd.
 const EnvDir = "KUBEBUILDER_ASSETS"
@@ -44,8 +47,8 @@ type program struct {
 }
 
 var programs = []program{
-	{name: "kube-apiserver", module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: versionFlags()},
-	{name: "etcd", module: "controlplane", pkg: "go.etcd.io/etcd/server/v3"},
+	{name: "kube-apiserver", module: controlPlane, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: versionFlags()},
+	{name: "etcd", module: controlPlane, pkg: "go.etcd.io/etcd/server/v3"},
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 }
 
@@ -82,7 +85,7 @@ func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 			paths[p.name] = path
 			continue
 		}
-		if p.module == "controlplane" && !tried {
+		if p.module == controlPlane && !tried {
 			tried = true
 			if err := download(ctx, cache, progress); err != nil {
 				fmt.Fprintf(progress, "assets: no envtest archive to download (%v), building instead\n", err)

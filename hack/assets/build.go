@@ -41,12 +41,12 @@ func hackDir() (string, error) {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "hack", "controlplane", "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "hack", controlPlane, "go.mod")); err == nil {
 			return filepath.Join(dir, "hack"), nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("hack/controlplane/go.mod is in no folder above the working directory: run this inside the checkout")
+			return "", errors.New("hack/" + controlPlane + "/go.mod is in no folder above the working directory: run this inside the checkout")
 		}
 		dir = parent
 	}

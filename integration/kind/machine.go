@@ -18,11 +18,14 @@ import (
 // EnvNodeImage names the environment variable with a node image to take in the place of kind's own.
 const EnvNodeImage = "KIND_NODE_IMAGE"
 
-// ownNodeImage starts the names of images that hack/kind-node makes.
+// ownNodeImage starts the names of images that hack/offline/kind-node makes.
 const ownNodeImage = "kyma-pull/kind-node:"
 
+// pullTimeout ends the attempt to pull kind's own image, half a gigabyte, over a link that is too slow for it.
+const pullTimeout = 10 * time.Minute
+
 // ErrNoDocker means that there is no Docker to run clusters in.
-var ErrNoDocker = errors.New("Docker does not answer: start it, or on a bare Debian run `hack/kind-node/dockerd start` as root")
+var ErrNoDocker = errors.New("Docker does not answer: start it, or on a bare Debian run `hack/offline/kind-node/dockerd start` as root")
 
 // machine is what was found out about the machine that clusters run on.
 type machine struct {
@@ -65,7 +68,7 @@ func withholds(status string) bool {
 	return err == nil && mask&(1<<sysResource) == 0
 }
 
-// NodeImage is the named one, kind's own, or where that cannot be pulled the one that hack/kind-node makes.
+// NodeImage returns the named image, or else kind's own. Only where that cannot be pulled it is one that hack/offline/kind-node makes.
 func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
 	if name := os.Getenv(EnvNodeImage); name != "" {
 		return name, nil
@@ -73,21 +76,15 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 	if _, err := docker(ctx, "image", "inspect", defaults.Image); err == nil {
 		return defaults.Image, nil
 	}
-	build := filepath.Join(checkout, "hack", "kind-node", "build")
-	if name, err := run(ctx, exec.CommandContext(ctx, build, "--name")); err == nil {
-		if _, err := docker(ctx, "image", "inspect", name); err == nil {
-			return name, nil
-		}
-	}
 	fmt.Fprintf(progress, "kind: pulling %s …\n", defaults.Image)
-	pulling, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	pulling, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	_, err := docker(pulling, "pull", "--quiet", defaults.Image)
 	if err == nil {
 		return defaults.Image, nil
 	}
-	fmt.Fprintf(progress, "kind: it cannot be pulled (%s); hack/kind-node/build makes one, which takes ten minutes once …\n", strings.Join(strings.Fields(err.Error()), " "))
-	cmd := exec.CommandContext(ctx, build)
+	fmt.Fprintf(progress, "kind: it cannot be pulled (%s); taking one that hack/offline/kind-node/build makes, ten minutes once …\n", strings.Join(strings.Fields(err.Error()), " "))
+	cmd := exec.CommandContext(ctx, filepath.Join(checkout, "hack", "offline", "kind-node", "build"))
 	cmd.Stderr = progress
 	output, err := cmd.Output()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package layout holds the tests that keep the house as docs/design.md, section 1, draws it: the rooms, the direction of
-// imports, the names, and what the agent must never link.
+// Package layout holds the tests that keep the repository as docs/design.md, section 1, describes it: the folders, the direction of
+// imports, the names, what the agent must never link, and that the automation around it calls what there is.
 package layout
 
 import (
@@ -21,13 +21,13 @@ const module = "github.com/kyma-pull/kyma-pull"
 
 // topLevel is what may lie in the root beside files that start with a dot.
 var topLevel = []string{
-	"apis", "bundle", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
-	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md",
+	"apis", "bundle", "internal", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
+	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODEOWNERS",
 }
 
-// floors are the rooms' heights; a room imports only from lower ones, so never from its neighbour on the same floor.
-var floors = map[string]int{
-	"hack": 0, "apis": 1, "charts": 1, "bundle": 2, "kcp-publisher": 3, "skr-agent": 3, "integration": 4,
+// layers orders the top-level folders; a folder imports only from lower layers, so never from its neighbor in the same one.
+var layers = map[string]int{
+	"hack": 0, "apis": 1, "charts": 1, "bundle": 2, "internal": 3, "kcp-publisher": 4, "skr-agent": 4, "integration": 5,
 }
 
 var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types", "model", "models", "misc"}
@@ -48,7 +48,7 @@ type goPackage struct {
 	EmbedPatterns                      []string
 }
 
-func TestTheTopLevelHoldsOnlyTheDesignsRooms(t *testing.T) {
+func TestTheTopLevelHoldsOnlyTheDesignsFolders(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
 	command.Dir = root(t)
 	list, err := command.Output()
@@ -90,6 +90,15 @@ func TestTheJudgeKnowsUpFromDown(t *testing.T) {
 		{"apis/operator/v1beta2", "charts", false},
 		{"skr-agent", "hack/assets", false},
 		{"hack/assets", "bundle", false},
+		{"kcp-publisher/internal/command", "internal/cli", true},
+		{"skr-agent/internal/command", "internal/cli", true},
+		{"integration/scenario", "internal/cli", true},
+		{"internal/cli", "bundle", true},
+		{"internal/cli", "apis/operator/v1beta2", true},
+		{"internal/cli", "hack/assets", false},
+		{"internal/cli", "kcp-publisher", false},
+		{"internal/cli", "integration/registry", false},
+		{"bundle", "internal/cli", false},
 		{"attic", "bundle", false},
 	} {
 		problem := judge(module+"/"+c.from, module+"/"+c.to)
@@ -102,29 +111,29 @@ func TestTheJudgeKnowsUpFromDown(t *testing.T) {
 	}
 }
 
-// judge says what is wrong with an import, nothing if it runs downwards or leaves the house.
+// judge says what is wrong with an import; it returns nothing if the import runs downwards or leaves the project.
 func judge(from, to string) string {
 	target, ours := strings.CutPrefix(to, module+"/")
 	if !ours {
 		return ""
 	}
-	source, here := room(strings.TrimPrefix(from, module+"/")), room(target)
-	low, known := floors[here]
-	high, sourceKnown := floors[source]
+	source, imported := folder(strings.TrimPrefix(from, module+"/")), folder(target)
+	low, known := layers[imported]
+	high, sourceKnown := layers[source]
 	switch {
 	case !known || !sourceKnown:
-		return fmt.Sprintf("%s imports %s: one of them is in no room of the design", from, to)
-	case source == here:
+		return fmt.Sprintf("%s imports %s: one of them is in no folder of the design", from, to)
+	case source == imported:
 		return ""
-	case here == "hack" && source != "integration":
+	case imported == "hack" && source != "integration":
 		return fmt.Sprintf("%s imports %s: hack is for integration only", from, to)
 	case low >= high:
-		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports run downwards", from, high, to, low)
+		return fmt.Sprintf("%s (layer %d) imports %s (layer %d): imports run downwards", from, high, to, low)
 	}
 	return ""
 }
 
-func room(path string) string {
+func folder(path string) string {
 	first, _, _ := strings.Cut(path, "/")
 	return first
 }

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,5 +48,30 @@ func checkNames(t *testing.T, document, table, tests string, least int) {
 		if n[2] != "" && !strings.Contains(tests, `"`+n[2]+`"`) {
 			t.Errorf("%s: %s: has no case %q", document, n[1], n[2])
 		}
+	}
+}
+
+// A record that the index lacks is read by nobody.
+func TestEveryDecisionIsInTheIndex(t *testing.T) {
+	var want []string
+	for _, path := range tracked(t, "docs/adr/[0-9]*.md") {
+		number, _, _ := strings.Cut(filepath.Base(path), "-")
+		text := readFile(t, path)
+		title, status := regexp.MustCompile(`^# `+number+`\. .+\n`).MatchString(text), regexp.MustCompile(`(?m)^Status: (.+)$`).FindStringSubmatch(text)
+		if !title || status == nil {
+			t.Errorf("%s: want the title %q and a line %q", path, "# "+number+". …", "Status: …")
+			continue
+		}
+		want = append(want, number+" "+filepath.Base(path)+" "+status[1])
+	}
+	if len(want) == 0 {
+		t.Fatal("there are no records")
+	}
+	var got []string
+	for _, row := range regexp.MustCompile(`(?m)^\| \[(\d{4})\]\(([^)]+)\) \| [^|]+ \| ([^|]+) \|$`).FindAllStringSubmatch(readFile(t, "docs", "adr", "README.md"), -1) {
+		got = append(got, row[1]+" "+row[2]+" "+row[3])
+	}
+	if !slices.Equal(want, got) {
+		t.Errorf("docs/adr has the records\n%s\nand its README.md lists\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
 	}
 }

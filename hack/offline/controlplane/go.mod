@@ -1,4 +1,4 @@
-module github.com/kyma-pull/kyma-pull/hack/controlplane
+module github.com/kyma-pull/kyma-pull/hack/offline/controlplane
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/kyma-pull/kyma-pull/hack/kind-node/coredns
+module github.com/kyma-pull/kyma-pull/hack/offline/kind-node/coredns
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/kyma-pull/kyma-pull/hack/kind-node/netpol
+module github.com/kyma-pull/kyma-pull/hack/offline/kind-node/netpol
 
 go 1.26.0
 

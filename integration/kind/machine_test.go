@@ -1,0 +1,63 @@
+package kind
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+)
+
+// Whether something can be pulled differs between machines, so a script answers in Docker's place.
+func TestKindsOwnNodeImageIsTakenWhereItCanBeHad(t *testing.T) {
+	const built = ownNodeImage + "v1"
+	for _, c := range []struct {
+		name, named  string
+		present      bool
+		pulls        bool
+		want, called string
+	}{
+		{name: "the image that the user names", named: "mine", want: "mine"},
+		{name: "Docker has it", present: true, pulls: true, want: defaults.Image, called: "image inspect"},
+		{name: "it can be pulled, and one was built before", pulls: true, want: defaults.Image, called: "image inspect,pull --quiet"},
+		{name: "it cannot be pulled", want: built, called: "image inspect,pull --quiet,build"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			calls := filepath.Join(dir, "calls")
+			script(t, filepath.Join(dir, "docker"), `echo "$1 $2" >>`+calls+`; case "$1 $3" in "image `+defaults.Image+`") `+exit(c.present)+`;; pull*) `+exit(c.pulls)+`;; esac`)
+			script(t, filepath.Join(dir, "hack", "offline", "kind-node", "build"), `echo build >>`+calls+`; echo `+built)
+			t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+			t.Setenv(EnvNodeImage, c.named)
+			got, err := NodeImage(t.Context(), dir, t.Output())
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+			called, err := os.ReadFile(calls)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if got := strings.Join(strings.Split(strings.TrimSpace(string(called)), "\n"), ","); got != c.called {
+				t.Errorf("called %q, want %q", got, c.called)
+			}
+		})
+	}
+}
+
+func exit(well bool) string {
+	if well {
+		return "exit 0"
+	}
+	return "exit 1"
+}
+
+func script(t *testing.T, path, body string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}

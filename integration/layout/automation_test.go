@@ -1,0 +1,251 @@
+package layout
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// workflow is what matters of a workflow; actionlint, which make lint runs, judges the rest.
+type workflow struct {
+	Permissions map[string]string `json:"permissions"`
+	Jobs        map[string]struct {
+		Permissions map[string]string `json:"permissions"`
+		Strategy    struct {
+			Matrix struct {
+				Target []string `json:"target"`
+			} `json:"matrix"`
+		} `json:"strategy"`
+		Steps []struct {
+			Uses string `json:"uses"`
+			Run  string `json:"run"`
+		} `json:"steps"`
+	} `json:"jobs"`
+}
+
+const matrixTarget = "${{ matrix.target }}"
+
+// commands returns every command line that the workflow runs.
+func (w workflow) commands() []string {
+	var found []string
+	for _, job := range w.Jobs {
+		for _, step := range job.Steps {
+			for line := range strings.Lines(step.Run) {
+				if !strings.Contains(line, matrixTarget) {
+					found = append(found, strings.TrimSpace(line))
+					continue
+				}
+				for _, target := range job.Strategy.Matrix.Target {
+					found = append(found, strings.TrimSpace(strings.ReplaceAll(line, matrixTarget, target)))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func TestWorkflowsRunWhatEverybodyCanRun(t *testing.T) {
+	targets := makeTargets(t)
+	for path, w := range workflows(t) {
+		commands := w.commands()
+		if len(commands) == 0 {
+			t.Errorf("%s runs nothing", path)
+		}
+		for _, command := range commands {
+			if !runnable(command, targets) {
+				t.Errorf("%s runs %q: only .ci/run and the Makefile's targets can be run elsewhere too", path, command)
+			}
+		}
+	}
+}
+
+func TestACommandIsRunnableByItsTarget(t *testing.T) {
+	for command, want := range map[string]bool{
+		".ci/run": true, "make test": true, "make demo EXIT=1": true,
+		"make": false, "make nothing": false, "make EXIT=1": false, "make test; curl example.com": false, "go test ./...": false,
+	} {
+		if got := runnable(command, []string{"test", "demo"}); got != want {
+			t.Errorf("%q: %t", command, got)
+		}
+	}
+}
+
+func runnable(command string, targets []string) bool {
+	words := strings.Fields(command)
+	switch {
+	case command == ".ci/run":
+		return true
+	case len(words) < 2 || words[0] != "make" || !slices.Contains(targets, words[1]):
+		return false
+	}
+	for _, word := range words[2:] {
+		if !regexp.MustCompile(`^[A-Z_]+=[A-Za-z0-9]+$`).MatchString(word) {
+			return false
+		}
+	}
+	return true
+}
+
+// A step that only one of the two has would be green in one place and never run in the other.
+func TestTheWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
+	script := readFile(t, ".ci", "run")
+	var steps []string
+	for _, step := range regexp.MustCompile(`(?m)^\s*step .*?(make .*)$`).FindAllStringSubmatch(script, -1) {
+		steps = append(steps, step[1])
+	}
+	if len(steps) < 5 {
+		t.Fatalf(".ci/run has %d steps that run make, which is too few to be true: %v", len(steps), steps)
+	}
+	commands := workflows(t)[".github/workflows/ci.yaml"].commands()
+	slices.Sort(steps)
+	slices.Sort(commands)
+	if !slices.Equal(steps, commands) {
+		t.Errorf(".ci/run has the steps\n%q\nand .github/workflows/ci.yaml\n%q", steps, commands)
+	}
+}
+
+func TestWorkflowsMayOnlyRead(t *testing.T) {
+	for path, w := range workflows(t) {
+		if len(w.Permissions) == 0 {
+			t.Errorf("%s names no permissions, so that it gets the repository's default", path)
+		}
+		granted := []map[string]string{w.Permissions}
+		for _, job := range w.Jobs {
+			granted = append(granted, job.Permissions)
+			for _, step := range job.Steps {
+				if step.Uses != "" && !regexp.MustCompile(`^actions/[a-z-]+@v\d+$`).MatchString(step.Uses) {
+					t.Errorf("%s uses %s: only actions of GitHub's own, by major version", path, step.Uses)
+				}
+			}
+		}
+		for _, permissions := range granted {
+			for name, access := range permissions {
+				if access != "read" && access != "none" {
+					t.Errorf("%s: permission %s: %s", path, name, access)
+				}
+			}
+		}
+	}
+}
+
+func TestDependabotKnowsEveryModule(t *testing.T) {
+	var config struct {
+		Version int `json:"version"`
+		Updates []struct {
+			Ecosystem   string   `json:"package-ecosystem"`
+			Directories []string `json:"directories"`
+		} `json:"updates"`
+	}
+	decode(t, filepath.Join(".github", "dependabot.yml"), &config)
+	var modules []string
+	for _, file := range tracked(t, "go.mod", "**/go.mod") {
+		modules = append(modules, strings.TrimSuffix("/"+strings.TrimSuffix(file, "go.mod"), "/"))
+	}
+	modules[slices.Index(modules, "")] = "/"
+	for _, update := range config.Updates {
+		if update.Ecosystem != "gomod" {
+			continue
+		}
+		slices.Sort(modules)
+		slices.Sort(update.Directories)
+		if !slices.Equal(modules, update.Directories) {
+			t.Errorf("the modules are in\n%q\nand dependabot looks into\n%q", modules, update.Directories)
+		}
+		return
+	}
+	t.Error("dependabot does not look at Go modules")
+}
+
+// GitHub shows a form that it cannot read as no form at all.
+func TestIssueFormsAreWhole(t *testing.T) {
+	forms := tracked(t, ".github/ISSUE_TEMPLATE/*.yaml")
+	if len(forms) == 0 {
+		t.Fatal("there are no issue forms")
+	}
+	for _, path := range forms {
+		var form struct {
+			Name, Description string
+			Body              []struct {
+				Type, ID   string
+				Attributes struct{ Label string }
+			}
+		}
+		decode(t, path, &form)
+		if form.Name == "" || form.Description == "" || len(form.Body) == 0 {
+			t.Errorf("%s lacks its name, description or body", path)
+		}
+		for _, field := range form.Body {
+			if !slices.Contains([]string{"input", "textarea", "dropdown", "checkboxes"}, field.Type) || field.ID == "" || field.Attributes.Label == "" {
+				t.Errorf("%s: a field of type %q lacks its id or label", path, field.Type)
+			}
+		}
+	}
+}
+
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	found := map[string]workflow{}
+	for _, path := range tracked(t, ".github/workflows/*") {
+		var w workflow
+		decode(t, path, &w)
+		found[path] = w
+	}
+	if len(found) == 0 {
+		t.Fatal("there are no workflows")
+	}
+	return found
+}
+
+// makeTargets returns the targets that the Makefile documents.
+func makeTargets(t *testing.T) []string {
+	t.Helper()
+	var targets []string
+	for _, target := range regexp.MustCompile(`(?m)^([a-z-]+):.*## `).FindAllStringSubmatch(readFile(t, "Makefile"), -1) {
+		targets = append(targets, target[1])
+	}
+	return targets
+}
+
+// tracked returns the paths of ours that match git's patterns, those included that are not committed yet.
+func tracked(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	for i, pattern := range patterns {
+		patterns[i] = ":(glob)" + pattern
+	}
+	command := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"}, patterns...)...)
+	command.Dir = root(t)
+	output, err := command.Output()
+	if err != nil {
+		t.Skipf("this is no git checkout: %v", err)
+	}
+	var paths []string
+	for line := range strings.Lines(string(output)) {
+		path := strings.TrimSpace(line)
+		if _, err := os.Stat(filepath.Join(root(t), path)); err == nil { // else listed and deleted
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func readFile(t *testing.T, elements ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root(t), filepath.Join(elements...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func decode(t *testing.T, path string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(readFile(t, path)), into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
