@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kyma-pull/kyma-pull/hack/assets"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
 // Options describe a cluster.
@@ -53,7 +54,7 @@ type Cluster struct {
 	audited    int64 // bytes of the audit log that are of others who had the cluster before
 
 	giveBack func(*Cluster) error // nil for a cluster that is of no pool
-	origin   origin               // of one that is
+	origin   *pristine.Snapshot   // of one that is
 }
 
 // Start brings a cluster up and waits until it answers.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
 // Pool lends clusters. One that is stopped becomes as it was when it was new, and is lent again: this takes a part of a second,
@@ -29,8 +31,8 @@ func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
 		if c, err = Start(ctx, options); err != nil {
 			return nil, err
 		}
-		if err := c.remember(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("a new cluster for a pool: %w", err), c.Stop())
+		if c.origin, err = pristine.Take(ctx, c.Config, c.env.ControlPlane.Etcd.URL); err != nil {
+			return nil, errors.Join(err, c.end())
 		}
 	}
 	c.giveBack = p.take
@@ -63,9 +65,7 @@ func (p *Pool) find(options Options) *Cluster {
 
 // take has a cluster back that was lent.
 func (p *Pool) take(c *Cluster) error {
-	ctx, cancel := context.WithTimeout(context.Background(), resetTime)
-	defer cancel()
-	if err := c.reset(ctx); err != nil {
+	if err := c.renew(); err != nil {
 		fmt.Fprintf(c.progress(), "cluster: not lent again: %v\n", err)
 		return c.end()
 	}
@@ -76,6 +76,13 @@ func (p *Pool) take(c *Cluster) error {
 	}
 	p.idle = append(p.idle, c)
 	return nil
+}
+
+func (c *Cluster) renew() error {
+	if c.paused {
+		return errors.New("its API server is stopped")
+	}
+	return c.origin.Restore(context.Background())
 }
 
 // Close ends the clusters that nobody has, and those that somebody has when they are given back.

@@ -1,12 +1,17 @@
-package cluster
+// Package pristine makes an API server of tests again what it was before a test used it. That takes a fifth of a second, while to start an
+// API server takes seconds of a processor.
+//
+// It writes to etcd behind the API server, which learns of it as of another API server's writes. So neither finalizers nor
+// namespaces hold anything up. What the API server keeps elsewhere, such as audit logs, is not its business.
+package pristine
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Where etcd keeps what a reset has to know by name.
@@ -43,11 +49,13 @@ var (
 	}
 )
 
-// resetTime is more than a reset takes on a busy machine. A cluster that takes longer is not used again.
-const resetTime = 20 * time.Second
+// patience is more than anything here takes on a busy machine.
+const patience = 20 * time.Second
 
-// origin is what a cluster has to be again.
-type origin struct {
+// Snapshot is what an API server has to be again.
+type Snapshot struct {
+	config *rest.Config
+	etcd   *url.URL
 	stored map[string]entry // what is in etcd, by key
 	served []string         // the resources of its API
 }
@@ -59,110 +67,111 @@ type entry struct {
 	Revision int64  `json:"mod_revision,string"`
 }
 
-// remember notes what a cluster is that nobody has used yet.
-func (c *Cluster) remember(ctx context.Context) error {
-	return c.eventually(ctx, func(ctx context.Context) error {
-		stored, err := c.stored(ctx)
-		if err != nil {
+// Take notes what an API server with this etcd is, as soon as it has made all that a new one makes. The configuration is an admin's.
+func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, error) {
+	s := &Snapshot{config: config, etcd: etcd}
+	err := eventually(ctx, func(ctx context.Context) (err error) {
+		if s.stored, err = s.read(ctx); err != nil {
 			return err
 		}
 		for _, key := range atFirst {
-			if _, there := stored[key]; !there {
-				return fmt.Errorf("a new cluster has no %s", key)
+			if _, there := s.stored[key]; !there {
+				return fmt.Errorf("it has no %s", key)
 			}
 		}
-		served, err := c.served()
-		c.origin = origin{stored: stored, served: served}
+		s.served, err = s.discover()
 		return err
 	})
+	if err != nil {
+		return nil, fmt.Errorf("take a snapshot of a new API server: %w", err)
+	}
+	return s, nil
 }
 
-// reset makes the cluster again what it was when it was new, but for the identity that its namespace kube-system gives it, which is
-// a new one. Nobody may use it meanwhile.
-//
-// It writes to etcd behind the API server, which learns of it as of another API server's writes. So neither finalizers nor
-// namespaces hold anything up.
-func (c *Cluster) reset(ctx context.Context) error {
-	if c.paused {
-		return errors.New("its API server is stopped")
-	}
-	if err := c.restore(ctx); err != nil {
+// Restore makes the API server what it was, but for the identity that its namespace kube-system gives it, which is a new one. Nobody may
+// use it meanwhile. After an error it has to be stopped.
+func (s *Snapshot) Restore(ctx context.Context) error {
+	if err := s.restore(ctx); err != nil {
 		return err
 	}
-	if err := c.delete(ctx, kubeSystem); err != nil {
+	if err := s.delete(ctx, kubeSystem); err != nil {
 		return err
 	}
-	namespaces := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces()
+	namespaces := kubernetes.NewForConfigOrDie(s.config).CoreV1().Namespaces()
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
 	if _, err := namespaces.Create(ctx, system, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make namespace %s: %w", system.Name, err)
+		return fmt.Errorf("create namespace %s: %w", system.Name, err)
 	}
 	// The API server's own watches are behind etcd, until it serves no more and no less than at first.
-	return c.eventually(ctx, func(ctx context.Context) error {
-		served, err := c.served()
+	return eventually(ctx, func(ctx context.Context) error {
+		served, err := s.discover()
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(served, c.origin.served) {
-			return fmt.Errorf("its API has %d resources, not %d", len(served), len(c.origin.served))
+		if !slices.Equal(served, s.served) {
+			return fmt.Errorf("its API has %d resources, not %d", len(served), len(s.served))
 		}
-		return c.compare(ctx)
+		return s.compare(ctx)
 	})
 }
 
 // restore puts back in etcd what is not as it was.
-func (c *Cluster) restore(ctx context.Context) error {
-	now, err := c.stored(ctx)
+func (s *Snapshot) restore(ctx context.Context) error {
+	now, err := s.read(ctx)
 	if err != nil {
 		return err
 	}
 	for key := range now {
-		if before, known := c.origin.stored[key]; known && before.Revision == now[key].Revision {
+		if before, known := s.stored[key]; known && before.Revision == now[key].Revision {
 			continue
 		} else if isUnder(key, remembered) || known && strings.HasPrefix(key, crds) {
 			return fmt.Errorf("the API server would remember %s", key)
 		} else if !known && !strings.HasPrefix(key, apiServices) {
-			if err := c.delete(ctx, key); err != nil {
+			if err := s.delete(ctx, key); err != nil {
 				return err
 			}
 		}
 	}
-	for key, before := range c.origin.stored {
+	for key, before := range s.stored {
 		if now[key].Revision == before.Revision {
 			continue
 		}
-		if err := c.put(ctx, before); err != nil {
+		if err := s.put(ctx, before); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// compare fails as long as something is in etcd that was not, or the other way round, and then notes the new revisions.
-func (c *Cluster) compare(ctx context.Context) error {
-	now, err := c.stored(ctx)
+// compare fails as long as something is in etcd that was not, or the other way round. What the API server has written by then into
+// what was put back, such as a status, is how it stays.
+func (s *Snapshot) compare(ctx context.Context) error {
+	now, err := s.read(ctx)
 	if err != nil {
 		return err
 	}
 	for key := range now {
-		if _, known := c.origin.stored[key]; !known {
+		if _, known := s.stored[key]; !known {
 			return fmt.Errorf("it has %s", key)
 		}
 	}
-	for key, before := range c.origin.stored {
-		if key != kubeSystem && !bytes.Equal(now[key].Value, before.Value) {
-			return fmt.Errorf("%s is not as before", key)
+	for key := range s.stored {
+		if _, there := now[key]; !there {
+			return fmt.Errorf("it has no %s", key)
 		}
 	}
-	c.origin.stored = now
+	s.stored = now
 	return nil
 }
 
-func (c *Cluster) eventually(ctx context.Context, holds func(context.Context) error) error {
-	var problem error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, resetTime, true, func(ctx context.Context) (bool, error) {
-		problem = holds(ctx)
-		return problem == nil, nil
+func eventually(ctx context.Context, holds func(context.Context) error) error {
+	var problem error // the last that is not just the end of the wait
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		now := holds(ctx)
+		if now == nil || ctx.Err() == nil {
+			problem = now
+		}
+		return now == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, problem)
@@ -170,9 +179,9 @@ func (c *Cluster) eventually(ctx context.Context, holds func(context.Context) er
 	return nil
 }
 
-// served lists the resources of the API.
-func (c *Cluster) served() ([]string, error) {
-	_, lists, err := kubernetes.NewForConfigOrDie(c.Config).Discovery().ServerGroupsAndResources()
+// discover lists the resources of the API.
+func (s *Snapshot) discover() ([]string, error) {
+	_, lists, err := kubernetes.NewForConfigOrDie(s.config).Discovery().ServerGroupsAndResources()
 	if err != nil {
 		return nil, fmt.Errorf("discover the API: %w", err)
 	}
@@ -186,10 +195,10 @@ func (c *Cluster) served() ([]string, error) {
 	return names, nil
 }
 
-// stored is all that the API server keeps in etcd, but for what is restless.
-func (c *Cluster) stored(ctx context.Context) (map[string]entry, error) {
+// read returns all that the API server keeps in etcd, but for what is restless.
+func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
 	var answer struct{ Kvs []entry }
-	if err := c.etcd(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)}, &answer); err != nil {
+	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)}, &answer); err != nil {
 		return nil, err
 	}
 	stored := map[string]entry{}
@@ -201,21 +210,21 @@ func (c *Cluster) stored(ctx context.Context) (map[string]entry, error) {
 	return stored, nil
 }
 
-func (c *Cluster) delete(ctx context.Context, key string) error {
-	return c.etcd(ctx, "deleterange", map[string][]byte{"key": []byte(key)}, nil)
+func (s *Snapshot) delete(ctx context.Context, key string) error {
+	return s.call(ctx, "deleterange", map[string][]byte{"key": []byte(key)}, nil)
 }
 
-func (c *Cluster) put(ctx context.Context, e entry) error {
-	return c.etcd(ctx, "put", map[string][]byte{"key": e.Key, "value": e.Value}, nil)
+func (s *Snapshot) put(ctx context.Context, e entry) error {
+	return s.call(ctx, "put", map[string][]byte{"key": e.Key, "value": e.Value}, nil)
 }
 
-// etcd calls etcd's JSON API.
-func (c *Cluster) etcd(ctx context.Context, method string, arguments map[string][]byte, answer any) error {
+// call uses etcd's JSON API.
+func (s *Snapshot) call(ctx context.Context, method string, arguments map[string][]byte, answer any) error {
 	body, err := json.Marshal(arguments)
 	if err != nil {
 		return err
 	}
-	url := c.env.ControlPlane.Etcd.URL.JoinPath("v3", "kv", method).String()
+	url := s.etcd.JoinPath("v3", "kv", method).String()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
