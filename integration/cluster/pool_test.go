@@ -15,19 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/kyma-pull/kyma-pull/charts"
 )
-
-func lend(t *testing.T, p *Pool, options Options) *Cluster {
-	t.Helper()
-	options.Progress = os.Stderr
-	c, err := p.Take(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 func thingOf(name string) *unstructured.Unstructured {
 	thing := &unstructured.Unstructured{}
@@ -37,20 +25,9 @@ func thingOf(name string) *unstructured.Unstructured {
 	return thing
 }
 
-func newPool(t *testing.T) *Pool {
-	p := &Pool{}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
-}
-
 func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
-	p, ctx := newPool(t), t.Context()
-	options := Options{Workloads: true, CRDs: []fs.FS{charts.PublisherCRDs}, Audit: []string{"auditor"}}
-	first := lend(t, p, options)
+	ctx := t.Context()
+	first := take(t, true)
 	api := kubernetes.NewForConfigOrDie(first.Config)
 	must := func(_ any, err error) {
 		t.Helper()
@@ -112,7 +89,7 @@ func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
 	must(nil, first.Stop())
 	t.Logf("as new after %s", time.Since(started).Round(time.Millisecond))
 
-	again := lend(t, p, options)
+	again := take(t, true)
 	if again != first {
 		t.Fatal("another cluster is lent, not that which was given back")
 	}
@@ -151,11 +128,11 @@ func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
 	must(nil, things.Create(ctx, thingOf("held")))
 	must(api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}))
 	must(api.CoreV1().Services("left").Create(ctx, service.DeepCopy(), metav1.CreateOptions{}))
-	must(nil, again.Stop())
+	stop(t, again)
 }
 
 func TestAClusterThatRemembersIsNotLentAgain(t *testing.T) {
-	p, ctx := newPool(t), t.Context()
+	ctx := t.Context()
 	for what, spoil := range map[string]func(*Cluster) error{
 		"an admission policy": func(c *Cluster) error {
 			policy := &admissionv1.ValidatingAdmissionPolicy{
@@ -175,14 +152,12 @@ func TestAClusterThatRemembersIsNotLentAgain(t *testing.T) {
 		},
 		"a stopped API server": (*Cluster).Pause,
 	} {
-		c := lend(t, p, Options{})
+		c := take(t, false)
 		if err := spoil(c); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) || len(p.idle) != 0 {
+		stop(t, c)
+		if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) || slices.Contains(clusters.idle, c) {
 			t.Errorf("a cluster with %s is kept: %v", what, err)
 		}
 	}
