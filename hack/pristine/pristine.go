@@ -36,7 +36,7 @@ const (
 
 var (
 	// restless are what the API server renews for itself.
-	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/"}
+	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
 	// remembered are objects that the API server compiles or connects to, and forgets some time after they are gone.
 	remembered = []string{
 		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/", root + "validatingadmissionpolicies/",
@@ -45,7 +45,8 @@ var (
 	// atFirst are what an API server makes soon after it first answers.
 	atFirst = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
-		root + "services/specs/default/kubernetes", root + "services/endpoints/default/kubernetes", root + "servicecidrs/kubernetes",
+		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes", root + "services/endpoints/default/kubernetes",
+		root + "endpointslices/default/kubernetes",
 	}
 )
 

@@ -209,19 +209,25 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
+// listed are the packages of the project; go list takes seconds.
+var listed []goPackage
+
 func packages(t *testing.T) []goPackage {
 	t.Helper()
-	decoder := json.NewDecoder(bytes.NewReader(goList(t, "-json", "./...")))
-	var found []goPackage
+	if listed != nil {
+		return listed
+	}
+	decoder := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Dir,Name,Imports,TestImports,XTestImports,GoFiles,TestGoFiles,XTestGoFiles,EmbedPatterns", "./...")))
 	for {
 		var p goPackage
 		err := decoder.Decode(&p)
 		if errors.Is(err, io.EOF) {
-			return found
+			return listed
 		} else if err != nil {
+			listed = nil
 			t.Fatalf("read what go list says: %v", err)
 		}
-		found = append(found, p)
+		listed = append(listed, p)
 	}
 }
 
