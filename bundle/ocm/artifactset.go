@@ -174,7 +174,7 @@ func mainOf(index []byte) (ocispec.Descriptor, error) {
 	return found[0], nil
 }
 
-// Blob gives a blob of the set, checked against its digest.
+// Blob returns a blob of the set, checked against its digest.
 func (s *ArtifactSet) Blob(d digest.Digest) ([]byte, error) {
 	data, ok := s.blobs[d]
 	if !ok {
