@@ -66,7 +66,7 @@ type Source struct {
 
 func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repository }
 
-// AudienceNobody, as a key thumbprint, is for no agent: the runtime's key is revoked and no other is enrolled.
+// AudienceNobody is the key thumbprint of no agent: the runtime's key is revoked and no other is enrolled.
 const AudienceNobody = "nobody"
 
 // Audience is whom a bundle is for. Runtime is always set.

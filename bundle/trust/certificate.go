@@ -178,8 +178,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 }
 
 func algorithmOf(key crypto.PublicKey) x509.PublicKeyAlgorithm {
-	switch key.(type) {
-	case ed25519.PublicKey:
+	if _, ok := key.(ed25519.PublicKey); ok {
 		return x509.Ed25519
 	}
 	return x509.ECDSA
