@@ -34,7 +34,7 @@ type Endpoint struct {
 	Owner     *store.Registries
 	// Modules is the same with the rights of who releases modules.
 	Modules *store.Registries
-	// Enrol are the flags of `kcp-publisher enrol` that bring an agent's access along.
+	// Enrol are the flags of `kcp-publisher enroll` that bring an agent's access along.
 	Enrol []string
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 )
 
@@ -29,7 +30,7 @@ func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
 // maintenance reads the policy; remark is told what the policy says and cannot mean.
 func (f *maintenanceFlags) maintenance(remark func(string)) (control.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
-		return control.Maintenance{}, usageError{fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum)}
+		return control.Maintenance{}, cli.Usage(fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum))
 	}
 	maintenance := control.Maintenance{Minimum: f.minimum}
 	if f.policy == "" {
@@ -37,7 +38,7 @@ func (f *maintenanceFlags) maintenance(remark func(string)) (control.Maintenance
 	}
 	policy, err := readPolicy(f.policy)
 	if err != nil {
-		return maintenance, usageError{fmt.Errorf("--maintenance-policy: %w", err)}
+		return maintenance, cli.Usage(fmt.Errorf("--maintenance-policy: %w", err))
 	}
 	for _, text := range policy.Remarks {
 		remark(text)
