@@ -19,7 +19,7 @@ import (
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -65,7 +65,7 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
 	}
-	file, err := carry.Open(paths, i.Advance)
+	file, err := airgap.Open(paths, i.Advance)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -93,7 +93,7 @@ type judged struct {
 	// roots are the versions of the root of trust that the file brings and that were followed.
 	roots  []int64
 	images []bundle.CarriedImage
-	list   *carry.Reference
+	list   *airgap.Reference
 	// contents are what the bundles refer to.
 	contents []ocispec.Descriptor
 	// imageBlobs are those of each image that are in the file, below the image itself first.
@@ -106,7 +106,7 @@ type judgedBundle struct {
 	manifest ocispec.Descriptor
 }
 
-func (i Importer) judge(ctx context.Context, file *carry.File) (judged, error) {
+func (i Importer) judge(ctx context.Context, file *airgap.File) (judged, error) {
 	var found judged
 	root, err := i.followRoot(ctx, file, &found)
 	if err != nil {
@@ -152,7 +152,7 @@ func malformed(format string, args ...any) *refusal.Error {
 }
 
 // followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are written.
-func (i Importer) followRoot(ctx context.Context, file *carry.File, found *judged) (trust.Root, error) {
+func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *judged) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
 	if data, _, err := store.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
@@ -189,7 +189,7 @@ func (i Importer) absent(err error) bool {
 }
 
 // judgeBundle decides whether a runtime may follow the bundle after the one that is there.
-func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
+func (i Importer) judgeBundle(ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
 	if err := trust.CheckRuntimeID(runtime); err != nil {
 		return judgedBundle{}, malformed("%v", err)
 	}
@@ -285,7 +285,7 @@ func (b judgedBundle) wants() []want {
 }
 
 // judgeContents finds the contents of a bundle in the file or at the target.
-func (i Importer) judgeContents(ctx context.Context, file *carry.File, b judgedBundle, found *judged, missing *lacking) error {
+func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judgedBundle, found *judged, missing *lacking) error {
 	target, err := i.reading(ctx, bundle.ContentRepository)
 	if err != nil {
 		return err
