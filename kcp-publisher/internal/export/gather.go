@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -194,7 +193,7 @@ func (g *gathering) image(ctx context.Context, needs []need, runtime, reference 
 
 // held is a content with the manifest that keeps registries from collecting it.
 func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
-	from, err := g.repository(ctx, c.Repository)
+	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -208,13 +207,6 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 	held.item, held.reference = airgap.InMemory(holder), bundle.ContentRepository+":"+tag
 	empty.item = airgap.InMemory(bundle.EmptyBlob())
 	return []need{n, held, empty}, nil
-}
-
-func (g *gathering) repository(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
-	if relative, ok := strings.CutPrefix(name, "./"); ok {
-		return g.Place.Reading(ctx, relative)
-	}
-	return g.Registries.Repository(name)
 }
 
 func itemFrom(from oras.ReadOnlyTarget, d ocispec.Descriptor) airgap.Item {
