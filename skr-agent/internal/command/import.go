@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -44,7 +44,7 @@ func newImport() *cobra.Command {
 				return err
 			}
 			importer.ClockSkew = skew
-			files, err := carry.Files(args)
+			files, err := airgap.Files(args)
 			if err != nil {
 				return &refusal.Error{Reason: refusal.Incomplete, Detail: err.Error()}
 			}

@@ -50,7 +50,7 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (in render.I
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
 		return in, &finding{reason: "SourceBroken", message: "spec.install.source: " + err.Error()}, nil
 	}
-	in.Packed, in.Release, in.Namespace = source.Type, moduleOf(m), i.Namespace
+	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), i.Namespace
 	in.Content, problem, err = i.load(ctx, source, "spec.install.source")
 	if problem != nil || err != nil || source.Type != v1beta2.HelmChart {
 		return in, problem, err

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
@@ -103,7 +103,7 @@ func (f *Folder) settled() ([][]string, error) {
 	}
 	before := f.seen
 	f.seen = now
-	files, err := carry.Files(paths)
+	files, err := airgap.Files(paths)
 	if err != nil {
 		return nil, nil //nolint:nilerr // a volume is still to come
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
@@ -17,7 +17,7 @@ import (
 // for the first import that of the file. The second return value says that it is the file's.
 //
 // The agent that lives by what is imported follows its own pinned root in any case.
-func (i Importer) pin(ctx context.Context, file *carry.File) (trust.Root, bool, error) {
+func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
 	for version := int64(1); version <= trust.MaxRootHops; version++ {
 		data, _, err := store.FetchRoot(ctx, i.To, version)
 		if err == nil {
@@ -44,7 +44,7 @@ func (i Importer) pin(ctx context.Context, file *carry.File) (trust.Root, bool, 
 }
 
 // carriedRoots are the versions of the root that a file holds, ascending.
-func carriedRoots(file *carry.File) []int64 {
+func carriedRoots(file *airgap.File) []int64 {
 	var versions []int64
 	for _, r := range file.References() {
 		repository, tag, _ := strings.Cut(r.Name, ":")

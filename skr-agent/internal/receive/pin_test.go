@@ -8,7 +8,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -64,11 +64,11 @@ func (s *sender) withRoot(sequence int64) string {
 	layout := s.layout(sequence, false, "keda")
 	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
 	for _, blob := range []bundle.Blob{manifest, bundle.NewBlob(bundle.MediaTypeRoot, s.root.Raw), bundle.NewBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))} {
-		layout.Items = append(layout.Items, carry.InMemory(blob))
+		layout.Items = append(layout.Items, airgap.InMemory(blob))
 	}
-	layout.References = append(layout.References, carry.Reference{Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: manifest.Descriptor})
+	layout.References = append(layout.References, airgap.Reference{Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: manifest.Descriptor})
 	path := filepath.Join(s.t.TempDir(), "file.tar")
-	_, err = carry.Write(s.t.Context(), path, layout, carry.Packing{}, func(int64) {})
+	_, err = airgap.Write(s.t.Context(), path, layout, airgap.Packing{}, func(int64) {})
 	must(s.t, err)
 	return path
 }

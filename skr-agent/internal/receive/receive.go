@@ -1,7 +1,7 @@
 // Package receive takes in files that were carried: a file and what lies at the target go in; either everything that the file
 // brings is at the target afterwards, or, if one thing about it is wrong, nothing was written.
 //
-// A file is followed by the same rules as a registry: bundles by bundle.Verify with the pinned root, contents by the digests that
+// A file is followed by the same rules as a registry: bundles by intake.Open with the pinned root, contents by the digests that
 // bundles name, images by a list that a publisher signed. A bundle becomes visible after everything that it needs, so that an import
 // that is cut off leaves what was there, and the next one continues it.
 package receive
@@ -11,18 +11,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
 // Importer takes in files.
@@ -65,7 +68,7 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
 	}
-	file, err := carry.Open(paths, i.Advance)
+	file, err := airgap.Open(paths, i.Advance)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -93,7 +96,7 @@ type judged struct {
 	// roots are the versions of the root of trust that the file brings and that were followed.
 	roots  []int64
 	images []bundle.CarriedImage
-	list   *carry.Reference
+	list   *airgap.Reference
 	// contents are what the bundles refer to.
 	contents []ocispec.Descriptor
 	// imageBlobs are those of each image that are in the file, below the image itself first.
@@ -106,7 +109,7 @@ type judgedBundle struct {
 	manifest ocispec.Descriptor
 }
 
-func (i Importer) judge(ctx context.Context, file *carry.File) (judged, error) {
+func (i Importer) judge(ctx context.Context, file *airgap.File) (judged, error) {
 	var found judged
 	root, err := i.followRoot(ctx, file, &found)
 	if err != nil {
@@ -152,35 +155,27 @@ func malformed(format string, args ...any) *refusal.Error {
 }
 
 // followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are written.
-func (i Importer) followRoot(ctx context.Context, file *carry.File, found *judged) (trust.Root, error) {
+func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *judged) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
 	if data, _, err := store.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
 		found.roots = append(found.roots, root.Version)
 	}
-	for range trust.MaxRootHops {
-		data, _, err := store.FetchRoot(ctx, i.To, root.Version+1)
-		fromFile := i.absent(err)
-		if fromFile {
-			data, _, err = store.ReadRoot(ctx, carried, root.Version+1)
+	newest, refused, _, err := store.FollowRootFrom(ctx, func(ctx context.Context, version int64) ([]byte, digest.Digest, error) {
+		data, at, err := store.FetchRoot(ctx, i.To, version)
+		if !i.absent(err) {
+			return data, at, err
 		}
-		if errors.Is(err, store.ErrNotFound) {
-			break
-		}
+		data, at, err = store.ReadRoot(ctx, carried, version)
 		if err == nil {
-			var next trust.Root
-			if next, err = root.Next(data); err == nil {
-				root = next
-			}
+			found.roots = append(found.roots, version)
 		}
-		if err != nil {
-			return root, fmt.Errorf("root of trust version %d: %w", root.Version+1, err)
-		}
-		if fromFile {
-			found.roots = append(found.roots, root.Version)
-		}
+		return data, at, err
+	}, root)
+	if refused != nil {
+		return newest, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refused)
 	}
-	return root, nil
+	return newest, err
 }
 
 // absent says that there is nothing at the target; a folder that does not exist yet has nothing.
@@ -189,11 +184,11 @@ func (i Importer) absent(err error) bool {
 }
 
 // judgeBundle decides whether a runtime may follow the bundle after the one that is there.
-func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
+func (i Importer) judgeBundle(ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
 	if err := trust.CheckRuntimeID(runtime); err != nil {
 		return judgedBundle{}, malformed("%v", err)
 	}
-	trust := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
+	trusted := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
 	target, err := i.reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return judgedBundle{}, err
@@ -202,33 +197,47 @@ func (i Importer) judgeBundle(ctx context.Context, file *carry.File, root trust.
 	if err != nil {
 		return judgedBundle{}, err
 	}
-	trust.Last = last
+	trusted.Last = last
 	carried := file.Repository(bundle.DesiredRepository(runtime))
 	fetched, err := store.Fetch(ctx, carried, bundle.TagDesired)
 	if err != nil {
 		return judgedBundle{}, err
 	}
-	verified, err := bundle.Verify(fetched, trust, i.Now())
-	if err != nil {
-		return judgedBundle{}, err
-	}
-	documents := [2][]byte{}
-	for n, document := range []ocispec.Descriptor{verified.Config, verified.Catalog} {
-		data, err := either(ctx, carried, target, document)
-		if errors.Is(err, store.ErrNotFound) {
-			missing.add(runtime, "a document of its bundle", document, verified.Statement.Predicate.Previous, last)
-			continue
+	opened, err := intake.Open(ctx, i.source(file, carried, target), fetched, trusted, i.Now())
+	var absent *intake.MissingError
+	if errors.As(err, &absent) {
+		for _, m := range absent.Missing {
+			missing.add(runtime, m.What, m.Descriptor, absent.Statement.Predicate.Previous, last)
 		}
-		if err != nil {
-			return judgedBundle{}, err
-		}
-		documents[n] = data
-	}
-	if documents[0] == nil || documents[1] == nil {
 		return judgedBundle{}, missing.refusal()
 	}
-	opened, err := verified.Open(documents[0], documents[1])
-	return judgedBundle{opened, last.Sequence, d}, err
+	return judgedBundle{opened.Bundle, last.Sequence, d}, err
+}
+
+// source reads the documents of a bundle in the file, and what the file leaves out at the target.
+func (i Importer) source(file *airgap.File, carried, target oras.ReadOnlyTarget) intake.Source {
+	return intake.Source{
+		Documents: content.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+			if _, inFile := file.Size(d.Digest); inFile || target == nil {
+				return carried.Fetch(ctx, d)
+			}
+			return target.Fetch(ctx, d)
+		}),
+		Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
+			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
+			from := carried
+			if _, inFile := file.Size(c.Digest); !inFile {
+				there, err := i.reading(ctx, bundle.ContentRepository)
+				if err != nil {
+					return nil, err
+				}
+				if there != nil {
+					from = there
+				}
+			}
+			return store.FetchBlob(ctx, from, d, bundle.MaxManifestBytes)
+		},
+	}
 }
 
 // last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is replaced.
@@ -248,15 +257,6 @@ func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root tru
 		return bundle.Accepted{}, nil //nolint:nilerr // see above
 	}
 	return verified.Accepted, nil
-}
-
-// either reads a document from the file, or else from the target.
-func either(ctx context.Context, carried, target oras.ReadOnlyTarget, d ocispec.Descriptor) ([]byte, error) {
-	data, err := store.FetchBlob(ctx, carried, d, bundle.MaxDocumentBytes)
-	if !errors.Is(err, store.ErrNotFound) || target == nil {
-		return data, err
-	}
-	return store.FetchBlob(ctx, target, d, bundle.MaxDocumentBytes)
 }
 
 // want is a content that a bundle names; what is not needed is taken when it is carried, and not missed.
@@ -285,7 +285,7 @@ func (b judgedBundle) wants() []want {
 }
 
 // judgeContents finds the contents of a bundle in the file or at the target.
-func (i Importer) judgeContents(ctx context.Context, file *carry.File, b judgedBundle, found *judged, missing *lacking) error {
+func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judgedBundle, found *judged, missing *lacking) error {
 	target, err := i.reading(ctx, bundle.ContentRepository)
 	if err != nil {
 		return err

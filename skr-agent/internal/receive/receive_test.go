@@ -18,7 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -71,22 +71,22 @@ func (s *sender) next(sequence int64, delta bool, modules ...string) string {
 	s.t.Helper()
 	layout := s.layout(sequence, delta, modules...)
 	path := filepath.Join(s.t.TempDir(), "file.tar")
-	_, err := carry.Write(s.t.Context(), path, layout, carry.Packing{}, func(int64) {})
+	_, err := airgap.Write(s.t.Context(), path, layout, airgap.Packing{}, func(int64) {})
 	must(s.t, err)
 	return path
 }
 
-func (s *sender) layout(sequence int64, delta bool, modules ...string) carry.Layout {
+func (s *sender) layout(sequence int64, delta bool, modules ...string) airgap.Layout {
 	s.t.Helper()
-	var layout carry.Layout
+	var layout airgap.Layout
 	add := func(blob bundle.Blob, name string) {
 		if delta && s.known[blob.Descriptor.Digest] {
 			return
 		}
 		s.known[blob.Descriptor.Digest] = true
-		layout.Items = append(layout.Items, carry.InMemory(blob))
+		layout.Items = append(layout.Items, airgap.InMemory(blob))
 		if name != "" {
-			layout.References = append(layout.References, carry.Reference{Name: name, Descriptor: blob.Descriptor})
+			layout.References = append(layout.References, airgap.Reference{Name: name, Descriptor: blob.Descriptor})
 		}
 	}
 	state := bundle.DesiredState{CRDs: []string{}, Offers: s.offers}
@@ -205,11 +205,11 @@ func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
 		must(t, os.WriteFile(path, change(bytes.Clone(data)), 0o600))
 		return path
 	}
-	repacked := func(change func(*carry.Layout)) string {
+	repacked := func(change func(*airgap.Layout)) string {
 		layout := newSenderLike(t, s).layout(5, false, "keda")
 		change(&layout)
 		path := filepath.Join(t.TempDir(), "file.tar")
-		_, err := carry.Write(t.Context(), path, layout, carry.Packing{}, func(int64) {})
+		_, err := airgap.Write(t.Context(), path, layout, airgap.Packing{}, func(int64) {})
 		must(t, err)
 		return path
 	}
@@ -226,14 +226,14 @@ func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
 		"its halves are exchanged":    {mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), refusal.Malformed, nil},
 		"somebody else signed it":     {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
 		"it is over":                  {good, refusal.Expired, late},
-		"a content is left out":       {repacked(func(l *carry.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil},
-		"it has no bundle":            {repacked(func(l *carry.Layout) { l.References = nil }), refusal.Malformed, nil},
-		"it brings something else":    {repacked(func(l *carry.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil},
-		"it is for another runtime":   {repacked(func(l *carry.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime, nil},
-		"it has no name for a folder": {repacked(func(l *carry.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil},
-		"an image is slipped in": {repacked(func(l *carry.Layout) {
-			l.Items = append(l.Items, carry.InMemory(image))
-			l.References = append(l.References, carry.Reference{Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor})
+		"a content is left out":       {repacked(func(l *airgap.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil},
+		"it has no bundle":            {repacked(func(l *airgap.Layout) { l.References = nil }), refusal.Malformed, nil},
+		"it brings something else":    {repacked(func(l *airgap.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil},
+		"it is for another runtime":   {repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime, nil},
+		"it has no name for a folder": {repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil},
+		"an image is slipped in": {repacked(func(l *airgap.Layout) {
+			l.Items = append(l.Items, airgap.InMemory(image))
+			l.References = append(l.References, airgap.Reference{Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor})
 		}), refusal.Unsigned, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,10 +279,10 @@ func TestOffersMayBeLeftOutAndTheirProofsMayNot(t *testing.T) {
 	}
 	layout := s.layout(3, false, "keda")
 	for _, module := range []string{"nats", "proof of nats"} {
-		layout.Items = append(layout.Items, carry.InMemory(bundle.NewBlob("application/x-tar", contentOf(module))))
+		layout.Items = append(layout.Items, airgap.InMemory(bundle.NewBlob("application/x-tar", contentOf(module))))
 	}
 	path := filepath.Join(t.TempDir(), "file.tar")
-	_, err = carry.Write(t.Context(), path, layout, carry.Packing{}, func(int64) {})
+	_, err = airgap.Write(t.Context(), path, layout, airgap.Packing{}, func(int64) {})
 	must(t, err)
 	_, err = i.Import(t.Context(), []string{path})
 	must(t, err)

@@ -1,7 +1,6 @@
 package receive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
@@ -24,11 +23,11 @@ import (
 // trust, and bundles last.
 type writing struct {
 	Importer
-	file    *carry.File
+	file    *airgap.File
 	outcome Outcome
 }
 
-func (i Importer) write(ctx context.Context, file *carry.File, j judged) (Outcome, error) {
+func (i Importer) write(ctx context.Context, file *airgap.File, j judged) (Outcome, error) {
 	w := &writing{Importer: i, file: file, outcome: Outcome{Bundles: []Received{}, Images: []string{}, Mirrors: []string{}}}
 	for _, step := range []func(context.Context, judged) error{w.contents, w.images, w.roots, w.bundles} {
 		if err := step(ctx, j); err != nil {
@@ -229,11 +228,4 @@ func (w *writing) manifest(ctx context.Context, to oras.Target, manifest bundle.
 	}
 	w.outcome.Written++
 	return store.PushManifest(ctx, to, manifest, tag)
-}
-
-// carriedBlob lets a manifest that was read be taken apart.
-func carriedBlob(blob bundle.Blob) content.Fetcher {
-	return content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
-	})
 }

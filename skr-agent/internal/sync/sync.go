@@ -215,22 +215,11 @@ func (s *Syncer) removals(ctx context.Context, modules []string) error {
 	}
 	var problems []error
 	for i := range manifests.Items {
-		if m := &manifests.Items[i]; slices.Contains(modules, ModuleOf(m)) {
+		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) {
 			problems = append(problems, s.delete(ctx, m, "Manifest"))
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// ModuleOf names the module of a Manifest as it was asked for.
-func ModuleOf(m *v1beta2.Manifest) string {
-	if module := m.Annotations[v1beta2.AnnotationModule]; module != "" {
-		return module
-	}
-	if module := m.Labels[v1beta2.LabelModuleName]; module != "" {
-		return module
-	}
-	return m.Name
 }
 
 func (s *Syncer) delete(ctx context.Context, object client.Object, kind string) error {

@@ -1,4 +1,4 @@
-package carry
+package airgap
 
 import (
 	"errors"
