@@ -26,7 +26,7 @@ import (
 var clusters cluster.Pool
 
 // beside is how many stories are told beside each other, unless -parallel says something else: most of one is waiting.
-const beside = "6"
+const beside = "8"
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
