@@ -26,7 +26,7 @@ import (
 var clusters cluster.Pool
 
 // beside is how many stories are told beside each other, unless -parallel says something else: most of one is waiting.
-const beside = "8"
+const beside = "6"
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -118,7 +118,8 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
+// until waits for a minute at least, as the others may have the processors.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
-	must(t, fleet.Until(t.Context(), limit, what, seen))
+	must(t, fleet.Until(t.Context(), max(limit, time.Minute), what, seen))
 }

@@ -73,7 +73,10 @@ func renewed(t *testing.T) *rest.Config {
 		t.Logf("another API server is started: %v", err)
 		require.NoError(t, server.env.Stop())
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: time.Minute,
+	}
 	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
 	_, err := env.Start()
 	require.NoError(t, err)
