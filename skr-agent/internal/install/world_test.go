@@ -177,7 +177,7 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 // eventually waits for a condition and shows the Manifests if it never holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
 			var all v1beta2.ManifestList
 			_ = w.client.List(w.Context(), &all)
