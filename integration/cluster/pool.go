@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -15,36 +16,82 @@ import (
 //
 // A cluster that cannot be made as new is ended. So is what the pool has at its Close.
 type Pool struct {
-	mu     sync.Mutex // guards what follows
-	idle   []*Cluster
-	closed bool
+	mu       sync.Mutex // guards what follows
+	idle     []*Cluster
+	starting int
+	closed   bool
+	changed  chan struct{} // closed when one of these is another
 }
+
+// startingAtOnce is how many clusters start at a time: a start is nothing but work, and meanwhile another may be given back.
+var startingAtOnce = runtime.NumCPU()
 
 // Take lends a cluster until its Stop. One that is Durable is nobody else's before or after.
 func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Durable {
 		return Start(ctx, options)
 	}
-	c := p.find(options)
-	if c == nil {
-		var err error
-		if c, err = Start(ctx, options); err != nil {
-			return nil, err
-		}
-		if c.origin, err = pristine.Take(ctx, c.Config, c.env.ControlPlane.Etcd.URL); err != nil {
-			return nil, errors.Join(err, c.end())
-		}
+	c, err := p.findOrStart(ctx, options)
+	if err != nil {
+		return nil, err
 	}
-	c.giveBack = p.take
 	if err := c.begin(options); err != nil {
 		return nil, errors.Join(err, c.end())
 	}
 	return c, nil
 }
 
-func (p *Pool) find(options Options) *Cluster {
+func (p *Pool) findOrStart(ctx context.Context, options Options) (*Cluster, error) {
+	for {
+		p.mu.Lock()
+		if c := p.find(options); c != nil {
+			p.mu.Unlock()
+			return c, nil
+		}
+		if p.starting < startingAtOnce {
+			p.starting++
+			p.mu.Unlock()
+			return p.start(ctx, options)
+		}
+		if p.changed == nil {
+			p.changed = make(chan struct{})
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for a cluster: %w", ctx.Err())
+		}
+	}
+}
+
+func (p *Pool) start(ctx context.Context, options Options) (*Cluster, error) {
+	defer p.change(func() { p.starting-- })
+	c, err := Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	c.giveBack = p.take
+	if c.origin, err = pristine.Take(ctx, c.Config, c.env.ControlPlane.Etcd.URL); err != nil {
+		return nil, errors.Join(err, c.end())
+	}
+	return c, nil
+}
+
+// change changes the pool and tells those who wait.
+func (p *Pool) change(how func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	how()
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+// find takes one from those that nobody has. The caller holds the lock.
+func (p *Pool) find(options Options) *Cluster {
 	// One whose kwok runs already is the better one for who needs it, and the worse one for who does not.
 	better := func(i, j int) bool {
 		return j < 0 || (p.idle[i].kwok != nil) == options.Workloads && (p.idle[j].kwok != nil) != options.Workloads
@@ -69,12 +116,15 @@ func (p *Pool) take(c *Cluster) error {
 		fmt.Fprintf(c.progress(), "cluster: not lent again: %v\n", err)
 		return c.end()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+	closed := false
+	p.change(func() {
+		if closed = p.closed; !closed {
+			p.idle = append(p.idle, c)
+		}
+	})
+	if closed {
 		return c.end()
 	}
-	p.idle = append(p.idle, c)
 	return nil
 }
 

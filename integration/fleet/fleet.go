@@ -100,9 +100,9 @@ type Fleet struct {
 
 // Intervals are short, so that a scenario does not wait for what a real fleet does every minute.
 const (
-	agentPoll   = "700ms"
+	agentPoll   = "300ms"
 	agentReport = "2s"
-	reportPoll  = "700ms"
+	reportPoll  = "300ms"
 )
 
 // ControlPlane is the name of the control plane's cluster.

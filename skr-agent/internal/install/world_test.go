@@ -73,7 +73,10 @@ func renewed(t *testing.T) *rest.Config {
 		t.Logf("another API server is started: %v", err)
 		require.NoError(t, server.env.Stop())
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: time.Minute,
+	}
 	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
 	_, err := env.Start()
 	require.NoError(t, err)
@@ -174,7 +177,7 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 // eventually waits for a condition and shows the Manifests if it never holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
 			var all v1beta2.ManifestList
 			_ = w.client.List(w.Context(), &all)
