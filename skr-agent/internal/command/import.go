@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
 // transferTimeout bounds one request with its body: the largest layer of an image over a slow line.
@@ -48,11 +48,11 @@ func newImport() *cobra.Command {
 			if skew <= 0 {
 				return usageError{fmt.Errorf("--clock-skew %s: want more than 0", skew)}
 			}
-			importer, err := newImporter(&registry, to, trustFile)
+			target, err := newImporter(&registry, to, trustFile)
 			if err != nil {
 				return err
 			}
-			importer.ClockSkew = skew
+			target.ClockSkew = skew
 			files, err := airgap.Files(args)
 			if err != nil {
 				return &refusal.Error{Reason: refusal.Incomplete, Detail: err.Error()}
@@ -61,8 +61,8 @@ func newImport() *cobra.Command {
 			defer stop()
 			outcomes := []imported{}
 			for _, paths := range files {
-				var outcome receive.Outcome
-				if outcome, err = importOne(ctx, cmd, importer, paths); err != nil {
+				var outcome importer.Outcome
+				if outcome, err = importOne(ctx, cmd, target, paths); err != nil {
 					err = fmt.Errorf("%s: %w", paths[0], err)
 					break
 				}
@@ -80,44 +80,44 @@ func newImport() *cobra.Command {
 	return cmd
 }
 
-func newImporter(registry *registryFlags, to, trustFile string) (receive.Importer, error) {
+func newImporter(registry *registryFlags, to, trustFile string) (importer.Importer, error) {
 	registries, err := registry.registries(false, store.Access{RequestTimeout: transferTimeout})
 	if err != nil {
-		return receive.Importer{}, err
+		return importer.Importer{}, err
 	}
 	place, err := store.Open(to, registries)
 	if err != nil {
-		return receive.Importer{}, usageError{fmt.Errorf("--to: %w", err)}
+		return importer.Importer{}, usageError{fmt.Errorf("--to: %w", err)}
 	}
-	importer := receive.Importer{To: place, Now: time.Now}
+	target := importer.Importer{To: place, Now: time.Now}
 	if trustFile == "" {
-		return importer, nil
+		return target, nil
 	}
 	data, err := os.ReadFile(trustFile)
 	if err != nil {
-		return receive.Importer{}, usageError{fmt.Errorf("--trust: %w", err)}
+		return importer.Importer{}, usageError{fmt.Errorf("--trust: %w", err)}
 	}
-	if importer.Root, err = trust.ParseRoot(data); err != nil {
-		return receive.Importer{}, fmt.Errorf("--trust %s: %w", trustFile, err)
+	if target.Root, err = trust.ParseRoot(data); err != nil {
+		return importer.Importer{}, fmt.Errorf("--trust %s: %w", trustFile, err)
 	}
-	return importer, nil
+	return target, nil
 }
 
-func importOne(ctx context.Context, cmd *cobra.Command, importer receive.Importer, paths []string) (receive.Outcome, error) {
+func importOne(ctx context.Context, cmd *cobra.Command, target importer.Importer, paths []string) (importer.Outcome, error) {
 	file, ok := cmd.ErrOrStderr().(*os.File)
 	if ok && term.IsTerminal(int(file.Fd())) {
 		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription("checking and importing"),
 			progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-		importer.Advance = func(n int64) { _ = bar.Add64(n) } // drawing is a courtesy
+		target.Advance = func(n int64) { _ = bar.Add64(n) } // drawing is a courtesy
 		defer func() { _ = bar.Finish() }()
 	}
-	return importer.Import(ctx, paths)
+	return target.Import(ctx, paths)
 }
 
 // imported is one row of what `import` prints.
 type imported struct {
-	Files           []string `json:"files"`
-	receive.Outcome `json:",inline"`
+	Files            []string `json:"files"`
+	importer.Outcome `json:",inline"`
 }
 
 func printImported(out io.Writer, format string, outcomes []imported) error {
