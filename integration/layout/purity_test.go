@@ -20,7 +20,7 @@ var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.i
 // storeUsers are the only packages that may name the registry library: the store, and what reads components and archives.
 var storeUsers = []string{
 	"bundle/store", "bundle/airgap", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component",
-	"kcp-publisher/internal/export", "kcp-publisher/internal/isolation", "skr-agent/internal/intake", "skr-agent/internal/pull", "skr-agent/internal/receive",
+	"kcp-publisher/internal/export", "kcp-publisher/internal/isolation", "skr-agent/internal/intake", "skr-agent/internal/pull", "skr-agent/internal/importer",
 	"kcp-publisher/internal/control", "skr-agent/internal/command", "integration",
 }
 

@@ -30,7 +30,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
@@ -40,7 +40,7 @@ const home = v1beta2.RuntimeNamespace
 type world struct {
 	*testing.T
 	client  client.Client
-	content *content.Store
+	content *contentstore.Store
 	config  *rest.Config
 	scheme  *runtime.Scheme
 	options Options // but for what every world has
@@ -101,7 +101,7 @@ func newWorldWith(t *testing.T, options Options) *world {
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}))
-	w := &world{T: t, client: c, content: content.New(c, c, home), config: cfg, scheme: scheme, options: options}
+	w := &world{T: t, client: c, content: contentstore.New(c, c, home), config: cfg, scheme: scheme, options: options}
 	w.start()
 	t.Cleanup(func() { w.halt() })
 	return w

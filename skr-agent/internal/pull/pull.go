@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 	// Client does not cache.
 	Client    client.Client
 	Namespace string
-	Store     *content.Store
+	Store     *contentstore.Store
 	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's own.
 	Trust bundle.Trust
 	Now   func() time.Time

@@ -30,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
 const runtimeID = "berlin"
@@ -136,7 +136,7 @@ func (w *world) begin(namespace string) {
 func (w *world) started(c client.Client) *Puller {
 	w.Helper()
 	p := New(Options{
-		Place: w.place, Client: c, Namespace: w.namespace, Store: content.New(c, c, w.namespace),
+		Place: w.place, Client: c, Namespace: w.namespace, Store: contentstore.New(c, c, w.namespace),
 		Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID}, Now: func() time.Time { return w.now },
 	})
 	require.NoError(w, p.Restore(w.Context()))

@@ -1,8 +1,8 @@
-// Package unseal writes the runtime's Secrets: what a bundle has sealed for this agent and the agent's own key go in, Secrets come out.
+// Package secrets writes the runtime's Secrets: what a bundle has sealed for this agent and the agent's own key go in, Secrets come out.
 //
 // It touches only Secrets that it wrote itself, and deletes only those that are named as to go. What it decrypts goes into Secrets and
 // nowhere else: errors, logs and reports have names and reasons.
-package unseal
+package secrets
 
 import (
 	"context"

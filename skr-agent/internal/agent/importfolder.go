@@ -6,15 +6,15 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
-// receive imports what was dropped into the folder, to be pulled from the location like anything else.
-func (a *Agent) receive(ctx context.Context, log logr.Logger) {
-	taken, err := a.Folder.Look(ctx, receive.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew})
+// importFiles imports what was dropped into the folder, to be pulled from the location like anything else.
+func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
+	taken, err := a.Folder.Look(ctx, importer.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew})
 	told := map[string]string{}
 	if err != nil {
-		taken = []receive.Taken{{File: a.Folder.Dir, Err: err}}
+		taken = []importer.Taken{{File: a.Folder.Dir, Err: err}}
 	}
 	for _, t := range taken {
 		if t.Err != nil {

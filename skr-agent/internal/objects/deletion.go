@@ -1,4 +1,4 @@
-package sync
+package objects
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// farewell takes out what came with the Kyma that was deleted in the control plane: the modules, in their own order and with all
+// deleteAll removes what came with the Kyma that was deleted in the control plane: the modules, in their own order and with all
 // that may block them; once they are gone, the Secrets that were sealed for them and the catalog; and the runtime's Kyma last, so that
 // its status tells what is in the way until nothing is.
-func (s *Syncer) farewell(ctx context.Context, sealed *bundle.Sealed) error {
+func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) error {
 	var manifests v1beta2.ManifestList
 	if err := s.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list Manifests: %w", err)

@@ -1,10 +1,10 @@
-// Package receive takes in files that were carried: a file and what lies at the target go in; either everything that the file
+// Package importer imports files that were carried: a file and what lies at the target go in; either everything that the file
 // brings is at the target afterwards, or, if one thing about it is wrong, nothing was written.
 //
 // A file is followed by the same rules as a registry: bundles by intake.Open with the pinned root, contents by the digests that
 // bundles name, images by a list that a publisher signed. A bundle becomes visible after everything that it needs, so that an import
 // that is cut off leaves what was there, and the next one continues it.
-package receive
+package importer
 
 import (
 	"bytes"

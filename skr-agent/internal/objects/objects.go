@@ -1,8 +1,8 @@
-// Package sync writes what a bundle says as objects of the runtime: Kyma, module catalog and Manifests. A verified bundle goes
+// Package objects writes what a bundle says as objects of the runtime: Kyma, module catalog and Manifests. A verified bundle goes
 // in; objects that are as they should be are left alone, so that a runtime in line sees no writes.
 //
 // It removes a Manifest only when the bundle names its module among the removals.
-package sync
+package objects
 
 import (
 	"context"
@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
 // Syncer writes to one runtime. Reads may come from a cache.
 type Syncer struct {
 	Client client.Client
 	// Secrets are deleted with the last module of a runtime that is let go.
-	Secrets *unseal.Keeper
+	Secrets *secrets.Keeper
 }
 
 const namespace = v1beta2.RuntimeNamespace
@@ -37,14 +37,14 @@ const namespace = v1beta2.RuntimeNamespace
 // others from being written.
 func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate) error {
 	if b.Statement.Predicate.Deleting {
-		return s.farewell(ctx, b.Statement.Predicate.Sealed)
+		return s.deleteAll(ctx, b.Statement.Predicate.Sealed)
 	}
 	problems := []error{s.kyma(ctx, b.State.Kyma), s.catalog(ctx, b.Modules)}
 	images := imageRules(b.State.Settings)
 	for _, manifest := range b.State.Manifests {
 		switch {
 		case manifest.Unmanaged:
-			problems = append(problems, s.letGo(ctx, manifest.Name))
+			problems = append(problems, s.unmanage(ctx, manifest.Name))
 		case unstaged[manifest.Module] == nil:
 			problems = append(problems, s.manifest(ctx, manifest, images, gate))
 		}
@@ -190,8 +190,8 @@ func generic(v any) any {
 	return tree
 }
 
-// letGo ends the care for a module without touching its objects.
-func (s *Syncer) letGo(ctx context.Context, name string) error {
+// unmanage ends the management of a module and leaves its resources in place.
+func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package content keeps blobs in the cluster, so that what is installed can be put right while everything else is gone.
+// Package contentstore keeps blobs in the cluster, so that what is installed can be put right while everything else is gone.
 //
 // In go bytes and their digest; out come the same bytes, checked against that digest on every read. A blob is compressed,
 // cut into chunks that fit into a Secret, and written chunk by chunk with its index last: a blob whose index can be read
 // was written whole. Secrets are immutable and named after the digest, so that no blob can change under its name.
 //
 // The package reads single Secrets and lists by label; it never needs a cache of a cluster's Secrets.
-package content
+package contentstore
 
 import (
 	"context"
