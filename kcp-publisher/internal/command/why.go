@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 func newWhy() *cobra.Command {
@@ -87,7 +87,7 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)
 	}
 	for i := range kymas.Items {
-		if control.RuntimeID(&kymas.Items[i]) == id {
+		if plan.RuntimeID(&kymas.Items[i]) == id {
 			return &kymas.Items[i], nil
 		}
 	}
@@ -109,7 +109,7 @@ type answer struct {
 
 // explain follows a bundle's way: published, accepted, reported, module by module; the first that fails is the cause.
 func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
-	a := answer{Runtime: control.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
+	a := answer{Runtime: plan.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		a.Age = now.Sub(r.Observed.Time.Time).Round(time.Second).String()
 	}
