@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -18,9 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -453,11 +457,66 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if o.code != cli.ExitFailed || !strings.Contains(o.err, "has the runtime id r-1 of Kyma") {
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "runtime id r-1 is that of Kyma") {
 		t.Errorf("%+v", o)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
 		t.Errorf("something was published: %v", err)
+	}
+}
+
+// `publish` reads a Kyma as `run` does: by package plan. What each annotation means is tested there, that it arrives here.
+func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
+	from, layout, keyDir := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	kyma := func(name, annotations string) {
+		write(t, filepath.Join(from, name+".yaml"), strings.Replace(kymaYAML(name, "r-"+name, "keda"), "labels: {", "annotations: {"+annotations+"}, labels: {", 1))
+	}
+	kyma("ship", "kyma-pull.dev/carried: 2160h, kyma-pull.dev/autonomy: Catalog, kyma-pull.dev/revoked-keys: abc")
+	kyma("bare", "operator.kyma-project.io/sync-module-catalog: \"false\", operator.kyma-project.io/sync-no-module-copy: \"true\"")
+	kyma("bad", "kyma-pull.dev/carried: a year")
+	write(t, filepath.Join(from, "skipped.yaml"), strings.Replace(kymaYAML("skipped", "r-skipped"), "labels: {", "labels: {operator.kyma-project.io/skip-reconciliation: \"true\", ", 1))
+	write(t, filepath.Join(from, "policy.yaml"), "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: careful}\nspec: {modules: [keda], waves: [{name: all}]}\n")
+
+	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
+	var rows []published
+	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ", "RolloutPolicy careful is ignored: "} {
+		if strings.Count(o.err, want) != 1 {
+			t.Errorf("no %q in\n%s", want, o.err)
+		}
+	}
+	for _, row := range rows {
+		want := map[string]string{"r-bad": "failed", "r-skipped": "skipped"}[row.Runtime]
+		if row.Action != cmp.Or(want, "pushed") || (row.Reason == plan.ReasonFirst) != (want == "") || (row.Error != "") != (want == "failed") {
+			t.Errorf("got %+v", row)
+		}
+	}
+	root, err := keys.Folder{Dir: keyDir}.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(runtime string) *plan.Published {
+		t.Helper()
+		last, err := publish.Read(t.Context(), store.NewLayout(layout), runtime, root.Root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	if last := read("r-skipped"); last != nil {
+		t.Errorf("a Kyma that is to be left alone got %+v", last.Predicate)
+	}
+	ship, usual, bare := read("r-ship"), read("r-1"), read("r-bare")
+	if life := ship.Predicate.ExpiresAt.Sub(ship.Predicate.IssuedAt); life != 2160*time.Hour || ship.State.Settings.Autonomy != "Catalog" {
+		t.Errorf("the ship's bundle is valid for %s with %+v", life, ship.State.Settings)
+	}
+	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != defaultValidity || usual.CatalogDigest == bare.CatalogDigest {
+		t.Errorf("another's bundle is valid for %s, and its catalog is %s", life, usual.CatalogDigest)
+	}
+	if len(bare.State.Kyma.Spec.Modules) != 0 || len(bare.State.Manifests) != 1 {
+		t.Errorf("the bare runtime gets %+v", bare.State)
 	}
 }
 
