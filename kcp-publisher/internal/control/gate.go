@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -32,7 +33,7 @@ func (g *gate) wait(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if wait := g.until.Sub(now); g.backoff != nil && wait > 0 {
-		return jittered(wait)
+		return jitter.JitteredIntervalDuration(wait)
 	}
 	return 0
 }
@@ -51,7 +52,7 @@ func (g *gate) shut(ctx context.Context, now time.Time, err error) time.Duration
 	if !now.Before(g.until) {
 		g.until = now.Add(g.backoff.NextBackOff())
 	}
-	return jittered(g.until.Sub(now))
+	return jitter.JitteredIntervalDuration(g.until.Sub(now))
 }
 
 // open notes that the registry answered.

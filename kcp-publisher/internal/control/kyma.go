@@ -8,7 +8,6 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -324,10 +323,6 @@ func (k *Kymas) reporter(kyma *v1beta2.Kyma, runtime string) bundle.Reporter {
 		return root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	return r
-}
-
-func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
 }
 
 // registryDown closes the gate for all runtimes at once, so that one outage is one backoff and one line of log.
