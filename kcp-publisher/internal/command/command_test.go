@@ -192,6 +192,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		"enroll by its earlier name too":              {"enrol one", cli.ExitUsage, "--location is required"},
 		"why without a runtime too":                   {"why", cli.ExitUsage, "want a runtime id"},
 		"run without a location too":                  {"run", cli.ExitUsage, "--location is required"},
+		"run of a selector that is none too":          {"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage, "--watch-label-selector: "},
 		"run to a folder too":                         {"run --location oci-layout:x", cli.ExitUsage, "`run` needs a registry"},
 		"A configuration that is not there too":       {"keys --config /nowhere.yaml", cli.ExitUsage, "--config: open /nowhere.yaml"},
 		"A configuration that is no dictionary too":   {"keys --config " + noDictionary, cli.ExitUsage, "--config " + noDictionary},

@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +114,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	polled := !now.Before(a.nextPoll)
 	if polled {
 		a.poll(ctx, log)
-		a.nextPoll = now.Add(jittered(a.pollInterval()))
+		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -160,8 +160,6 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 	return ctrl.Result{RequeueAfter: max(next, 10*time.Millisecond)}, nil
 }
-
-func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 
 func (a *Agent) pollInterval() time.Duration {
 	if b := a.Puller.Current(); b != nil {
