@@ -58,13 +58,12 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 		err = fmt.Errorf("certificate: is for another key than this agent's")
 	}
 	if err != nil {
-		if a.badCertificate != err.Error() {
-			log.Error(err, "the agent's certificate is not taken, another is asked for")
+		if a.said.Changed(saidCertificate, err.Error()) {
+			log.Error(err, "refused the agent's certificate, requesting another")
 		}
-		a.badCertificate = err.Error()
 		return nil
 	}
-	a.badCertificate = ""
+	a.said.Changed(saidCertificate, "")
 	certificateExpiry.Set(float64(certificate.NotAfter.Unix()))
 	return &certificate
 }

@@ -29,11 +29,11 @@ func newImport() *cobra.Command {
 	var skew time.Duration
 	var registry registryFlags
 	cmd := &cobra.Command{
-		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "takes in files that `kcp-publisher export` wrote",
+		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "imports files that `kcp-publisher export` wrote",
 		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
 			"may be repeated: what is there is not written again. Volumes (FILE.001, FILE.002, ...) are given together.\n\n" +
-			"Without --trust it follows the root of trust of the first import, which it trusts and tells: compare it. Whoever lives by what is\n" +
-			"imported follows the root that was pinned there, whatever was imported.\n\n" +
+			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare it. Agents always verify with\n" +
+			"their own pinned root.\n\n" +
 			"Exit code 0 says that everything is there, 3 that a file was refused and nothing of it written.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -124,7 +124,7 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 	return print(out, format, outcomes, func(out io.Writer) {
 		for _, o := range outcomes {
 			if o.TrustedAtFirst != "" {
-				fmt.Fprintf(out, "trusts     root of trust %s of the file itself, for nobody named one: compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
+				fmt.Fprintf(out, "trusts     root of trust %s: using the file's own, as no --trust was given; compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
 			}
 			fmt.Fprintf(out, "%s: %d written, %d there already\n", strings.Join(o.Files, " "), o.Written, o.Known)
 			for _, b := range o.Bundles {

@@ -60,9 +60,9 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		if passing(err) {
 			return outcome{}, err
 		}
-		out.installation = &finding{reason: "ApplyFailed", message: err.Error()}
+		out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: err.Error()}
 		if apierrors.IsForbidden(err) {
-			out.installation.reason = reasonForbidden
+			out.installation.reason = v1beta2.ReasonForbidden
 		}
 		return i.failed(m, known, out), nil
 	}
@@ -84,14 +84,14 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
 	known.checked, known.checkedAt = m.Generation, i.now()
-	out.installation = &finding{true, "Applied", fmt.Sprintf("%d objects are applied", len(p.inventory))}
+	out.installation = &finding{true, v1beta2.ReasonApplied, fmt.Sprintf("%d objects are applied", len(p.inventory))}
 	return out, nil
 }
 
 // waiting ends a pass early with something that comes by itself, or is an Error in the end.
 func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
 	out.state = v1beta2.StateProcessing
-	out.ready = finding{reason: "Installing", message: forWhat}
+	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
 	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
 	return i.patient(known, out)
 }
@@ -100,7 +100,7 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 func (i *Installer) patient(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
-		out.ready = finding{reason: "Timeout", message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
+		out.ready = finding{reason: v1beta2.ReasonTimeout, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
 	}
 	return out
 }
@@ -139,22 +139,22 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		if passing(err) {
 			return plan{}, nil, err
 		}
-		reason := "ContentBroken"
+		reason := v1beta2.ReasonContentBroken
 		if errors.Is(err, errUnknownKind) {
-			reason = "UnknownKind"
+			reason = v1beta2.ReasonUnknownKind
 		}
 		return plan{}, &finding{reason: reason, message: err.Error()}, nil
 	}
 	if err := protect(p.all(), i.Namespace); err != nil {
-		return plan{}, &finding{reason: "Protected", message: err.Error()}, nil
+		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
 	}
-	p.resources, p.images = finding{true, "Rendered", fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
+	p.resources, p.images = finding{true, v1beta2.ReasonRendered, fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
 		return plan{}, nil, fmt.Errorf("list manifests: %w", err)
 	}
 	if err := claimedByOther(m, p.inventory, all.Items); err != nil {
-		return plan{}, &finding{reason: "Conflict", message: err.Error()}, nil
+		return plan{}, &finding{reason: v1beta2.ReasonConflict, message: err.Error()}, nil
 	}
 	return p, nil, nil
 }
@@ -228,6 +228,6 @@ func (i *Installer) tellDrift(ctx context.Context, m *v1beta2.Manifest, correcte
 		driftCorrected.WithLabelValues(m.Module(), k.kind).Inc()
 	}
 	text := firstFew(names)
-	log.FromContext(ctx).Info("corrected drift", "module", m.Module(), "objects", text)
-	i.events.Eventf(m, nil, "Normal", "DriftCorrected", "Correct", "put back as the module has it: %s", text)
+	log.FromContext(ctx).Info("reverted drift", "module", m.Module(), "objects", text)
+	i.events.Eventf(m, nil, "Normal", v1beta2.ReasonDriftCorrected, "Correct", "reverted drift in %s", text)
 }

@@ -126,8 +126,8 @@ func (i *Installer) announce(ctx context.Context, m *v1beta2.Manifest, out outco
 	}
 	first := out
 	first.state = v1beta2.StateProcessing
-	first.ready = finding{reason: "Installing", message: strings.TrimSpace("applying version " + m.Spec.Version)}
-	first.installation = &finding{reason: "Applying", message: fmt.Sprintf("applying %d objects", len(inventory))}
+	first.ready = finding{reason: v1beta2.ReasonInstalling, message: strings.TrimSpace("applying version " + m.Spec.Version)}
+	first.installation = &finding{reason: v1beta2.ReasonApplying, message: fmt.Sprintf("applying %d objects", len(inventory))}
 	return out, i.writeStatus(ctx, m, first)
 }
 

@@ -38,7 +38,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 			return outcome{}, err
 		}
 		out.state = v1beta2.StateWarning
-		out.ready = finding{reason: "CustomResourcesExist", message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers)}
+		out.ready = finding{reason: v1beta2.ReasonCustomResourcesExist, message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers)}
 		out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
 		return out, nil
 	}
@@ -83,7 +83,7 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuck []string) outcome {
 	out.state = v1beta2.StateDeleting
 	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
-	out.ready = finding{reason: "Removing", message: "waiting until it is gone: " + firstFew(stuck)}
+	out.ready = finding{reason: v1beta2.ReasonRemoving, message: "waiting until it is gone: " + firstFew(stuck)}
 	return out
 }
 
@@ -267,6 +267,6 @@ func (i *Installer) letGo(ctx context.Context, m *v1beta2.Manifest) error {
 func unmanaged(m *v1beta2.Manifest) outcome {
 	return outcome{
 		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,
-		ready: finding{reason: "Unmanaged", message: "the module is not looked after; its objects stay as they are"},
+		ready: finding{reason: v1beta2.ReasonUnmanaged, message: "module is unmanaged; its resources are left in place"},
 	}
 }

@@ -16,9 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// reasonForbidden is what a module's conditions say when its account lacks a right.
-const reasonForbidden = "Forbidden"
-
 // right is one thing that an account must be allowed to do. Without a name it is about all objects of the kind.
 type right struct {
 	verb, group, resource, namespace, name string
@@ -97,7 +94,7 @@ func (i *Installer) mayBring(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		return nil, err
 	}
 	if len(missing) > 0 {
-		return &finding{reason: reasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
+		return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
 			a.user, firstFew(missing))}, nil
 	}
 	if installed(m) {
@@ -160,7 +157,7 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll, client.ForceOwnership)
 		switch {
 		case apierrors.IsForbidden(err):
-			return &finding{reason: reasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, keyOfObject(o), err)}, nil
+			return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, keyOfObject(o), err)}, nil
 		case err != nil && (passing(err) || ctx.Err() != nil):
 			return nil, err
 		}
@@ -173,7 +170,7 @@ func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	known := i.remembered(m)
 	return outcome{
 		state: v1beta2.StateError, inventory: m.Status.Synced,
-		ready: finding{reason: reasonForbidden, message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error())},
+		ready: finding{reason: v1beta2.ReasonForbidden, message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error())},
 		again: known.lookAgain(m.Generation, i.now(), 4*i.LookInterval),
 	}
 }
