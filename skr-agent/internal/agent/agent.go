@@ -104,7 +104,7 @@ const (
 	saidCertificate = "certificate"
 )
 
-// New gives an Agent that has not looked at anything yet.
+// New returns an Agent that has not looked at anything yet.
 func New(options Options) *Agent { return &Agent{Options: options, unstaged: map[string]error{}} }
 
 // Reconcile does one round. It never fails because a registry or one object is in trouble: that is told, and tried again.
@@ -243,7 +243,7 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma gives the runtime's own, nil while there is none.
+// kyma returns the runtime's own, nil while there is none.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 )
 
-// gate gives what holds upgrades back now.
+// gate returns what holds upgrades back now.
 func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
 	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.Puller.Clock())
 }

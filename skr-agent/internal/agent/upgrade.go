@@ -72,7 +72,7 @@ func (a *Agent) watchImage(ctx context.Context) error {
 // again is when the Deployment is looked at once more where that failed, or where a newer pod is on its way.
 const again = 30 * time.Second
 
-// agentImage gives the image that the agent shall run, from where the runtime reads it.
+// agentImage returns the image that the agent shall run, from where the runtime reads it.
 func agentImage(settings bundle.Settings) string {
 	name, pin, pinned := strings.Cut(settings.Agent, "@")
 	if !pinned {

@@ -72,7 +72,7 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
 	flags.StringVar(&f.deployment, "deployment", "", "the agent's own Deployment in kyma-system, whose image bundles may then change; empty keeps it from them")
 	flags.StringVar(&f.pod, "pod", "", "the Pod that this is, wanted with --deployment")
-	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long another image of the agent may lead until it did its work for a minute without a break; it is given up then")
+	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long a new image of the agent has to do its work for a minute without a break before it is rolled back")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")

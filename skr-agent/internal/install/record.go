@@ -49,7 +49,7 @@ func clip(message string) string {
 	return message
 }
 
-// statusOf gives the status that an outcome makes of the one before. Times change only where something else does.
+// statusOf returns the status that an outcome makes of the one before. Times change only where something else does.
 func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
 	next := *m.Status.DeepCopy()
 	next.State, next.Synced = out.state, out.inventory

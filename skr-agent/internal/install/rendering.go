@@ -24,7 +24,7 @@ type rendering struct {
 	images finding
 }
 
-// rendered gives the objects of a Manifest with their images pointing to where they are to come from. A problem is one of the
+// rendered returns the objects of a Manifest with their images pointing to where they are to come from. A problem is one of the
 // module; an error is one of the moment.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)

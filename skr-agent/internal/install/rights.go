@@ -35,7 +35,7 @@ func (r right) String() string {
 // plurals tells how a kind is called in rules; false when neither the cluster nor the content defines it.
 type plurals func(schema.GroupVersionKind) (resource string, known bool)
 
-// rightsFor gives what installing, keeping and removing the plan takes, so that a module which cannot be removed with its account's
+// rightsFor returns what installing, keeping and removing the plan takes, so that a module which cannot be removed with its account's
 // rights is not installed with them either.
 func rightsFor(p plan, plural plurals) []right {
 	plural = withDefinedPlurals(plural, p.stages[0])
@@ -82,9 +82,9 @@ func withDefinedPlurals(served plurals, definitions []*unstructured.Unstructured
 	}
 }
 
-// mayBring tells what keeps an account from installing a plan, before anything is written; nil when nothing does. The agent itself
+// mayApply tells what keeps an account from installing a plan, before anything is written; nil when nothing does. The agent itself
 // is not asked: its rights are the operator's to give, and what is missing is told when it is met.
-func (i *Installer) mayBring(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
+func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
 	a := i.actor(m)
 	if a.user == "" {
 		return nil, nil
@@ -111,7 +111,7 @@ func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	return mapping.Resource.Resource, true
 }
 
-// lacks gives those of the rights that the account does not have. It asks for a whole kind first, which answers most of it at once.
+// lacks returns those of the rights that the account does not have. It asks for a whole kind first, which answers most of it at once.
 func (a *actor) lacks(ctx context.Context, needed []right) ([]string, error) {
 	wide := map[right]bool{}
 	var missing []string

@@ -40,7 +40,7 @@ type Facts struct {
 	Watched []bundle.ReportedWatch
 }
 
-// Modules gives the state of every installed module, sorted by name.
+// Modules returns the state of every installed module, sorted by name.
 func Modules(facts Facts) []bundle.ReportedModule {
 	modules := make([]bundle.ReportedModule, 0, len(facts.Manifests))
 	for i := range facts.Manifests {
@@ -98,7 +98,7 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// New gives the report without its sequence and time.
+// New returns the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
@@ -113,7 +113,7 @@ func New(runtime string, facts Facts) bundle.Report {
 	return r
 }
 
-// KymaStatus gives the status that the runtime's own Kyma has by these facts.
+// KymaStatus returns the status that the runtime's own Kyma has by these facts.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	after.Modules = moduleStatuses(facts)
