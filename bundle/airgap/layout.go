@@ -55,7 +55,7 @@ func (l Layout) sorted() []Item {
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
 }
 
-// index gives the bytes of index.json. Only what is in the file is listed, so that stock tools do not stumble over the rest.
+// index returns the bytes of index.json. Only what is in the file is listed, so that stock tools do not stumble over the rest.
 func (l Layout) index() ([]byte, error) {
 	there := map[digest.Digest]bool{}
 	for _, item := range l.Items {

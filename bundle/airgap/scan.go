@@ -45,7 +45,7 @@ func (f *File) References() []Reference {
 	return found
 }
 
-// Size gives the size of a blob, and whether the file has it.
+// Size returns the size of a blob, and whether the file has it.
 func (f *File) Size(d digest.Digest) (int64, bool) {
 	found, ok := f.blobs[d]
 	return found.size, ok
@@ -129,7 +129,7 @@ func (f *File) scan(advance func(int64)) error {
 	return f.readIndex()
 }
 
-// entryName gives the name of an entry without a leading "./", and refuses what belongs into no such file.
+// entryName returns the name of an entry without a leading "./", and refuses what belongs into no such file.
 func entryName(header *tar.Header) (string, *refusal.Error) {
 	for key := range header.PAXRecords { // their data is not where it seems
 		if strings.HasPrefix(key, "GNU.sparse.") {

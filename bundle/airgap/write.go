@@ -93,7 +93,7 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 
 func padded(size int64) int64 { return (size + block - 1) &^ (block - 1) }
 
-// headerOf gives a header that depends on name and size alone.
+// headerOf returns a header that depends on name and size alone.
 func headerOf(e entry) ([]byte, error) {
 	var buffer bytes.Buffer
 	err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.name, Size: e.size, Mode: 0o644, Format: tar.FormatUSTAR})

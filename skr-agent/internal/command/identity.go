@@ -22,7 +22,7 @@ const (
 	bootstrapSecret = "skr-agent-bootstrap"
 	keySecret       = "skr-agent-key"
 	fieldKey        = "agent.key"
-	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and gets them anew.
+	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and gets them again.
 	ageSecret     = "skr-agent-age"
 	fieldIdentity = "identity.txt"
 )
@@ -77,7 +77,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	return b, nil
 }
 
-// ownKey gives the runtime's key, made on the first start.
+// ownKey returns the runtime's key, made on the first start.
 func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
 	key, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
@@ -91,7 +91,7 @@ func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	return signer, nil
 }
 
-// ownIdentity gives what decrypts the runtime's Secrets, made on the first start.
+// ownIdentity returns what decrypts the runtime's Secrets, made on the first start.
 func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
 	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
@@ -111,7 +111,7 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	return identity, nil
 }
 
-// kept gives a field of an immutable Secret, made on the first start.
+// kept returns a field of an immutable Secret, made on the first start.
 func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error)) ([]byte, error) {
 	var secret corev1.Secret
 	err := uncached.Get(ctx, name, &secret)

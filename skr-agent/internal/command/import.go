@@ -25,11 +25,11 @@ func newImport() *cobra.Command {
 	var skew time.Duration
 	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "imports files of `kcp-publisher export`",
+		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "imports files that `kcp-publisher export` wrote",
 		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
 			"may be repeated: what is there is not written again. Volumes (FILE.001, FILE.002, ...) are given together.\n\n" +
-			"Without --trust it uses the root of trust of the first import, and prints it for comparison. Agents always verify with their own\n" +
-			"pinned root.\n\n" +
+			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare it. Agents always verify with\n" +
+			"their own pinned root.\n\n" +
 			"Exit code 0 says that everything is there, 3 that a file was refused and nothing of it written.",
 		Args: cli.AtLeastOne("file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,7 +101,7 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 	return cli.Print(out, format, outcomes, func(out io.Writer) {
 		for _, o := range outcomes {
 			if o.TrustedAtFirst != "" {
-				fmt.Fprintf(out, "root       using the file's own root of trust %s (no --trust given): compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
+				fmt.Fprintf(out, "trusts     root of trust %s: using the file's own, as no --trust was given; compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
 			}
 			fmt.Fprintf(out, "%s: %d written, %d there already\n", strings.Join(o.Files, " "), o.Written, o.Known)
 			for _, b := range o.Bundles {

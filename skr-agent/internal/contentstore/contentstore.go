@@ -57,7 +57,7 @@ type Store struct {
 	namespace string
 }
 
-// New gives a store over the Secrets of a namespace. The reader must read from the API server and not from a cache, or a
+// New returns a store over the Secrets of a namespace. The reader must read from the API server and not from a cache, or a
 // cache of all Secrets comes into being behind it.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{reader: reader, writer: writer, namespace: namespace}
@@ -103,7 +103,7 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return nil
 }
 
-// Load gives a blob, verified. The error is ErrMissing, ErrBroken, or that of the API server.
+// Load returns a blob, verified. The error is ErrMissing, ErrBroken, or that of the API server.
 func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("load content %q: %w", d, err)
@@ -134,7 +134,7 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// Has tells whether all parts of a blob are there. It reads metadata only, so it does not tell whether they are intact.
+// Has reports whether all parts of a blob are there. It reads metadata only, so it does not tell whether they are intact.
 func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
 		return false, fmt.Errorf("look for content %q: %w", d, err)

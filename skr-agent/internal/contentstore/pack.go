@@ -17,7 +17,7 @@ func compress(data []byte) ([]byte, error) {
 	return encoder.EncodeAll(data, nil), encoder.Close()
 }
 
-// decompress gives exactly size bytes, or an error; it never holds more than one byte above that.
+// decompress returns exactly size bytes, or an error; it never holds more than one byte above that.
 func decompress(packed []byte, size int) ([]byte, error) {
 	decoder, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))
 	if err != nil {

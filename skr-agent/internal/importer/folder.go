@@ -78,7 +78,7 @@ func (f *Folder) Look(ctx context.Context, importer Importer) ([]Taken, error) {
 	}
 }
 
-// settled gives the files that look as they did before and were not judged as they are.
+// settled returns the files that look as they did before and were not judged as they are.
 func (f *Folder) settled() ([][]string, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin gives the root of trust by which a file is judged when nobody named one: that of the first import, which lies at the target, and
+// pin returns the root of trust by which a file is judged when nobody named one: that of the first import, which lies at the target, and
 // for the first import that of the file. The second return value says that it is the file's.
 //
-// The agent that lives by what is imported follows its own pinned root in any case.
+// The agent always verifies with its own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
 	for version := int64(1); version <= trust.MaxRootHops; version++ {
 		data, _, err := store.FetchRoot(ctx, i.To, version)

@@ -49,7 +49,7 @@ func clip(message string) string {
 	return message
 }
 
-// statusOf gives the status that an outcome makes of the one before. Times change only where something else does.
+// statusOf returns the status that an outcome makes of the one before. Times change only where something else does.
 func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
 	next := *m.Status.DeepCopy()
 	next.State, next.Synced = out.state, out.inventory
@@ -126,8 +126,8 @@ func (i *Installer) announce(ctx context.Context, m *v1beta2.Manifest, out outco
 	}
 	first := out
 	first.state = v1beta2.StateProcessing
-	first.ready = finding{reason: "Installing", message: strings.TrimSpace("applying version " + m.Spec.Version)}
-	first.installation = &finding{reason: "Applying", message: fmt.Sprintf("applying %d objects", len(inventory))}
+	first.ready = finding{reason: v1beta2.ReasonInstalling, message: strings.TrimSpace("applying version " + m.Spec.Version)}
+	first.installation = &finding{reason: v1beta2.ReasonApplying, message: fmt.Sprintf("applying %d objects", len(inventory))}
 	return out, i.writeStatus(ctx, m, first)
 }
 

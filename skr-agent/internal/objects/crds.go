@@ -76,7 +76,7 @@ func established(ctx context.Context, reader client.Reader, crds []*unstructured
 	return nil
 }
 
-// isEstablished tells whether the API server serves what a definition defines. A status that is not whole yet says no.
+// isEstablished reports whether the API server serves what a definition defines. A status that is not whole yet says no.
 func isEstablished(crd *unstructured.Unstructured) bool {
 	status, _ := crd.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)
@@ -88,7 +88,7 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasConversion tells whether a definition is there whose versions a webhook converts.
+// hasConversion reports whether a definition is there whose versions a webhook converts.
 func hasConversion(ctx context.Context, reader client.Reader, crd *unstructured.Unstructured) (bool, error) {
 	if crd.GetKind() != "CustomResourceDefinition" {
 		return false, nil

@@ -26,7 +26,7 @@ import (
 // Syncer writes to one runtime. Reads may come from a cache.
 type Syncer struct {
 	Client client.Client
-	// Secrets are deleted with the last module of a runtime that is let go.
+	// Secrets are deleted with the last module of a runtime whose Kyma was deleted.
 	Secrets *secrets.Keeper
 }
 
@@ -80,7 +80,7 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	return s.patch(ctx, before, kyma, "Kyma")
 }
 
-// with gives have with want laid over it.
+// with returns have with want laid over it.
 func with(have, want map[string]string) map[string]string {
 	if len(want) == 0 {
 		return have
@@ -103,7 +103,7 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-// imageRules gives the annotation that tells the installer where images are to come from; empty when the content says all.
+// imageRules returns the annotation that tells the installer where images are to come from; empty when the content says all.
 func imageRules(settings bundle.Settings) string {
 	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths}
 	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 {

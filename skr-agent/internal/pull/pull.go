@@ -39,7 +39,7 @@ type Options struct {
 	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's own.
 	Trust bundle.Trust
 	Now   func() time.Time
-	// Mirrors are where whoever runs this cluster reads registries from; they win over those of a bundle's settings.
+	// Mirrors are where this cluster reads registries from, by its operator; they win over those of a bundle's settings.
 	Mirrors map[string]string
 }
 
@@ -62,7 +62,7 @@ const (
 	stateBundleRoot = "bundle-root.json"
 )
 
-// New gives a Puller without a bundle in force; see Restore.
+// New returns a Puller without a bundle in force; see Restore.
 func New(options Options) *Puller { return &Puller{Options: options} }
 
 // Root is the root of trust that is followed.

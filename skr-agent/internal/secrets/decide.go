@@ -28,7 +28,7 @@ type Change struct {
 	Secret *corev1.Secret
 }
 
-// Decide gives the change from what a runtime has, nil for nothing, to what it is to have. It is pure. A Secret that somebody else made
+// Decide returns the change from what a runtime has, nil for nothing, to what it is to have. It is pure. A Secret that somebody else made
 // is an error: nothing here may take it over.
 func Decide(want bundle.RuntimeSecret, have *corev1.Secret) (Change, error) {
 	labels := map[string]string{}

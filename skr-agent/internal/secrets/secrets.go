@@ -59,7 +59,7 @@ func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	return append(problems, k.remove(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all Secrets that are sealed, for a runtime that is let go. What cannot be decrypted has no names to delete.
+// Clear deletes all Secrets that are sealed, for a runtime whose Kyma was deleted. What cannot be decrypted has no names to delete.
 func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil

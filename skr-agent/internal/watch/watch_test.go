@@ -73,7 +73,7 @@ func (w *world) allow(resources ...string) {
 	must(w.T, err)
 }
 
-// tell gives what a report an hour later tells of a watcher.
+// tell returns what a report an hour later tells of a watcher.
 func (w *world) tell(watcher string) bundle.ReportedWatch {
 	w.tells++
 	told, _ := w.watches.Tell(w.tells, time.Now().Add(time.Duration(w.tells)*time.Hour))

@@ -16,55 +16,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// bring applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
+// apply applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
 // problem, or with something to wait for.
-func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
-	started := i.now()
-	p, problem, err := i.plan(ctx, m)
+func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
+	started, wasInstalled := i.now(), installed(m)
+	p, out, err := i.prepare(ctx, m, known, todo, changed)
+	if err != nil || out.state != "" {
+		return out, err
+	}
+	applied, wait, err := i.write(ctx, m, p, wasInstalled)
 	if err != nil {
-		return outcome{}, err
-	}
-	if problem != nil {
-		return i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem}), nil
-	}
-	known.images = m.Annotations[v1beta2.AnnotationImages]
-	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
-	wasInstalled := installed(m)
-	if todo == stepApply {
-		if problem, err = i.mayBring(ctx, m, p); err != nil {
-			return outcome{}, err
-		}
-		if problem != nil {
-			out.installation = problem
-			return i.failed(m, known, out), nil
-		}
-		// What may come into being is written down first, so that it is found again whatever happens meanwhile.
-		if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
-			return outcome{}, err
-		}
-	} else {
-		p.keepOnly(changed)
-	}
-	applied, wait, err := i.applyPlan(ctx, m, p)
-	if err == nil && wait == "" {
-		var created bool
-		if created, wait, err = i.createDefaultCR(ctx, i.actor(m), p); created && wasInstalled {
-			applied = append(applied, keyOfObject(p.defaultCR))
-		}
-	}
-	if apierrors.IsInternalError(err) {
-		// Webhooks fail like this while what serves them starts, which may be this very module.
-		return i.waiting(m, known, out, "waiting for the API server to take "+err.Error()), nil
-	}
-	if err != nil {
-		if passing(err) {
-			return outcome{}, err
-		}
-		out.installation = &finding{reason: "ApplyFailed", message: err.Error()}
-		if apierrors.IsForbidden(err) {
-			out.installation.reason = reasonForbidden
-		}
-		return i.failed(m, known, out), nil
+		return i.refused(m, known, out, err)
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
@@ -73,7 +35,7 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
 	if wasInstalled && len(applied) > 0 {
-		i.tellDrift(ctx, m, applied)
+		i.recordDrift(ctx, m, applied)
 		known.countCorrection(i.now())
 	}
 	if todo == stepCorrect {
@@ -84,14 +46,72 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
 	known.checked, known.checkedAt = m.Generation, i.now()
-	out.installation = &finding{true, "Applied", fmt.Sprintf("%d objects are applied", len(p.inventory))}
+	out.installation = &finding{true, v1beta2.ReasonApplied, fmt.Sprintf("%d objects are applied", len(p.inventory))}
 	return out, nil
+}
+
+// prepare plans what is applied. It checks that the whole of it may be, and writes down what may come into being.
+func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (plan, outcome, error) {
+	p, problem, err := i.plan(ctx, m)
+	if err != nil {
+		return plan{}, outcome{}, err
+	}
+	if problem != nil {
+		return plan{}, i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem}), nil
+	}
+	known.images = m.Annotations[v1beta2.AnnotationImages]
+	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
+	if todo != stepApply {
+		p.keepOnly(changed)
+		return p, out, nil
+	}
+	if problem, err = i.mayApply(ctx, m, p); err != nil {
+		return plan{}, outcome{}, err
+	}
+	if problem != nil {
+		out.installation = problem
+		return plan{}, i.failed(m, known, out), nil
+	}
+	// So that it is found again whatever happens meanwhile.
+	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
+		return plan{}, outcome{}, err
+	}
+	return p, out, nil
+}
+
+// write applies a plan and creates the default CR, and returns the objects that were not as they should be; see applyPlan.
+func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasInstalled bool) ([]key, string, error) {
+	applied, wait, err := i.applyPlan(ctx, m, p)
+	if err != nil || wait != "" {
+		return nil, wait, err
+	}
+	created, wait, err := i.createDefaultCR(ctx, i.actor(m), p)
+	if created && wasInstalled {
+		applied = append(applied, keyOfObject(p.defaultCR))
+	}
+	return applied, wait, err
+}
+
+// refused ends a pass with an error of the API server: one of the moment, one that passes by itself, or one of the module.
+func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, err error) (outcome, error) {
+	switch {
+	case apierrors.IsInternalError(err):
+		// Webhooks fail like this while what serves them starts, which may be this very module.
+		return i.waiting(m, known, out, "waiting for the API server to take "+err.Error()), nil
+	case passing(err):
+		return outcome{}, err
+	}
+	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: err.Error()}
+	if apierrors.IsForbidden(err) {
+		out.installation.reason = v1beta2.ReasonForbidden
+	}
+	return i.failed(m, known, out), nil
 }
 
 // waiting ends a pass early with something that comes by itself, or is an Error in the end.
 func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
 	out.state = v1beta2.StateProcessing
-	out.ready = finding{reason: "Installing", message: forWhat}
+	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
 	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
 	return i.patient(known, out)
 }
@@ -100,7 +120,7 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 func (i *Installer) patient(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
-		out.ready = finding{reason: "Timeout", message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
+		out.ready = finding{reason: v1beta2.ReasonTimeout, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
 	}
 	return out
 }
@@ -139,22 +159,22 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		if passing(err) {
 			return plan{}, nil, err
 		}
-		reason := "ContentBroken"
+		reason := v1beta2.ReasonContentBroken
 		if errors.Is(err, errUnknownKind) {
-			reason = "UnknownKind"
+			reason = v1beta2.ReasonUnknownKind
 		}
 		return plan{}, &finding{reason: reason, message: err.Error()}, nil
 	}
 	if err := protect(p.all(), i.Namespace); err != nil {
-		return plan{}, &finding{reason: "Protected", message: err.Error()}, nil
+		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
 	}
-	p.resources, p.images = finding{true, "Rendered", fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
+	p.resources, p.images = finding{true, v1beta2.ReasonRendered, fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
 		return plan{}, nil, fmt.Errorf("list manifests: %w", err)
 	}
 	if err := claimedByOther(m, p.inventory, all.Items); err != nil {
-		return plan{}, &finding{reason: "Conflict", message: err.Error()}, nil
+		return plan{}, &finding{reason: v1beta2.ReasonConflict, message: err.Error()}, nil
 	}
 	return p, nil, nil
 }
@@ -220,14 +240,14 @@ func notAsWanted(changes *ssa.ChangeSet) []key {
 	return found
 }
 
-// tellDrift tells once what was corrected.
-func (i *Installer) tellDrift(ctx context.Context, m *v1beta2.Manifest, corrected []key) {
+// recordDrift says once, in an event, the log and metrics, what was corrected.
+func (i *Installer) recordDrift(ctx context.Context, m *v1beta2.Manifest, corrected []key) {
 	names := make([]string, len(corrected))
 	for n, k := range corrected {
 		names[n] = k.String()
 		driftCorrected.WithLabelValues(m.Module(), k.kind).Inc()
 	}
 	text := firstFew(names)
-	log.FromContext(ctx).Info("corrected drift", "module", m.Module(), "objects", text)
-	i.events.Eventf(m, nil, "Normal", "DriftCorrected", "Correct", "put back as the module has it: %s", text)
+	log.FromContext(ctx).Info("reverted drift", "module", m.Module(), "objects", text)
+	i.events.Eventf(m, nil, "Normal", v1beta2.ReasonDriftCorrected, "Correct", "reverted drift in %s", text)
 }
