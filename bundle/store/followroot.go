@@ -77,7 +77,7 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	return PushManifest(ctx, repository, manifest, tag)
 }
 
-// FetchRoot gives a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps ErrNotFound when there
+// FetchRoot returns a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps ErrNotFound when there
 // is none; a *Refusal says that what lies there is no root.
 func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
 	repository, err := place.Reading(ctx, bundle.TrustRepository)

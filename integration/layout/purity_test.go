@@ -10,7 +10,7 @@ import (
 var pure = []string{
 	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
 	"kcp-publisher/internal/catalog", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout",
-	"kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/disclosure",
+	"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/disclosure",
 	"skr-agent/internal/autonomy", "skr-agent/internal/maintenance", "skr-agent/internal/provenance", "skr-agent/internal/report", "skr-agent/internal/sayonce",
 }
 
@@ -47,7 +47,10 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 
 // A decision that links the registry client is slow to test and easy to make impure.
 func TestTheWireLinksNoRegistryClient(t *testing.T) {
-	for _, name := range []string{"bundle", "bundle/trust", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout", "kcp-publisher/internal/catalog"} {
+	for _, name := range []string{
+		"bundle", "bundle/trust", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout", "kcp-publisher/internal/catalog",
+		"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast",
+	} {
 		for dependency := range strings.Lines(string(goList(t, "-deps", "./"+name))) {
 			if strings.HasPrefix(dependency, "oras.land/") || strings.HasPrefix(dependency, "k8s.io/client-go") {
 				t.Errorf("%s links %s", name, strings.TrimSpace(dependency))

@@ -15,9 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
 )
 
@@ -32,7 +34,7 @@ type diffFlags struct {
 func newDiff() *cobra.Command {
 	f := &diffFlags{}
 	cmd := &cobra.Command{
-		Use: "diff", Short: "tells what a commit would do to the control plane and its fleet", Args: exactly(0, "no arguments"),
+		Use: "diff", Short: "previews what a commit would do to the control plane and its fleet", Args: cli.Exactly(0, "no arguments"),
 		Long: "diff reads a commit, or a folder as if it were one, compares it with the control plane and resolves every runtime with it. It changes nothing.\n" +
 			"Components are not read: that they can be is taken for granted.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -44,13 +46,13 @@ func newDiff() *cobra.Command {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
 	f.maintenance.add(flags)
-	outputFlag(flags, &f.format)
+	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
 
 func (f *diffFlags) run(cmd *cobra.Command) error {
 	if f.from == "" {
-		return usageError{errors.New("--from is required")}
+		return cli.Usage(errors.New("--from is required"))
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
@@ -80,28 +82,28 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if d.Forecast, err = f.forecast(ctx, api, loaded.objects, survey.Plan.Prune, maintenance); err != nil {
 		return err
 	}
-	return print(cmd.OutOrStdout(), f.format, d, d.draw)
+	return cli.Print(cmd.OutOrStdout(), f.format, d, d.draw)
 }
 
 // forecast resolves the fleet as it is and as it would be.
-func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance control.Maintenance) (forecast.Forecast, error) {
+func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance plan.Maintenance) (forecast.Forecast, error) {
 	before, err := readFleet(ctx, api, f.namespace)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	now, kymas := time.Now(), &control.Kymas{Maintenance: maintenance}
-	if kymas.ClusterUID, err = control.ClusterUID(api); err != nil {
+	now, rules := time.Now(), plan.Rules{Maintenance: maintenance}
+	if rules.ClusterUID, err = control.ClusterUID(api); err != nil {
 		return forecast.Forecast{}, err
 	}
-	was, err := before.foreseen(kymas, now)
+	was, err := before.preview(rules, now)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	is, err := before.with(objects, prune, f.namespace, now).foreseen(kymas, now)
+	is, err := before.with(objects, prune, f.namespace, now).preview(rules, now)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	return forecast.New(was, is, control.RuntimeID, now)
+	return forecast.New(was, is, plan.RuntimeID, now)
 }
 
 // difference is what `diff` prints.

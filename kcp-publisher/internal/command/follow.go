@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
@@ -32,12 +33,12 @@ func (f *followFlags) add(flags *pflag.FlagSet) {
 func (f *followFlags) follower(namespace string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.pruneAll {
-			return nil, usageError{errors.New("--git-url is required for the other --git flags to mean something")}
+			return nil, cli.Usage(errors.New("--git-url is required for the other --git flags to mean something"))
 		}
 		return nil, nil
 	}
 	if f.interval <= 0 {
-		return nil, usageError{fmt.Errorf("--git-poll-interval: %s: want more than 0", f.interval)}
+		return nil, cli.Usage(fmt.Errorf("--git-poll-interval: %s: want more than 0", f.interval))
 	}
 	open := func() (*git.Repository, error) { return f.git.open("--git-url", f.url) }
 	if _, err := open(); err != nil {

@@ -13,30 +13,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 func newImportReport() *cobra.Command {
 	var to, format string
-	var registry registryFlags
+	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "import-report FILE", Short: "takes in a report that was carried from a runtime", Args: exactly(1, "one file"),
+		Use: "import-report FILE", Short: "takes in a report that was carried from a runtime", Args: cli.Exactly(1, "one file"),
 		Long: "import-report puts a report, as `skr-agent export-report` wrote it or as a QR code's text, where the publisher reads reports.\n" +
 			"The publisher checks its signature there like any other's. A report that is older than the one that lies there is refused.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usageError{errors.New("--to is required")}
+				return cli.Usage(errors.New("--to is required"))
 			}
-			access, err := registry.access()
+			place, _, err := registry.Open("--to", to, store.Access{})
 			if err != nil {
 				return err
-			}
-			registries, err := store.NewRegistries(access)
-			if err != nil {
-				return err
-			}
-			place, err := store.Open(to, registries)
-			if err != nil {
-				return usageError{fmt.Errorf("--to: %w", err)}
 			}
 			fetched, err := reportFile(args[0])
 			if err != nil {
@@ -46,12 +39,12 @@ func newImportReport() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return print(cmd.OutOrStdout(), format, taken, taken.draw)
+			return cli.Print(cmd.OutOrStdout(), format, taken, taken.draw)
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "where the publisher reads reports: registry prefix HOST/PATH, or oci-layout:DIR")
-	outputFlag(cmd.Flags(), &format)
-	registry.add(cmd.Flags())
+	cli.OutputFlag(cmd.Flags(), &format)
+	registry.AddFlags(cmd.Flags())
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -32,21 +33,15 @@ func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 }
 
 func newKeys() *cobra.Command {
-	cmd := &cobra.Command{Use: "keys", Short: "makes, shows and changes the fleet's keys", RunE: func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return usageError{fmt.Errorf("unknown command %q", args[0])}
-		}
-		return cmd.Help()
-	}}
-	cmd.AddCommand(newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())
-	return cmd
+	return cli.Group("keys", "makes, shows and changes the fleet's keys",
+		newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())
 }
 
 func newKeysInit() *cobra.Command {
 	var dir, passphrase, format string
 	beginning := keys.Beginning{}
 	cmd := &cobra.Command{
-		Use: "init", Short: "makes a root of trust, the keys that it lists, and a secret for enrolment tokens", Args: exactly(0, "no arguments"),
+		Use: "init", Short: "makes a root of trust, the keys that it lists, and a secret for enrolment tokens", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, err := folderOf(dir, passphrase)
 			if err != nil {
@@ -66,7 +61,7 @@ func newKeysInit() *cobra.Command {
 	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "how many root keys there are")
 	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "how many of them a new root of trust takes")
 	passphraseFlag(cmd.Flags(), &passphrase)
-	outputFlag(cmd.Flags(), &format)
+	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
 
@@ -81,17 +76,17 @@ func folderOf(dir, passphraseFile string) (keys.Folder, error) {
 	}
 	data, err := os.ReadFile(passphraseFile)
 	if err != nil {
-		return folder, usageError{fmt.Errorf("--passphrase-file: %w", err)}
+		return folder, cli.Usage(fmt.Errorf("--passphrase-file: %w", err))
 	}
 	folder.Passphrase = []byte(strings.TrimRight(string(data), "\r\n"))
 	if len(folder.Passphrase) == 0 {
-		return folder, usageError{errors.New("--passphrase-file: is empty")}
+		return folder, cli.Usage(errors.New("--passphrase-file: is empty"))
 	}
 	return folder, nil
 }
 
 func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
-	return print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
+	return cli.Print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
 		t := newTable(out)
 		t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
 		for _, f := range made {
@@ -112,7 +107,7 @@ type changing struct {
 func (c *changing) add(flags *pflag.FlagSet) {
 	keysFlag(flags, &c.dir)
 	passphraseFlag(flags, &c.passphrase)
-	outputFlag(flags, &c.format)
+	cli.OutputFlag(flags, &c.format)
 	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
 	flags.DurationVar(&c.validity, "validity", rootValidity, "life of the new version")
 	flags.BoolVar(&c.newEpoch, "new-epoch", false, "let sequences start over: void what a thief published far ahead")
@@ -163,7 +158,7 @@ func newKeysRotate() *cobra.Command {
 				case trust.RoleRoot:
 					return change.RotateRoot(old)
 				}
-				return usageError{fmt.Errorf("role %q: want publisher, enrol or root", role)}
+				return cli.Usage(fmt.Errorf("role %q: want publisher, enrol or root", role))
 			})
 		},
 	}
@@ -177,7 +172,7 @@ func newKeysRotate() *cobra.Command {
 func newKeysRevoke() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "revoke THUMBPRINT", Short: "takes a key out of every role, for good", Args: exactly(1, "one thumbprint"),
+		Use: "revoke THUMBPRINT", Short: "takes a key out of every role, for good", Args: cli.Exactly(1, "one thumbprint"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, func(change *keys.Change) error { return change.Revoke(args[0]) })
 		},
@@ -192,10 +187,10 @@ func newKeysRelease() *cobra.Command {
 	var threshold int
 	cmd := &cobra.Command{
 		Use: "release PREFIX", Short: "lists a key that has to have signed the components whose names begin so: the second lock",
-		Args: exactly(1, "one prefix of component names, '' for all"),
+		Args: cli.Exactly(1, "one prefix of component names, '' for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if public == "" {
-				return usageError{errors.New("--public-key is required")}
+				return cli.Usage(errors.New("--public-key is required"))
 			}
 			return c.make(cmd, func(change *keys.Change) error { return change.Release(args[0], public, threshold) })
 		},
@@ -225,7 +220,7 @@ func newKeysFloor() *cobra.Command {
 func newKeysSign() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "sign DRAFT", Short: "signs a root of trust that others began, and puts it in force when enough have signed", Args: exactly(1, "one file"),
+		Use: "sign DRAFT", Short: "signs a root of trust that others began, and puts it in force when enough have signed", Args: cli.Exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := folderOf(c.dir, c.passphrase)
 			if err != nil {
@@ -243,7 +238,7 @@ func newKeysSign() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &c.dir)
 	passphraseFlag(cmd.Flags(), &c.passphrase)
-	outputFlag(cmd.Flags(), &c.format)
+	cli.OutputFlag(cmd.Flags(), &c.format)
 	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
 	return cmd
 }
@@ -266,7 +261,7 @@ type shownRoot struct {
 func newKeysShow() *cobra.Command {
 	var dir, format string
 	cmd := &cobra.Command{
-		Use: "show", Short: "shows the root of trust", Args: exactly(0, "no arguments"),
+		Use: "show", Short: "shows the root of trust", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := keys.Folder{Dir: dir}.Root()
 			if err != nil {
@@ -277,11 +272,11 @@ func newKeysShow() *cobra.Command {
 				Publishers: root.Publishers(), Enrollers: root.Enrollers(), Releases: root.Releases(), Floors: root.Floors, Revoked: root.Revoked,
 			}
 			shown.Root, shown.Threshold = root.Signers()
-			return print(cmd.OutOrStdout(), format, shown, shown.draw)
+			return cli.Print(cmd.OutOrStdout(), format, shown, shown.draw)
 		},
 	}
 	keysFlag(cmd.Flags(), &dir)
-	outputFlag(cmd.Flags(), &format)
+	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
 
@@ -303,14 +298,4 @@ func (s shownRoot) draw(out io.Writer) {
 	if len(s.Revoked) > 0 {
 		fmt.Fprintf(out, "revoked: %s\n", strings.Join(s.Revoked, " "))
 	}
-}
-
-func newTable(out io.Writer) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(out)
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Box.PaddingLeft = ""
-	t.Style().Box.PaddingRight = "  "
-	return t
 }

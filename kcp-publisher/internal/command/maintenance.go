@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle/window"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // maintenanceFlags say when runtimes may be upgraded where that means downtime.
@@ -27,17 +28,17 @@ func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
 }
 
 // maintenance reads the policy; remark is told what the policy says and cannot mean.
-func (f *maintenanceFlags) maintenance(remark func(string)) (control.Maintenance, error) {
+func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
-		return control.Maintenance{}, usageError{fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum)}
+		return plan.Maintenance{}, cli.Usage(fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum))
 	}
-	maintenance := control.Maintenance{Minimum: f.minimum}
+	maintenance := plan.Maintenance{Minimum: f.minimum}
 	if f.policy == "" {
 		return maintenance, nil
 	}
 	policy, err := readPolicy(f.policy)
 	if err != nil {
-		return maintenance, usageError{fmt.Errorf("--maintenance-policy: %w", err)}
+		return maintenance, cli.Usage(fmt.Errorf("--maintenance-policy: %w", err))
 	}
 	for _, text := range policy.Remarks {
 		remark(text)

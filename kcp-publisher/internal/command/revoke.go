@@ -9,12 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 func newRevoke() *cobra.Command {
 	var kubeconfig, namespace string
 	cmd := &cobra.Command{
-		Use: "revoke RUNTIME-ID", Short: "lets nothing count any more that is signed with the key of a runtime's agent", Args: exactly(1, "one runtime id"),
+		Use: "revoke RUNTIME-ID", Short: "lets nothing count any more that is signed with the key of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := controlPlane(kubeconfig)
 			if err != nil {

@@ -22,9 +22,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -43,16 +45,16 @@ type runFlags struct {
 	components                      componentFlags
 	settings                        settingsFlags
 	maintenance                     maintenanceFlags
-	registry                        registryFlags
+	registry                        cli.Registry
 	webhooks                        admission.Options
 	attachCosign                    bool
 	follow                          followFlags
 }
 
-func newRun(g *global) *cobra.Command {
+func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use: "run", Short: "runs the controllers", Args: exactly(0, "no arguments"),
+		Use: "run", Short: "runs the controllers", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error { return f.run(g) },
 	}
 	flags := cmd.Flags()
@@ -79,16 +81,16 @@ func newRun(g *global) *cobra.Command {
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
 	f.follow.add(flags)
 	publisherKeyFlags(flags, &f.keys)
-	f.registry.add(flags)
+	f.registry.AddFlags(flags)
 	attachFlag(flags, &f.attachCosign)
 	return cmd
 }
 
-func (f *runFlags) run(g *global) error {
+func (f *runFlags) run(g *cli.Root) error {
 	if f.location == "" {
-		return usageError{errors.New("--location is required")}
+		return cli.Usage(errors.New("--location is required"))
 	}
-	ctrl.SetLogger(g.logger())
+	ctrl.SetLogger(g.Logger())
 	follower, err := f.follow.follower(f.namespace)
 	if err != nil {
 		return err
@@ -134,29 +136,21 @@ func (f *runFlags) run(g *global) error {
 	if f.webhooks.Service != "" || f.webhooks.URL != "" {
 		f.webhooks.Namespace, f.webhooks.Now = f.namespace, time.Now
 		if err := admission.Setup(mgr, f.webhooks); err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 	}
-	ctrl.Log.Info("starting", "version", g.version, "location", f.location, "pid", os.Getpid())
+	ctrl.Log.Info("starting", "version", g.Version, "location", f.location, "pid", os.Getpid())
 	return mgr.Start(ctrl.SetupSignalHandler())
 }
 
 func (f *runFlags) kymas() (*control.Kymas, error) {
-	access, err := f.registry.access()
+	// The controllers have one backoff for all.
+	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true})
 	if err != nil {
 		return nil, err
-	}
-	access.NoRetry = true // the controllers have one backoff for all
-	registries, err := store.NewRegistries(access)
-	if err != nil {
-		return nil, err
-	}
-	place, err := store.Open(f.location, registries)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--location: %w", err)}
 	}
 	if store.IsLayout(place) {
-		return nil, usageError{errors.New("--location: `run` needs a registry; `publish` writes an OCI layout")}
+		return nil, cli.Usage(errors.New("--location: `run` needs a registry; `publish` writes an OCI layout"))
 	}
 	loaded, err := f.keys.Load(context.Background())
 	if err != nil {
@@ -190,7 +184,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	return &control.Kymas{
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
 		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
-		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
-		Settings: settings, Maintenance: maintenance, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
+		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, DeletionTimeout: f.farewell, Now: time.Now,
+		Rules: plan.Rules{Settings: settings, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil
 }

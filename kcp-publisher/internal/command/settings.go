@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // settingsFlags tune the agents of all runtimes through their bundles.
@@ -32,17 +33,17 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	settings := bundle.Settings{PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report}, Autonomy: f.autonomy, Agent: f.image}
 	var err error
 	if settings.Mirrors, err = bundle.ParseMirrors(f.mirrors); err != nil {
-		return settings, usageError{err}
+		return settings, cli.Usage(err)
 	}
 	for _, text := range f.imagePaths {
 		path, err := imagePath(text)
 		if err != nil {
-			return settings, usageError{fmt.Errorf("--image-path %q: %w", text, err)}
+			return settings, cli.Usage(fmt.Errorf("--image-path %q: %w", text, err))
 		}
 		settings.ImagePaths = append(settings.ImagePaths, path)
 	}
 	if err := settings.Check(); err != nil {
-		return settings, usageError{err}
+		return settings, cli.Usage(err)
 	}
 	return settings, nil
 }

@@ -21,6 +21,7 @@ import (
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
@@ -36,12 +37,12 @@ type tokenServiceFlags struct {
 // tokenPath is where distribution sends clients with autoredirect.
 const tokenPath = "/auth/token"
 
-func newTokenService(g *global) *cobra.Command {
+func newTokenService(g *cli.Root) *cobra.Command {
 	f := &tokenServiceFlags{}
 	cmd := &cobra.Command{
-		Use: "token-service", Short: "gives a registry's users short-lived tokens for exactly what they may", Args: exactly(0, "no arguments"),
+		Use: "token-service", Short: "gives a registry's users short-lived tokens for exactly what they may", Args: cli.Exactly(0, "no arguments"),
 		Long: "token-service answers GET " + tokenPath + ", which the registry's own hostname must lead to: see docs/registry.md.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.logger()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
@@ -58,7 +59,7 @@ func newTokenService(g *global) *cobra.Command {
 
 func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	if (f.certificate == "") != (f.key == "") {
-		return usageError{errors.New("--tls-certificate and --tls-key: want both or none")}
+		return cli.Usage(errors.New("--tls-certificate and --tls-key: want both or none"))
 	}
 	service, err := f.open(log)
 	if err != nil {
@@ -87,7 +88,7 @@ func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *
 		// Certificates are renewed while the service runs.
 		watcher, err := certwatcher.New(f.certificate, f.key)
 		if err != nil {
-			return usageError{fmt.Errorf("--tls-certificate and --tls-key: %w", err)}
+			return cli.Usage(fmt.Errorf("--tls-certificate and --tls-key: %w", err))
 		}
 		group.Go(func() error { return watcher.Start(running) })
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
@@ -111,14 +112,14 @@ func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 	host, prefix, err := token.SplitLocation(f.location)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--location %q: %w", f.location, err)}
+		return nil, cli.Usage(fmt.Errorf("--location %q: %w", f.location, err))
 	}
 	if f.service == "" {
 		f.service = host
 	}
 	policy, err := token.NewPolicy(prefix, f.modules)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	secret, err := (keys.Folder{Dir: f.keys}).TokenSecret()
 	if err != nil {
@@ -130,7 +131,7 @@ func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 	}
 	generations, err := token.OpenGenerations(f.generations)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--generations: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("--generations: %w", err))
 	}
 	return token.NewService(token.Options{
 		Secret: secret, Policy: policy, Issuer: issuer, InForce: generations.InForce, Now: time.Now, FreshID: rand.Text, Log: log,

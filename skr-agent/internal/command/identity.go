@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // Secrets in the runtime: what the operator brought, and the key that never leaves.
@@ -32,7 +33,7 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *trust.Token
-	// access are the registry's credentials and certificates.
+	// access are the registry's credentials and certificates; the agent has a backoff of its own.
 	access store.Access
 }
 
@@ -50,18 +51,18 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if b.runtime == "" {
 		b.runtime = string(secret.Data["runtime"])
 	}
-	b.access = store.Access{DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
+	b.access = store.Access{NoRetry: true, DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
 	root := secret.Data["root.json"]
 	if f.trust != "" {
 		if root, err = os.ReadFile(f.trust); err != nil {
-			return b, usageError{fmt.Errorf("--trust: %w", err)}
+			return b, cli.Usage(fmt.Errorf("--trust: %w", err))
 		}
 	}
 	if len(root) == 0 || b.location == "" || b.runtime == "" {
-		return b, usageError{fmt.Errorf("root of trust, location and runtime are required: apply the Secret that `kcp-publisher enrol` prints, or set --trust, --location and --runtime")}
+		return b, cli.Usage(fmt.Errorf("root of trust, location and runtime are required: apply the Secret that `kcp-publisher enroll` prints, or set --trust, --location and --runtime"))
 	}
 	if err := trust.CheckRuntimeID(b.runtime); err != nil {
-		return b, usageError{err}
+		return b, cli.Usage(err)
 	}
 	if b.root, err = trust.ParseRoot(root); err != nil {
 		return b, err

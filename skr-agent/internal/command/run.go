@@ -21,8 +21,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
@@ -47,20 +47,15 @@ type runFlags struct {
 	accounts                             []string
 	mirrors                              []string
 	importFolder                         string
-	registry                             registryFlags
+	registry                             cli.Registry
 }
 
-func newRun(g *global) *cobra.Command {
+func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use: "run", Short: "keeps the runtime as its bundle says",
-		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enrol` prints; flags win.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{errors.New("want no arguments")}
-			}
-			return nil
-		},
+		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enroll` prints; flags win.",
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error { return f.run(g) },
 	}
 	flags := cmd.Flags()
@@ -82,15 +77,15 @@ func newRun(g *global) *cobra.Command {
 		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; wins over the bundle's settings, may be given again")
 	flags.StringVar(&f.importFolder, "import-folder", "", "folder that is looked into for files of `kcp-publisher export`; they are imported into the location")
-	f.registry.add(flags)
+	f.registry.AddFlags(flags)
 	return cmd
 }
 
-func (f *runFlags) run(g *global) error {
-	ctrl.SetLogger(g.logger())
+func (f *runFlags) run(g *cli.Root) error {
+	ctrl.SetLogger(g.Logger())
 	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
 	if err != nil {
-		return usageError{fmt.Errorf("--module-service-account: %w", err)}
+		return cli.Usage(fmt.Errorf("--module-service-account: %w", err))
 	}
 	ctx := ctrl.SetupSignalHandler()
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
@@ -146,17 +141,17 @@ func (f *runFlags) run(g *global) error {
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
-	ctrl.Log.Info("starting", "version", g.version, "runtime", options.Runtime, "location", options.Place.String())
+	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location", options.Place.String())
 	return mgr.Start(ctx)
 }
 
 // begin counts the start of the agent's image before anything else can end it; nil without --deployment.
 func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
 	if (f.deployment == "") != (f.pod == "") {
-		return nil, usageError{errors.New("--deployment and --pod belong together")}
+		return nil, cli.Usage(errors.New("--deployment and --pod belong together"))
 	}
 	if f.upgradeDeadline <= upgrade.Trial {
-		return nil, usageError{fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial)}
+		return nil, cli.Usage(fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial))
 	}
 	if f.deployment == "" {
 		return nil, nil
@@ -175,18 +170,14 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	return deployment, nil
 }
 
-func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, uncached client.Client, held *contentstore.Store) (agent.Options, error) {
+func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store) (agent.Options, error) {
 	known, err := readBootstrap(ctx, uncached, f)
 	if err != nil {
 		return agent.Options{}, err
 	}
-	registries, err := f.registry.registries(true, known.access)
+	place, registries, err := f.registry.Open("--location", known.location, known.access)
 	if err != nil {
 		return agent.Options{}, err
-	}
-	place, err := store.Open(known.location, registries)
-	if err != nil {
-		return agent.Options{}, usageError{err}
 	}
 	signer, err := ownKey(ctx, uncached)
 	if err != nil {
@@ -214,14 +205,14 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	}
 	mirrors, err := bundle.ParseMirrors(f.mirrors)
 	if err != nil {
-		return agent.Options{}, usageError{err}
+		return agent.Options{}, cli.Usage(err)
 	}
 	var folder *importer.Folder
 	if f.importFolder != "" {
 		folder = &importer.Folder{Dir: f.importFolder}
 	}
 	if f.skew <= 0 {
-		return agent.Options{}, usageError{fmt.Errorf("--clock-skew %s: want more than 0", f.skew)}
+		return agent.Options{}, cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", f.skew))
 	}
 	puller := pull.New(pull.Options{
 		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
@@ -233,7 +224,7 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	}
 	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
-		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
+		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
 		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper}, Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -16,46 +15,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
 func newVerify() *cobra.Command {
 	var trustFile, runtime, clusterUID, format string
 	var skew time.Duration
-	var registry registryFlags
+	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "verify REF", Short: "says whether a runtime would accept a bundle",
 		Long: "verify makes every check that the agent makes of a bundle it sees for the first time.\n\n" +
 			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an OCI layout\n" +
 			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the bundle.\n\n" +
 			"Exit code 0 says accepted, 3 refused.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{errors.New("want one reference")}
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if trustFile == "" || runtime == "" {
-				return usageError{errors.New("--trust and --runtime are required")}
+				return cli.Usage(errors.New("--trust and --runtime are required"))
 			}
 			if skew <= 0 {
-				return usageError{fmt.Errorf("--clock-skew %s: want more than 0", skew)}
+				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
 			}
 			if err := trust.CheckRuntimeID(runtime); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			registries, err := registry.registries(false, store.Access{})
+			registries, err := registry.Registries(store.Access{})
 			if err != nil {
 				return err
 			}
-			data, err := os.ReadFile(trustFile)
+			root, err := cli.ReadRoot(trustFile)
 			if err != nil {
-				return usageError{fmt.Errorf("--trust: %w", err)}
-			}
-			root, err := trust.ParseRoot(data)
-			if err != nil {
-				return fmt.Errorf("--trust %s: %w", trustFile, err)
+				return err
 			}
 			trusted := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID, ClockSkew: skew}
 			accepted, root, err := verify(cmd.Context(), registries, args[0], trusted)
@@ -70,8 +61,8 @@ func newVerify() *cobra.Command {
 	flags.StringVar(&runtime, "runtime", "", "runtime id that the bundle must be for")
 	flags.StringVar(&clusterUID, "cluster-uid", "", "UID of the runtime's kube-system namespace; empty does not compare it")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
-	registry.add(flags)
+	cli.OutputFlag(flags, &format)
+	registry.AddFlags(flags)
 	return cmd
 }
 
@@ -130,7 +121,7 @@ func locate(ctx context.Context, registries *store.Registries, ref, runtime stri
 	}
 	place, err := store.Open(at, registries)
 	if err != nil {
-		return location{}, usageError{err}
+		return location{}, cli.Usage(err)
 	}
 	target, err := place.Reading(ctx, repository)
 	return location{place, target, reference}, err
@@ -187,7 +178,7 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root trust.Root
 	for _, o := range b.Origins() {
 		v.Modules = append(v.Modules, module{o.Module, o.Version, o.Channel, o.Component, o.Content})
 	}
-	return print(out, format, v, v.draw)
+	return cli.Print(out, format, v, v.draw)
 }
 
 func (v verdict) draw(out io.Writer) {

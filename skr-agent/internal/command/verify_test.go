@@ -24,6 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // fleet publishes bundles of runtime berlin, under a root of trust with a release key, into an OCI layout.
@@ -154,9 +155,9 @@ func TestVerifyAndImportJudgeReleasesLikeTheAgent(t *testing.T) {
 		code               int
 		output             string
 	}{
-		"all was released":         {released, f.module("nats", f.release), exitDone, ""},
-		"what it offers was not":   {released, forged, exitRefused, "NotReleased"},
-		"what it installs was not": {forged, released, exitRefused, "NotReleased"},
+		"all was released":         {released, f.module("nats", f.release), cli.ExitDone, ""},
+		"what it offers was not":   {released, forged, cli.ExitRefused, "NotReleased"},
+		"what it installs was not": {forged, released, cli.ExitRefused, "NotReleased"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.publish(time.Now(), c.installed, c.offered)
@@ -169,7 +170,7 @@ func TestVerifyAndImportJudgeReleasesLikeTheAgent(t *testing.T) {
 			if code != c.code || !strings.Contains(output, c.output) {
 				t.Errorf("import exits with %d: %s", code, output)
 			}
-			if _, err := os.Stat(to); (err == nil) != (c.code == exitDone) {
+			if _, err := os.Stat(to); (err == nil) != (c.code == cli.ExitDone) {
 				t.Errorf("the target: %v", err)
 			}
 		})
@@ -179,7 +180,7 @@ func TestVerifyAndImportJudgeReleasesLikeTheAgent(t *testing.T) {
 func TestVerifyTakesTheClockSkewOfTheAgent(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now().Add(48*time.Hour), f.module("keda", f.release), f.module("nats", f.release))
-	for skew, want := range map[string]int{"24h": exitRefused, "49h": exitDone, "0s": exitUsage} {
+	for skew, want := range map[string]int{"24h": cli.ExitRefused, "49h": cli.ExitDone, "0s": cli.ExitUsage} {
 		if code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", f.trustFile, "--clock-skew", skew); code != want {
 			t.Errorf("--clock-skew %s: exits with %d: %s", skew, code, output)
 		}

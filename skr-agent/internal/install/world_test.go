@@ -29,6 +29,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
@@ -47,6 +48,45 @@ type world struct {
 	stopped chan struct{}
 }
 
+// server is the API server of all worlds, one after the other.
+var server struct {
+	env   *envtest.Environment
+	fresh *pristine.Snapshot
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if server.env != nil {
+		_ = server.env.Stop()
+	}
+	os.Exit(code)
+}
+
+// renewed returns the API server as if it were new; if it cannot be made so, another one.
+func renewed(t *testing.T) *rest.Config {
+	t.Helper()
+	if server.env != nil {
+		err := server.fresh.Restore(t.Context())
+		if err == nil {
+			return rest.CopyConfig(server.env.Config)
+		}
+		t.Logf("another API server is started: %v", err)
+		require.NoError(t, server.env.Stop())
+	}
+	env := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: time.Minute,
+	}
+	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
+	_, err := env.Start()
+	require.NoError(t, err)
+	server.env = env
+	env.Config.QPS = -1
+	server.fresh, err = pristine.Take(t.Context(), env.Config, env.ControlPlane.Etcd.URL)
+	require.NoError(t, err)
+	return rest.CopyConfig(env.Config)
+}
+
 func newWorld(t *testing.T) *world { return newWorldWith(t, Options{}) }
 
 func newWorldWith(t *testing.T, options Options) *world {
@@ -54,12 +94,7 @@ func newWorldWith(t *testing.T, options Options) *world {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(testLog{t}), zap.UseDevMode(true)))
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true}
-	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
-	cfg, err := env.Start()
-	require.NoError(t, err)
-	cfg.QPS = -1
-	t.Cleanup(func() { _ = env.Stop() })
+	cfg := renewed(t)
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1beta2.AddToScheme(scheme))
@@ -142,7 +177,7 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 // eventually waits for a condition and shows the Manifests if it never holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
 			var all v1beta2.ManifestList
 			_ = w.client.List(w.Context(), &all)

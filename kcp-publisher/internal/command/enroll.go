@@ -8,24 +8,26 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-func newEnrol() *cobra.Command {
+func newEnroll() *cobra.Command {
 	var dir, location string
 	var validity time.Duration
-	var registry registryFlags
+	var registry cli.Registry
 	var password bool
 	var generation int
 	cmd := &cobra.Command{
-		Use: "enrol RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: exactly(1, "one runtime id"),
+		Use: "enroll RUNTIME-ID", Aliases: []string{"enrol"}, Short: "prints the bootstrap Secret of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := trust.CheckRuntimeID(args[0]); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			if location == "" {
-				return usageError{fmt.Errorf("--location is required: the registry prefix that the runtime pulls from")}
+				return cli.Usage(fmt.Errorf("--location is required: the registry prefix that the runtime pulls from"))
 			}
 			root, err := keys.Folder{Dir: dir}.Root()
 			if err != nil {
@@ -39,7 +41,7 @@ func newEnrol() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			access, err := registry.access()
+			access, err := registry.Access(store.Access{})
 			if err != nil {
 				return err
 			}
@@ -69,9 +71,9 @@ func newEnrol() *cobra.Command {
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
 	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "how long the agent may take to introduce itself")
-	cmd.Flags().StringVar(&registry.config, "registry-config", "", "docker config.json for the agent: its own credentials, never the publisher's")
+	registry.AddConfigFlag(cmd.Flags(), "docker config.json for the agent: its own credentials, never the publisher's")
 	cmd.Flags().BoolVar(&password, "registry-password", false, "derive the agent's password for the registry's token service, and bring it along")
 	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes those before")
-	cmd.Flags().StringVar(&registry.ca, "registry-ca", "", "PEM file with certificates that the registries' may descend from, for the agent")
+	registry.AddCAFlag(cmd.Flags())
 	return cmd
 }

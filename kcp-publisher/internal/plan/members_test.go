@@ -1,4 +1,4 @@
-package control
+package plan
 
 import (
 	"fmt"
@@ -7,11 +7,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
@@ -68,14 +66,14 @@ func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
 		}, rollout.Runtime{Heard: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
 		"A runtime that nothing can be published to is as one that is away": {func(k *v1beta2.Kyma) {
-			k.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: ingest.ReasonPublish}}
+			k.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed}}
 		}, rollout.Runtime{Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
 		"A runtime that never said anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := living("one")
 			c.change(kyma)
-			got := known(kyma, "one", "keda")
+			got := observed(kyma, "one", "keda")
 			got.Given, got.Labels, got.ID = nil, nil, ""
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
@@ -91,7 +89,7 @@ func TestWhoIsCounted(t *testing.T) {
 	twin.Labels = map[string]string{v1beta2.LabelRuntimeID: "one"}
 	twin.CreationTimestamp = metav1.NewTime(noon)
 	elsewhere.Spec.Channel = "fast"
-	tracks := followers(census([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda"), ""))
+	tracks := Tracks(Rules{}.Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")))
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" || tracks[keda].Channel != "2.0.0" {
 		t.Errorf("counted are %+v", tracks)
 	}
@@ -115,14 +113,14 @@ func TestWhichChangesOfAKymaMayMoveARollout(t *testing.T) {
 		before := living("one")
 		after := before.DeepCopy()
 		c.change(after)
-		if got := movesRollouts().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.moves {
+		if got := MovesRollouts(before, after); got != c.moves {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-// BenchmarkCensus reads 10,000 Kymas with 50 modules each as rollouts want to know them.
-func BenchmarkCensus(b *testing.B) {
+// BenchmarkMembers reads 10,000 Kymas with 50 modules each as rollouts want to know them.
+func BenchmarkMembers(b *testing.B) {
 	var modules []string
 	first := living("runtime")
 	first.Spec.Modules, first.Status.Modules = nil, nil
@@ -141,7 +139,7 @@ func BenchmarkCensus(b *testing.B) {
 	snapshot := offering(b, modules...)
 	b.ReportAllocs()
 	for b.Loop() {
-		if tracks := followers(census(kymas, snapshot, "")); len(tracks) != 50 {
+		if tracks := Tracks(Rules{}.Members(kymas, snapshot)); len(tracks) != 50 {
 			b.Fatal(len(tracks))
 		}
 	}

@@ -1,4 +1,4 @@
-package control
+package plan
 
 import (
 	"encoding/json"
@@ -66,7 +66,7 @@ func TestWindowsThatMeanNothingAreNeverTakenForNone(t *testing.T) {
 		if err == nil || schedule != nil || !strings.HasPrefix(err.Error(), "annotation kyma-pull.dev/maintenance-windows: ") {
 			t.Errorf("%q gave %+v, %v", text, schedule, err)
 		}
-		if _, err := new(Kymas).request(kyma, nil); err == nil {
+		if _, err := (Rules{}).Request(kyma, nil); err == nil {
 			t.Errorf("%q is published", text)
 		}
 	}
