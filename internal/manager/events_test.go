@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // quiet is a logger with a sink, as the manager's has.
@@ -65,5 +67,18 @@ func TestAnAddressThatDoesNotAnswerDelaysNothing(t *testing.T) {
 	}
 	if len(p.queue) != maxPosts {
 		t.Errorf("%d events wait, want %d", len(p.queue), maxPosts)
+	}
+}
+
+func TestOnlyAManagerWithAnAddressPostsEvents(t *testing.T) {
+	for address, want := range map[string]bool{"": false, "http://127.0.0.1:1/": true} {
+		f := parse(t, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--interval-jitter-percentage=0", "--events-addr="+address)
+		mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, posts := mgr.GetEventRecorder("one").(recorder); posts != want {
+			t.Errorf("address %q: its recorders post: %t, want %t", address, posts, want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/fluxcd/pkg/runtime/leaderelection"
@@ -51,23 +52,23 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string) {
 
 // addElection adds Flux's flags but for the one that --leader-elect is, with the times that controller-runtime has by default.
 func (f *Flags) addElection(flags *pflag.FlagSet) {
+	usages := map[string]string{
+		"leader-election-release-on-cancel": "release the lease when the program ends, so that the next leader need not wait",
+		"leader-election-lease-duration":    "how long others wait before they take a lease that is not renewed",
+		"leader-election-renew-deadline":    "how long the leader tries to renew its lease before it stops",
+		"leader-election-retry-period":      "how long to wait between two tries to get or renew the lease",
+	}
 	enable := f.election.Enable
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.election.BindFlags(all)
 	f.election.Enable = enable
-	for name, own := range map[string]struct{ value, usage string }{
-		"leader-election-release-on-cancel": {"true", "give the lease up when the program ends, so that the next leader need not wait"},
-		"leader-election-lease-duration":    {"15s", "how long others wait before they take a lease that is not renewed"},
-		"leader-election-renew-deadline":    {"10s", "how long the leader tries to renew its lease before it stops"},
-		"leader-election-retry-period":      {"2s", "how long to wait between two tries to get or renew the lease"},
-	} {
-		flag := all.Lookup(name)
-		if err := flag.Value.Set(own.value); err != nil {
-			panic(err) // the values are constants
+	f.election.LeaseDuration, f.election.RenewDeadline, f.election.RetryPeriod = 15*time.Second, 10*time.Second, 2*time.Second
+	all.VisitAll(func(flag *pflag.Flag) {
+		if usage, taken := usages[flag.Name]; taken {
+			flag.DefValue, flag.Usage = flag.Value.String(), usage
+			flags.AddFlag(flag)
 		}
-		flag.DefValue, flag.Usage = own.value, own.usage
-		flags.AddFlag(flag)
-	}
+	})
 }
 
 // Config connects to the API server as the flags say.

@@ -123,6 +123,26 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 	}
 }
 
+func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
+	dir := keyFolder(t)
+	shown := func() []string {
+		var root shownRoot
+		if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
+			t.Fatal(err)
+		}
+		return root.Enrollers
+	}
+	before := shown()
+	for _, name := range []string{"enroll", "enrol"} {
+		done(t, "keys", "rotate", name, "--keys", dir)
+		after := shown()
+		if slices.Equal(after, before) {
+			t.Errorf("rotate %s: the keys are still %v", name, after)
+		}
+		before = after
+	}
+}
+
 func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 	dir := keyFolder(t)
 	loaded, err := keys.Folder{Dir: dir}.Load(t.Context())

@@ -60,17 +60,17 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	flags.StringVar(&f.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
-	flags.StringVar(&f.deployment, "deployment", "", "the agent's own Deployment in kyma-system, whose image bundles may then change; empty keeps it from them")
-	flags.StringVar(&f.pod, "pod", "", "the Pod that this is, wanted with --deployment")
+	flags.StringVar(&f.deployment, "deployment", "", "name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not")
+	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
 	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long a new image of the agent may take to work for a minute without interruption; it is rolled back otherwise")
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to look for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to reconcile at once")
 	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
 		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's settings; may be repeated")
-	flags.StringVar(&f.importFolder, "import-folder", "", "folder that files of `kcp-publisher export` are imported from, into the location")
+	flags.StringVar(&f.importFolder, "import-folder", "", "folder whose files, written by kcp-publisher export, are imported into the location")
 	f.registry.AddFlags(flags)
 	return cmd
 }
