@@ -221,14 +221,14 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	if err == nil {
 		ready.Set(1)
 		if f.told != "" {
-			ctrl.LoggerFrom(ctx).Info("the repository is well again")
+			ctrl.LoggerFrom(ctx).Info("repository sync recovered")
 		}
 		f.told = ""
 		return
 	}
 	ready.Set(0)
 	failures.Inc()
-	f.checked = time.Time{} // once it is well again, the record has to say so
+	f.checked = time.Time{} // once it recovered, the record has to say so
 	if err.Error() == f.told {
 		return
 	}

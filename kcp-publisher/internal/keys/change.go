@@ -75,7 +75,7 @@ func (f Folder) Init(b Beginning) ([]Made, error) {
 	if _, err := rand.Read(token); err != nil {
 		return nil, err
 	}
-	files.add(FileTokenKey, "derives enrolment tokens", "with kcp-publisher", fmt.Appendf(nil, "%x\n", token), 0o600)
+	files.add(FileTokenKey, "derives enrollment tokens", "with kcp-publisher", fmt.Appendf(nil, "%x\n", token), 0o600)
 	if err := draft.Sign(signers[:b.Threshold]...); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecret, now time.T
 	}
 	reporter.Enrol = func(e trust.Enrolment) error {
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
-			return errors.New("the token was used before: run `kcp-publisher enrol` again")
+			return errors.New("the token was used before: run `kcp-publisher enroll` again")
 		}
 		return tokens.Check(runtime, e, now)
 	}

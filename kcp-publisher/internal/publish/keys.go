@@ -36,10 +36,10 @@ func (k *Keys) check() error {
 		return nil
 	}
 	if k.enrolThumbprint, err = thumbprintOf(k.Enrol); err != nil {
-		return fmt.Errorf("read the enrolment key: %w", err)
+		return fmt.Errorf("read the enrollment key: %w", err)
 	}
 	if !k.Root.TrustsEnrol(k.enrolThumbprint) {
-		return fmt.Errorf("enrolment key %s is not listed in the root of trust: no certificate of it would be accepted", k.enrolThumbprint)
+		return fmt.Errorf("enrollment key %s is not listed in the root of trust: no certificate of it would be accepted", k.enrolThumbprint)
 	}
 	return nil
 }
