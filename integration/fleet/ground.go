@@ -85,6 +85,8 @@ func (r *Runtime) Link() Link {
 	return nil
 }
 
-// CutRegistry takes the registry off the network for everybody; HealRegistry brings it back.
-func (f *Fleet) CutRegistry() error  { return f.ground.CutRegistry() }
+// CutRegistry takes the registry off the network for everybody.
+func (f *Fleet) CutRegistry() error { return f.ground.CutRegistry() }
+
+// HealRegistry brings it back.
 func (f *Fleet) HealRegistry() error { return f.ground.HealRegistry() }

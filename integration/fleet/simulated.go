@@ -95,8 +95,10 @@ func (s *Simulated) enrol(ctx context.Context) error {
 	return err
 }
 
-// GoAway cuts the runtime off from everybody; ComeBack ends that.
-func (s *Simulated) GoAway()   { s.set(func() { s.away = true }) }
+// GoAway cuts the runtime off from everybody.
+func (s *Simulated) GoAway() { s.set(func() { s.away = true }) }
+
+// ComeBack ends what GoAway began.
 func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 
 // BreakWith makes every module fail that has this version.

@@ -10,7 +10,7 @@ import (
 var pure = []string{
 	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
 	"kcp-publisher/internal/catalog", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout",
-	"kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/disclosure",
+	"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/disclosure",
 	"skr-agent/internal/autonomy", "skr-agent/internal/maintenance", "skr-agent/internal/provenance", "skr-agent/internal/report",
 }
 
@@ -19,8 +19,8 @@ var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.i
 
 // storeUsers are the only packages that may name the registry library: the store, and what reads components and archives.
 var storeUsers = []string{
-	"bundle/store", "bundle/carry", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component",
-	"kcp-publisher/internal/export", "kcp-publisher/internal/isolation", "skr-agent/internal/pull", "skr-agent/internal/receive",
+	"bundle/store", "bundle/airgap", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component",
+	"kcp-publisher/internal/export", "kcp-publisher/internal/isolation", "skr-agent/internal/intake", "skr-agent/internal/pull", "skr-agent/internal/importer",
 	"kcp-publisher/internal/control", "skr-agent/internal/command", "integration",
 }
 
@@ -47,7 +47,10 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 
 // A decision that links the registry client is slow to test and easy to make impure.
 func TestTheWireLinksNoRegistryClient(t *testing.T) {
-	for _, name := range []string{"bundle", "bundle/trust", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout", "kcp-publisher/internal/catalog"} {
+	for _, name := range []string{
+		"bundle", "bundle/trust", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout", "kcp-publisher/internal/catalog",
+		"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast",
+	} {
 		for dependency := range strings.Lines(string(goList(t, "-deps", "./"+name))) {
 			if strings.HasPrefix(dependency, "oras.land/") || strings.HasPrefix(dependency, "k8s.io/client-go") {
 				t.Errorf("%s links %s", name, strings.TrimSpace(dependency))

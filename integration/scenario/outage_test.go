@@ -113,7 +113,7 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	}
 	must(t, f.Registry.Resume())
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	if n := strings.Count(f.Publisher().Log(), "answers again"); n != 1 {
+	if n := strings.Count(f.Publisher().Log(), "registry available again"); n != 1 {
 		t.Errorf("the end of the outage was logged %d times", n)
 	}
 }

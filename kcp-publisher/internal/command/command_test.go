@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,13 +15,15 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -119,26 +122,6 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 	}
 }
 
-func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
-	dir := keyFolder(t)
-	shown := func() []string {
-		var root shownRoot
-		if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
-			t.Fatal(err)
-		}
-		return root.Enrollers
-	}
-	before := shown()
-	for _, name := range []string{"enroll", "enrol"} {
-		done(t, "keys", "rotate", name, "--keys", dir)
-		after := shown()
-		if slices.Equal(after, before) {
-			t.Errorf("rotate %s: the keys are still %v", name, after)
-		}
-		before = after
-	}
-}
-
 func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 	dir := keyFolder(t)
 	loaded, err := keys.Folder{Dir: dir}.Load(t.Context())
@@ -234,57 +217,6 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
-	dir := keyFolder(t)
-	config := filepath.Join(t.TempDir(), "config.yaml")
-	for name, c := range map[string]struct {
-		config string
-		args   []string
-		code   int
-		want   string
-	}{
-		"A flag that is not given comes from the file": {"keys: " + dir + "\noutput: json\n", nil, cli.ExitDone, `"version": 1`},
-		"A flag that is given wins":                    {"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, cli.ExitDone, "version: 1\n"},
-		"A value in the file is checked like a flag's": {"keys: " + dir + "\noutput: xml\n", nil, cli.ExitUsage, `-o "xml"`},
-		"A flag of all commands may be in the file":    {"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS"},
-		"What is no flag is refused":                   {"kyes: x\n", nil, cli.ExitUsage, `"kyes" is no flag of this command`},
-		"The file cannot name another":                 {"config: other.yaml\n", nil, cli.ExitUsage, `"config" is no flag of this command`},
-		"A name that appears twice is refused":         {"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			write(t, config, c.config)
-			o := run(append([]string{"keys", "show", "--config", config}, c.args...)...)
-			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
-				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
-			}
-		})
-	}
-	t.Run("A list sets a flag that may be repeated, a number one that counts", func(t *testing.T) {
-		write(t, config, "components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: true\n")
-		root, g := cli.NewRoot("kcp-publisher", "", "v0.0.0-test")
-		cmd := newPublish(g)
-		cmd.RunE = func(*cobra.Command, []string) error { return nil }
-		root.AddCommand(cmd)
-		root.SetArgs([]string{"publish", "--config", config})
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
-		for flag, want := range map[string]string{
-			"components": "[registry.example/one,registry.example/two]", "concurrency": "3", "validity": "48h0m0s", "plain-http": "true",
-		} {
-			if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
-				t.Errorf("--%s is %s, want %s", flag, got, want)
-			}
-		}
-	})
-	t.Run("A value that does not parse names flag and file", func(t *testing.T) {
-		write(t, config, "validity: soon\n")
-		if o := run("publish", "--config", config); o.code != cli.ExitUsage || !strings.Contains(o.err, "--config "+config+": validity: ") {
-			t.Errorf("%+v", o)
-		}
-	})
 }
 
 func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
@@ -474,11 +406,66 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if o.code != cli.ExitFailed || !strings.Contains(o.err, "has the runtime id r-1 of Kyma") {
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "runtime id r-1 is that of Kyma") {
 		t.Errorf("%+v", o)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
 		t.Errorf("something was published: %v", err)
+	}
+}
+
+// `publish` reads a Kyma as `run` does: by package plan. What each annotation means is tested there, that it arrives here.
+func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
+	from, layout, keyDir := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	kyma := func(name, annotations string) {
+		write(t, filepath.Join(from, name+".yaml"), strings.Replace(kymaYAML(name, "r-"+name, "keda"), "labels: {", "annotations: {"+annotations+"}, labels: {", 1))
+	}
+	kyma("ship", "kyma-pull.dev/carried: 2160h, kyma-pull.dev/autonomy: Catalog, kyma-pull.dev/revoked-keys: abc")
+	kyma("bare", "operator.kyma-project.io/sync-module-catalog: \"false\", operator.kyma-project.io/sync-no-module-copy: \"true\"")
+	kyma("bad", "kyma-pull.dev/carried: a year")
+	write(t, filepath.Join(from, "skipped.yaml"), strings.Replace(kymaYAML("skipped", "r-skipped"), "labels: {", "labels: {operator.kyma-project.io/skip-reconciliation: \"true\", ", 1))
+	write(t, filepath.Join(from, "policy.yaml"), "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: careful}\nspec: {modules: [keda], waves: [{name: all}]}\n")
+
+	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
+	var rows []published
+	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ", "RolloutPolicy careful is ignored: "} {
+		if strings.Count(o.err, want) != 1 {
+			t.Errorf("no %q in\n%s", want, o.err)
+		}
+	}
+	for _, row := range rows {
+		want := map[string]string{"r-bad": "failed", "r-skipped": "skipped"}[row.Runtime]
+		if row.Action != cmp.Or(want, "pushed") || (row.Reason == plan.ReasonFirst) != (want == "") || (row.Error != "") != (want == "failed") {
+			t.Errorf("got %+v", row)
+		}
+	}
+	root, err := keys.Folder{Dir: keyDir}.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(runtime string) *plan.Published {
+		t.Helper()
+		last, err := publish.Read(t.Context(), store.NewLayout(layout), runtime, root.Root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	if last := read("r-skipped"); last != nil {
+		t.Errorf("a Kyma that is to be left alone got %+v", last.Predicate)
+	}
+	ship, usual, bare := read("r-ship"), read("r-1"), read("r-bare")
+	if life := ship.Predicate.ExpiresAt.Sub(ship.Predicate.IssuedAt); life != 2160*time.Hour || ship.State.Settings.Autonomy != "Catalog" {
+		t.Errorf("the ship's bundle is valid for %s with %+v", life, ship.State.Settings)
+	}
+	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != defaultValidity || usual.CatalogDigest == bare.CatalogDigest {
+		t.Errorf("another's bundle is valid for %s, and its catalog is %s", life, usual.CatalogDigest)
+	}
+	if len(bare.State.Kyma.Spec.Modules) != 0 || len(bare.State.Manifests) != 1 {
+		t.Errorf("the bare runtime gets %+v", bare.State)
 	}
 }
 

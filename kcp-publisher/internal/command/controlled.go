@@ -13,9 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
 )
 
@@ -63,7 +63,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with gives the control plane as it would be with the objects of a commit and without those that it prunes.
+// with returns the control plane as it would be with the objects of a commit and without those that it prunes.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
 	next.rollouts = c.rollouts
@@ -111,7 +111,7 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	return next
 }
 
-// merged gives what is there with what is wanted over it, as the API server applies it.
+// merged returns what is there with what is wanted over it, as the API server applies it.
 func merged(have, wanted map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, have)
@@ -119,8 +119,8 @@ func merged(have, wanted map[string]string) map[string]string {
 	return all
 }
 
-// foreseen gives the fleet with what its rollouts would let it have.
-func (c controlled) foreseen(kymas *control.Kymas, now time.Time) (forecast.Fleet, error) {
+// preview returns the fleet with what its rollouts would let it have.
+func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
 	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)))
 	if err != nil {
 		return forecast.Fleet{}, err
@@ -129,6 +129,6 @@ func (c controlled) foreseen(kymas *control.Kymas, now time.Time) (forecast.Flee
 	for _, name := range slices.Sorted(maps.Keys(c.kymas)) {
 		all = append(all, *c.kymas[name])
 	}
-	request, round := kymas.Foresee(all, snapshot, slices.Collect(maps.Values(c.policies)), c.rollouts, now)
-	return forecast.Fleet{Kymas: c.kymas, Catalog: snapshot, Request: request, Begins: round.Create}, nil
+	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot, Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
+	return forecast.Fleet{Kymas: c.kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
 )
 
@@ -33,7 +34,7 @@ type diffFlags struct {
 func newDiff() *cobra.Command {
 	f := &diffFlags{}
 	cmd := &cobra.Command{
-		Use: "diff", Short: "tells what a commit would do to the control plane and its fleet", Args: cli.Exactly(0, "no arguments"),
+		Use: "diff", Short: "previews what a commit would do to the control plane and its fleet", Args: cli.Exactly(0, "no arguments"),
 		Long: "diff reads a commit, or a folder as if it were one, compares it with the control plane and resolves every runtime with it. It changes nothing.\n" +
 			"Components are not read: that they can be is taken for granted.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -85,24 +86,24 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 }
 
 // forecast resolves the fleet as it is and as it would be.
-func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance control.Maintenance) (forecast.Forecast, error) {
+func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance plan.Maintenance) (forecast.Forecast, error) {
 	before, err := readFleet(ctx, api, f.namespace)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	now, kymas := time.Now(), &control.Kymas{Maintenance: maintenance}
-	if kymas.ClusterUID, err = control.ClusterUID(api); err != nil {
+	now, rules := time.Now(), plan.Rules{Maintenance: maintenance}
+	if rules.ClusterUID, err = control.ClusterUID(api); err != nil {
 		return forecast.Forecast{}, err
 	}
-	was, err := before.foreseen(kymas, now)
+	was, err := before.preview(rules, now)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	is, err := before.with(objects, prune, f.namespace, now).foreseen(kymas, now)
+	is, err := before.with(objects, prune, f.namespace, now).preview(rules, now)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	return forecast.New(was, is, control.RuntimeID, now)
+	return forecast.New(was, is, plan.RuntimeID, now)
 }
 
 // difference is what `diff` prints.

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -82,7 +82,7 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	}
 	if !f.dryRun {
 		advance, done := cli.Bytes(cmd.ErrOrStderr(), "exporting", told.SizeBytes)
-		told.Files, err = carry.Write(ctx, f.file, parcel.Layout, packing, advance)
+		told.Files, err = airgap.Write(ctx, f.file, parcel.Layout, packing, advance)
 		done()
 		if err != nil {
 			return fmt.Errorf("write %s: %w", f.file, err)
@@ -91,9 +91,9 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, told, told.draw)
 }
 
-func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, carry.Packing, error) {
+func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, airgap.Packing, error) {
 	var options export.Options
-	packing := carry.Packing{Zstd: f.zstd}
+	packing := airgap.Packing{Zstd: f.zstd}
 	if f.from == "" || f.file == "" && !f.dryRun {
 		return options, packing, cli.Usage(errors.New("--from and -o are required"))
 	}
@@ -104,7 +104,7 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	}
 	var err error
 	if f.volumeSize != "" {
-		if packing.VolumeBytes, err = carry.ParseSize(f.volumeSize); err != nil {
+		if packing.VolumeBytes, err = airgap.ParseSize(f.volumeSize); err != nil {
 			return options, packing, cli.Usage(fmt.Errorf("--volume-size: %w", err))
 		}
 	}

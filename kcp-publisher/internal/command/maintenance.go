@@ -10,7 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // maintenanceFlags say when runtimes may be upgraded where that means downtime.
@@ -28,11 +28,11 @@ func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
 }
 
 // maintenance reads the policy; remark gets every rule that has no effect.
-func (f *maintenanceFlags) maintenance(remark func(string)) (control.Maintenance, error) {
+func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
-		return control.Maintenance{}, cli.Usage(fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum))
+		return plan.Maintenance{}, cli.Usage(fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum))
 	}
-	maintenance := control.Maintenance{Minimum: f.minimum}
+	maintenance := plan.Maintenance{Minimum: f.minimum}
 	if f.policy == "" {
 		return maintenance, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // originFlags say where published bundles are, for whoever asks where a module comes from.
@@ -48,7 +48,7 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 	if err != nil {
 		return nil, err
 	}
-	id := control.RuntimeID(kyma)
+	id := plan.RuntimeID(kyma)
 	published, err := publishedTo(ctx, place, id, kyma.Status.Runtime, pinned)
 	if err != nil {
 		return nil, fmt.Errorf("bundle of runtime %s: %w", id, err)

@@ -20,11 +20,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
-	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
@@ -49,7 +48,8 @@ func newPublish(*cli.Root) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "publish", Short: "publishes a folder of YAML, or that of a commit, to its runtimes, without any Kubernetes", Args: cli.Exactly(0, "no arguments"),
 		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or a Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
-			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing.",
+			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing. Annotations and labels of Kymas mean\n" +
+			"what they mean to `run`; what needs a control plane is named and ignored.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -59,7 +59,7 @@ func newPublish(*cli.Root) *cobra.Command {
 	f.components.add(flags)
 	f.settings.add(flags)
 	f.maintenance.add(flags)
-	flags.DurationVar(&f.validity, "validity", defaultValidity, "life of a bundle; it is renewed after a third")
+	flags.DurationVar(&f.validity, "validity", defaultValidity, "how long a bundle is valid, at least; it is renewed after a third of it")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
 	publisherKeyFlags(flags, &f.keys)
 	cli.OutputFlag(flags, &f.format)
@@ -72,13 +72,15 @@ func attachFlag(flags *pflag.FlagSet, into *bool) {
 	flags.BoolVar(into, "attach-cosign", false, "also push a signature of every new bundle as an OCI referrer, for `cosign verify`")
 }
 
-// defaultValidity is the life of a bundle: long enough for a weekend's outage, short enough that a freeze is noticed.
+// defaultValidity is how long a bundle is valid: long enough for a weekend's outage, short enough that a freeze is noticed.
 const defaultValidity = 7 * 24 * time.Hour
 
 // published is one row of what `publish` prints.
 type published struct {
-	Runtime  string           `json:"runtime"`
+	Runtime string `json:"runtime"`
+	// Action is pushed, unchanged, skipped or failed; Reason is why a bundle was pushed.
 	Action   string           `json:"action"`
+	Reason   plan.Reason      `json:"reason,omitempty"`
 	Sequence int64            `json:"sequence,omitempty"`
 	Digest   string           `json:"digest,omitempty"`
 	Modules  []string         `json:"modules"`
@@ -103,7 +105,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRuntimes(objects.Kymas); err != nil {
+	if err := checkOwners(objects.Kymas); err != nil {
 		return err
 	}
 	settings, err := f.settings.settings()
@@ -114,12 +116,8 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	watchers, refused := control.JudgeWatchers(objects.Watchers)
-	var problems []error
-	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		problems = append(problems, refused[name])
-	}
-	if err := errors.Join(problems...); err != nil {
+	watchers, err := allWatchers(objects.Watchers)
+	if err != nil {
 		return err
 	}
 	publisher, done, err := f.publisher(ctx, objects)
@@ -127,13 +125,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	request := func(kyma *v1beta2.Kyma) (resolve.Request, error) {
-		schedule, err := maintenance.Schedule(kyma)
-		return resolve.Request{
-			Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: settings, Watchers: watchers, Maintenance: schedule,
-		}, err
-	}
-	rows := f.publishAll(ctx, publisher, objects.Kymas, snapshot, request, loaded.source, cmd.ErrOrStderr())
+	rules := plan.Rules{Settings: settings, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
+	kymas := offline(objects, cmd.ErrOrStderr())
+	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, cmd.ErrOrStderr())
 	if err := cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -149,23 +143,45 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkRuntimes refuses two Kymas of one runtime: they would overwrite each other for ever.
-func checkRuntimes(kymas []v1beta2.Kyma) error {
-	seen := map[string]string{}
+// checkOwners refuses Kymas whose runtime is another's.
+func checkOwners(kymas []v1beta2.Kyma) error {
+	owners := plan.NewOwners(kymas)
+	var problems []error
 	for i := range kymas {
-		id := control.RuntimeID(&kymas[i])
-		if err := trust.CheckRuntimeID(id); err != nil {
-			return fmt.Errorf("Kyma %s: %w", kymas[i].Name, err)
+		if err := owners.Check(&kymas[i]); err != nil {
+			problems = append(problems, fmt.Errorf("Kyma %s: %w", kymas[i].Name, err))
 		}
-		if other, ok := seen[id]; ok {
-			return fmt.Errorf("Kyma %s: has the runtime id %s of Kyma %s: change its label %s", kymas[i].Name, id, other, v1beta2.LabelRuntimeID)
-		}
-		seen[id] = kymas[i].Name
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
-// publisher gives the publisher and what ends its use of files.
+// allWatchers returns what runtimes are to watch, or why not all of it can be.
+func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
+	watchers, refused := plan.JudgeWatchers(all)
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		problems = append(problems, refused[name])
+	}
+	return watchers, errors.Join(problems...)
+}
+
+// offline returns the Kymas as they can be planned without a control plane, and says what is ignored of the files.
+func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
+	for _, p := range objects.Policies {
+		fmt.Fprintf(out, "RolloutPolicy %s is ignored: only a control plane rolls out in waves: every runtime gets its channel's version\n", p.Name)
+	}
+	kymas := make([]v1beta2.Kyma, len(objects.Kymas))
+	for i := range objects.Kymas {
+		known, ignored := plan.Offline(&objects.Kymas[i])
+		for _, line := range ignored {
+			fmt.Fprintln(out, line)
+		}
+		kymas[i] = *known
+	}
+	return kymas
+}
+
+// publisher returns the publisher and what ends its use of files.
 func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*publish.Publisher, func(), error) {
 	place, registries, err := f.registry.Open("--to", f.to, store.Access{})
 	if err != nil {
@@ -202,17 +218,14 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	return publisher, done, err
 }
 
-// requests gives what a Kyma asks for.
-type requests func(*v1beta2.Kyma) (resolve.Request, error)
-
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, from *bundle.Source, progress io.Writer) []published {
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := cli.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, request, from)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, rules)
 			advance()
 			return nil
 		})
@@ -222,19 +235,23 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, request requests, from *bundle.Source) published {
-	id := control.RuntimeID(kyma)
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules) published {
+	id := plan.RuntimeID(kyma)
+	if plan.Skipped(kyma) {
+		return published{Runtime: id, Action: "skipped", Modules: []string{}}
+	}
 	var outcome publish.Outcome
-	asked, err := request(kyma)
-	if err == nil {
-		outcome, err = publisher.Publish(ctx, publish.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Source: from}, asked, snapshot)
+	_, _, err := rules.Allowed(kyma)
+	request, problem := rules.Request(kyma, nil)
+	if err = errors.Join(err, problem); err == nil {
+		outcome, err = publisher.Publish(ctx, rules.Runtime(kyma, nil), request, snapshot)
 	}
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}
 	row := published{
 		Runtime: id, Action: "unchanged", Sequence: outcome.Published.Predicate.Sequence, Digest: outcome.Published.Digest.String(),
-		Removals: outcome.Published.Predicate.Removals, Problems: outcome.Problems, Modules: []string{},
+		Removals: outcome.Published.Predicate.Removals, Problems: outcome.Problems, Modules: []string{}, Reason: outcome.Reason,
 	}
 	if outcome.Pushed {
 		row.Action = "pushed"
@@ -248,7 +265,7 @@ func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2
 
 func drawPublished(out io.Writer, rows []published) {
 	t := newTable(out)
-	t.AppendHeader(table.Row{"RUNTIME", "ACTION", "SEQUENCE", "DIGEST", "MODULES", "PROBLEMS"})
+	t.AppendHeader(table.Row{"RUNTIME", "ACTION", "REASON", "SEQUENCE", "DIGEST", "MODULES", "PROBLEMS"})
 	for _, row := range rows {
 		problems := make([]string, 0, len(row.Problems))
 		for _, p := range row.Problems {
@@ -257,7 +274,7 @@ func drawPublished(out io.Writer, rows []published) {
 		if row.Error != "" {
 			problems = append(problems, row.Error)
 		}
-		t.AppendRow(table.Row{row.Runtime, row.Action, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), strings.Join(problems, "\n")})
+		t.AppendRow(table.Row{row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), strings.Join(problems, "\n")})
 	}
 	t.Render()
 }

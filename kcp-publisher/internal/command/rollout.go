@@ -12,6 +12,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -144,17 +145,24 @@ func (f *rolloutFlags) change(cmd *cobra.Command, name string, change func(*v1al
 	if err != nil {
 		return err
 	}
-	one, err := f.find(cmd.Context(), api, name)
+	var told string
+	// The publisher writes the status of a rollout at any time.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		one, err := f.find(cmd.Context(), api, name)
+		if err != nil {
+			return err
+		}
+		before := one.DeepCopy()
+		if told, err = change(one); err != nil {
+			return fmt.Errorf("rollout %s: %w", name, err)
+		}
+		if err := api.Patch(cmd.Context(), one, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("change Rollout %s/%s: %w", f.namespace, name, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	before := one.DeepCopy()
-	told, err := change(one)
-	if err != nil {
-		return fmt.Errorf("rollout %s: %w", name, err)
-	}
-	if err := api.Patch(cmd.Context(), one, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("change Rollout %s/%s: %w", f.namespace, name, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, told)
 	return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -189,7 +190,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	return &control.Kymas{
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
 		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
-		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, Silence: f.silence, Farewell: f.farewell, Now: time.Now,
-		Settings: settings, Maintenance: maintenance, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
+		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, DeletionTimeout: f.farewell, Now: time.Now,
+		Rules: plan.Rules{Settings: settings, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 func newWhy() *cobra.Command {
@@ -88,7 +88,7 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)
 	}
 	for i := range kymas.Items {
-		if control.RuntimeID(&kymas.Items[i]) == id {
+		if plan.RuntimeID(&kymas.Items[i]) == id {
 			return &kymas.Items[i], nil
 		}
 	}
@@ -110,7 +110,7 @@ type answer struct {
 
 // explain follows a bundle's way: published, accepted, reported, module by module; the first that fails is the cause.
 func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
-	a := answer{Runtime: control.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
+	a := answer{Runtime: plan.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		a.Age = now.Sub(r.Observed.Time.Time).Round(time.Second).String()
 	}
@@ -122,32 +122,66 @@ func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 	if module != "" && len(a.Modules) == 0 {
 		return a, fmt.Errorf("runtime %s: module %s: nobody asks for it and it is not installed", a.Runtime, module)
 	}
-	if ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady); ready == nil {
-		a.Cause = "the publisher has not looked at this Kyma yet: does it run?"
-	} else if ready.Reason == "PublishFailed" {
-		a.Cause = ready.Message
-	}
-	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting, v1beta2.ConditionSecrets} {
-		if c := meta.FindStatusCondition(kyma.Status.Conditions, kind); a.Cause == "" && c != nil && c.Status != metav1.ConditionTrue {
-			a.Cause = c.Message
-		}
-	}
-	for _, m := range a.Modules {
-		if a.Cause == "" && m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
-			a.Cause = fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "no reason was reported"))
-		}
-	}
-	for _, m := range a.Modules {
-		if a.Cause == "" && m.Maintenance {
-			a.Cause = fmt.Sprintf("module %s stays at version %s: %s", m.Name, m.Version, m.Message)
-		}
-	}
-	for _, m := range a.Modules {
-		if a.Cause == "" && module != "" && m.State == v1beta2.StateReady && m.Message != "" {
-			a.Cause = fmt.Sprintf("module %s is Ready in version %s: %s", m.Name, m.Version, m.Message)
+	for _, cause := range causes {
+		if a.Cause = cause(kyma, a.Modules, module); a.Cause != "" {
+			break
 		}
 	}
 	return a, nil
+}
+
+// causes look for what is in the way, in the order of a bundle's way; the first that finds something names it. Each gets the modules that are
+// asked about, and the name if it is only one.
+var causes = []func(kyma *v1beta2.Kyma, modules []v1beta2.ModuleStatus, only string) string{
+	notPublished, notInForce, moduleInTrouble, moduleWaits, moduleRemarks,
+}
+
+func notPublished(kyma *v1beta2.Kyma, _ []v1beta2.ModuleStatus, _ string) string {
+	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
+	switch {
+	case ready == nil:
+		return "the publisher has not looked at this Kyma yet: does it run?"
+	case ready.Reason == v1beta2.ReasonPublishFailed:
+		return ready.Message
+	}
+	return ""
+}
+
+func notInForce(kyma *v1beta2.Kyma, _ []v1beta2.ModuleStatus, _ string) string {
+	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting, v1beta2.ConditionSecrets} {
+		if c := meta.FindStatusCondition(kyma.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func moduleInTrouble(_ *v1beta2.Kyma, modules []v1beta2.ModuleStatus, _ string) string {
+	for _, m := range modules {
+		if m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
+			return fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "no reason was reported"))
+		}
+	}
+	return ""
+}
+
+func moduleWaits(_ *v1beta2.Kyma, modules []v1beta2.ModuleStatus, _ string) string {
+	for _, m := range modules {
+		if m.Maintenance {
+			return fmt.Sprintf("module %s stays at version %s: %s", m.Name, m.Version, m.Message)
+		}
+	}
+	return ""
+}
+
+// moduleRemarks is of a module that is asked about by name: it is ready, and still there is something to say.
+func moduleRemarks(_ *v1beta2.Kyma, modules []v1beta2.ModuleStatus, only string) string {
+	for _, m := range modules {
+		if only != "" && m.State == v1beta2.StateReady && m.Message != "" {
+			return fmt.Sprintf("module %s is Ready in version %s: %s", m.Name, m.Version, m.Message)
+		}
+	}
+	return ""
 }
 
 func (a answer) draw(out io.Writer) {

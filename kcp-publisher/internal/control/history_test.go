@@ -24,6 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
@@ -257,7 +258,7 @@ func (h *history) publish(runtime string) {
 	snapshot, err := catalog.New(nil, nil)
 	h.must(err)
 	remembered := h.model.published[runtime]
-	outcome, err := h.keys.Publisher.Publish(h.Context(), publish.Runtime{
+	outcome, err := h.keys.Publisher.Publish(h.Context(), plan.Runtime{
 		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, LastEpoch: remembered.epoch, LastSequence: remembered.sequence,
 	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {

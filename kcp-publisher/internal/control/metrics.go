@@ -10,14 +10,14 @@ import (
 )
 
 var (
-	bundlesPublished = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kyma_pull_publisher_bundles_published_total", Help: "Bundles pushed to runtimes' repositories.",
-	})
+	bundlesPublished = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kyma_pull_publisher_bundles_published_total", Help: "Bundles pushed to runtimes' repositories, by the reason why they were needed.",
+	}, []string{"reason"})
 	publishFailures = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kyma_pull_publisher_publish_failures_total", Help: "Attempts to publish to one runtime that failed although the registry answered.",
 	})
 	reportsRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were not believed, by the check that refused them.",
+		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were refused, by the check that refused them.",
 	}, []string{"reason"})
 	registryUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry answered last time (1) or publishing waits for it (0).",

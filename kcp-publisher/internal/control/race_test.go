@@ -26,6 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
@@ -91,7 +92,7 @@ func (r *race) publish(ctx context.Context, runtime, channel string) error {
 		return err
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
-	_, err = r.publisher.Publish(ctx, publish.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	_, err = r.publisher.Publish(ctx, plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 	return err
 }
 

@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// rememberFirst writes what cannot be found again once a bundle has been made of it. A runtime whose new key is in its bundle does not
+// persistFirst writes what cannot be found again once a bundle has been made of it. A runtime whose new key is in its bundle does not
 // introduce the key again: a control plane that has forgotten it would believe no report any more. And a Secret that was given away and is
 // forgotten would never be taken back.
-func (k *Kymas) rememberFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
+func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
 	}
@@ -29,7 +30,7 @@ func (k *Kymas) rememberFirst(ctx context.Context, before, kyma *v1beta2.Kyma) e
 	return nil
 }
 
-// hasToBeRemembered tells whether a status says of keys or Secrets what the one before did not.
+// hasToBeRemembered reports whether a status says of keys or Secrets what the one before did not.
 func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false
@@ -50,8 +51,9 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 // record writes what changed, in one request, and nothing when nothing did.
 func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome) (ctrl.Result, error) {
 	if outcome.Pushed {
-		bundlesPublished.Inc()
-		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence, "digest", outcome.Published.Digest)
+		bundlesPublished.WithLabelValues(string(outcome.Reason)).Inc()
+		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", plan.RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence,
+			"digest", outcome.Published.Digest, "reason", outcome.Reason)
 		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
 		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil

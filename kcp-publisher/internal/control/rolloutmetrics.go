@@ -19,8 +19,8 @@ var (
 
 func init() { metrics.Registry.MustRegister(rolloutStates, rolloutRuntimes) }
 
-// tellRollouts sets the metrics. Their series grow with modules that are being rolled out, never with runtimes.
-func tellRollouts(newest []*fleet.Rollout) {
+// setRolloutMetrics sets the metrics. Their series grow with modules that are being rolled out, never with runtimes.
+func setRolloutMetrics(newest []*fleet.Rollout) {
 	rolloutStates.Reset()
 	rolloutRuntimes.Reset()
 	for _, r := range newest {

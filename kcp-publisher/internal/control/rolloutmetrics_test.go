@@ -11,7 +11,7 @@ import (
 func TestMetricsOfRolloutsNameNoRuntimeAndForgetWhatIsOver(t *testing.T) {
 	underWay := &fleet.Rollout{Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular"}}
 	underWay.Status = fleet.RolloutStatus{State: fleet.RolloutProgressing, Waves: []fleet.WaveStatus{{Name: "canaries", Total: 10, Updated: 4, InFlight: 3, Failed: 1}}}
-	tellRollouts([]*fleet.Rollout{underWay})
+	setRolloutMetrics([]*fleet.Rollout{underWay})
 	want := map[string]float64{"updated": 4, "in-flight": 3, "failed": 1, "deferred": 0, "waiting": 2}
 	got := series(t, "kyma_pull_publisher_rollout_runtimes")
 	for state, count := range want {
@@ -24,7 +24,7 @@ func TestMetricsOfRolloutsNameNoRuntimeAndForgetWhatIsOver(t *testing.T) {
 	}
 	over := underWay.DeepCopy()
 	over.Status.State = fleet.RolloutSucceeded
-	tellRollouts([]*fleet.Rollout{over})
+	setRolloutMetrics([]*fleet.Rollout{over})
 	if got := series(t, "kyma_pull_publisher_rollout_runtimes"); len(got) != 0 {
 		t.Errorf("what is over still has %v", got)
 	}

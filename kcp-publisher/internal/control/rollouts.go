@@ -14,6 +14,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
@@ -29,7 +30,7 @@ type Rollouts struct {
 	Interval time.Duration
 	Now      func() time.Time
 
-	view atomic.Pointer[View]
+	view atomic.Pointer[plan.View]
 }
 
 const (
@@ -40,12 +41,12 @@ const (
 )
 
 // View is what Kymas are resolved by, nil before the first look.
-func (r *Rollouts) View() *View { return r.view.Load() }
+func (r *Rollouts) View() *plan.View { return r.view.Load() }
 
 // Reconcile looks at all tracks; the request's name means nothing.
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	next := &View{catalog: r.Catalog.Snapshot()}
-	if next.catalog == nil {
+	next := &plan.View{Catalog: r.Catalog.Snapshot()}
+	if next.Catalog == nil {
 		return ctrl.Result{}, nil // the catalog asks for a look once it is there
 	}
 	if r.Catalog.changing() {
@@ -57,23 +58,23 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err := errors.Join(r.Client.List(ctx, &policies, inNamespace), r.Client.List(ctx, &rollouts, inNamespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
-	var all []inhabitant
+	var all []plan.Member
 	var round rollout.Round
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
-		all = census(kymas.Items, next.catalog, r.ClusterUID)
-		round = rollout.Look(policies.Items, rollouts.Items, followers(all), r.Now())
+		all = plan.Rules{ClusterUID: r.ClusterUID}.Members(kymas.Items, next.Catalog)
+		round = rollout.Look(policies.Items, rollouts.Items, plan.Tracks(all), r.Now())
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read is not the newest
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	tellRollouts(round.Newest)
-	next.gates = round.Gates
+	setRolloutMetrics(round.Newest)
+	next.Gates = round.Gates
 	before := r.view.Swap(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
 		r.view.Store(before) // or the next look would see no difference
@@ -93,7 +94,7 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 		if err := r.Client.Create(ctx, made); err != nil {
 			return fmt.Errorf("create Rollout %s/%s: %w", made.Namespace, made.Name, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("a rollout begins", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel, "from", made.Spec.From, "to", made.Spec.To)
+		ctrl.LoggerFrom(ctx).Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel, "from", made.Spec.From, "to", made.Spec.To)
 		r.note(made, rollout.Begun(made))
 		if err := r.status(ctx, made, status); err != nil {
 			return err
@@ -136,16 +137,16 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 }
 
 // mark asks for a look at every Kyma that is decided otherwise now.
-func (r *Rollouts) mark(ctx context.Context, before, now *View, all []inhabitant) error {
-	if before == nil || before.catalog.Revision != now.catalog.Revision {
+func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
+	if before == nil || before.Catalog.Revision != now.Catalog.Revision {
 		return r.Catalog.markAll(ctx)
 	}
-	if len(before.gates) > 0 && len(all) == 0 {
+	if len(before.Gates) > 0 && len(all) == 0 {
 		return r.Catalog.markAll(ctx) // the last policy is gone
 	}
 	for i := range all {
-		if now.differs(before, all[i].runtime, all[i].follows, all[i].kyma.Status.Runtime) {
-			if err := send(ctx, r.Catalog.Changed, all[i].kyma); err != nil {
+		if now.Differs(before, all[i].Runtime, all[i].Follows, all[i].Kyma.Status.Runtime) {
+			if err := send(ctx, r.Catalog.Changed, all[i].Kyma); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // newSecretCache gives a cache of the Secrets that are for runtimes and of no others.
@@ -60,10 +60,10 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	return requests
 }
 
-// giveSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
+// addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
 // who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
-func (k *Kymas) giveSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *publish.Runtime, report heard) (problem, err error) {
-	if k.secrets == nil || report.accepted == nil || report.refused != nil || r.Key == nil || r.Deleting {
+func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest report) (problem, err error) {
+	if k.secrets == nil || newest.accepted == nil || newest.refused != nil || r.Key == nil || r.Deleting {
 		return nil, nil
 	}
 	var there corev1.SecretList
@@ -73,7 +73,7 @@ func (k *Kymas) giveSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *publish.
 	status := kyma.Status.Runtime
 	all, problem := runtimeSecrets(there.Items)
 	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
-	r.Secrets = &publish.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets}
+	r.Secrets = &plan.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets}
 	if problem != nil {
 		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands is none that was deleted
 	}

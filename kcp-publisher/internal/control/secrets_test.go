@@ -1,7 +1,6 @@
 package control
 
 import (
-	"crypto"
 	"crypto/ed25519"
 	"maps"
 	"strings"
@@ -15,9 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 func controlSecret(name string, age time.Duration, annotations map[string]string) corev1.Secret {
@@ -73,60 +70,19 @@ type unread struct{ client.Reader }
 
 func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 	key := ed25519.PublicKey("any")
-	report := &bundle.AcceptedReport{}
+	accepted := &bundle.AcceptedReport{}
 	for name, c := range map[string]struct {
-		report  heard
-		runtime publish.Runtime
+		newest  report
+		runtime plan.Runtime
 	}{
-		"a runtime that has never reported":            {heard{}, publish.Runtime{ID: "one", Key: key}},
-		"a runtime whose newest report was refused":    {heard{accepted: report, refused: &refusal.Error{}}, publish.Runtime{ID: "one", Key: key}},
-		"a runtime that is not enrolled, or no longer": {heard{accepted: report}, publish.Runtime{ID: "one"}},
-		"a runtime that is let go":                     {heard{accepted: report}, publish.Runtime{ID: "one", Key: key, Deleting: true}},
+		"a runtime that has never reported":            {report{}, plan.Runtime{ID: "one", Key: key}},
+		"a runtime whose newest report was refused":    {report{accepted: accepted, refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key}},
+		"a runtime that is not enrolled, or no longer": {report{accepted: accepted}, plan.Runtime{ID: "one"}},
+		"a runtime that is deleted":                    {report{accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true}},
 	} {
-		problem, err := (&Kymas{secrets: unread{}}).giveSecrets(t.Context(), kymaOf("one"), &c.runtime, c.report)
+		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
 			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
 		}
-	}
-}
-
-// TestARevokedKeyIsNoRuntimesKey holds what the third case above stands on.
-func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
-	file, err := trust.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := trust.LoadSigner(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := signer.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := trusttest.NewRoot(signer, []crypto.PublicKey{key}, noon.AddDate(1, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, err := trust.ParseRoot(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	publisher, err := publish.New(publish.Options{Keys: publish.Keys{Root: root, Signer: signer}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := trust.EncodePublicKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, kyma := &Kymas{Publisher: publisher}, kymaOf("one")
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "t", PublicKey: encoded}}
-	if r := k.runtime(kyma, "one", heard{}); r.Key == nil {
-		t.Error("an enrolled runtime has no key")
-	}
-	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "t"}
-	if r := k.runtime(kyma, "one", heard{}); r.Key != nil {
-		t.Error("Secrets are sealed on the word of a revoked key")
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +18,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // indexRuntime finds Kymas by runtime id.
@@ -27,13 +27,13 @@ const indexRuntime = "runtime"
 // Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
-		return []string{RuntimeID(object.(*v1beta2.Kyma))}
+		return []string{plan.RuntimeID(object.(*v1beta2.Kyma))}
 	})
 	if err != nil {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
-	if kymas.ClusterUID, err = ClusterUID(mgr.GetAPIReader()); err != nil {
+	if kymas.Rules.ClusterUID, err = ClusterUID(mgr.GetAPIReader()); err != nil {
 		return err
 	}
 	kymas.Client = mgr.GetClient()
@@ -41,7 +41,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Catalog.Reader = mgr.GetClient()
 	kymas.Catalog.Changed, kymas.Catalog.again = changed, start()
 	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
-	kymas.reports = map[types.NamespacedName]heard{}
+	kymas.reports = newReports(kymas.Place, kymas.PollInterval, kymas.Now)
 	registryUp.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
@@ -94,16 +94,21 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	return controlled.Complete(kymas)
 }
 
+// movesRollouts lets through the changes of Kymas that may move a rollout.
+var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
+}}
+
 // setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one.
 func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
 	r := &kymas.Rollouts
 	r.Client, r.Events, r.Catalog, r.Now = kymas.Client, kymas.Events, kymas.Catalog, kymas.Now
-	r.ClusterUID, r.Interval = kymas.ClusterUID, min(kymas.PollInterval, rolloutInterval)
+	r.ClusterUID, r.Interval = kymas.Rules.ClusterUID, min(kymas.PollInterval, rolloutInterval)
 	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").
 		WatchesRawSource(source.Channel(kymas.Catalog.moved, gatheredFor(0))).
 		Watches(&fleet.RolloutPolicy{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&fleet.Rollout{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts())).
+		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("rollouts: %w", err)

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 var watchedChanges = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -40,7 +40,7 @@ type Watchers struct {
 	accepted atomic.Pointer[[]bundle.Watcher]
 }
 
-// Snapshot gives what is to be watched, sorted by name; known is false before the first was read.
+// Snapshot returns what is to be watched, sorted by name; known is false before the first was read.
 func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
 	accepted := w.accepted.Load()
 	if accepted == nil {
@@ -55,7 +55,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Watchers: %w", err)
 	}
-	next, refused := JudgeWatchers(all.Items)
+	next, refused := plan.JudgeWatchers(all.Items)
 	before := w.accepted.Swap(&next)
 	if before != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
@@ -69,33 +69,6 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		problems = append(problems, w.tell(ctx, &all.Items[i], refused[all.Items[i].Name]))
 	}
 	return ctrl.Result{}, errors.Join(problems...)
-}
-
-// JudgeWatchers decides what runtimes are to watch, sorted by name, and why not the rest. Of too many the oldest stay: a new one never
-// ends one that works.
-func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
-	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	accepted, refused = []bundle.Watcher{}, map[string]error{}
-	for _, one := range byAge {
-		if !one.DeletionTimestamp.IsZero() {
-			continue
-		}
-		r := one.Spec.ResourceToWatch
-		next := bundle.Watcher{
-			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch, Field: one.Spec.Field,
-		}
-		if err := next.Check(); err != nil {
-			refused[one.Name] = fmt.Errorf("watcher %s: %w", one.Name, err)
-		} else if len(accepted) == bundle.MaxWatchers {
-			refused[one.Name] = fmt.Errorf("watcher %s: there are %d older ones already, which is as many as runtimes watch: delete one", one.Name, bundle.MaxWatchers)
-		} else {
-			accepted = append(accepted, next)
-		}
-	}
-	slices.SortFunc(accepted, func(a, b bundle.Watcher) int { return cmp.Compare(a.Name, b.Name) })
-	return accepted, refused
 }
 
 // tell writes the status of a Watcher when it changed.
@@ -133,11 +106,11 @@ type watchNews struct {
 	trouble string
 }
 
-// newsOf gives what a report tells that no report up to sequence last told, of the watchers there are. A report is the runtime's
+// newsOf returns what a report says that no report up to sequence last said, of the watchers there are. A report is the runtime's
 // word: what is not asked for, not plausible or too much is left out.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
-	room := bundle.MaxWatchedReported
+	left := bundle.MaxWatchedReported
 	for _, watcher := range watchers {
 		at := slices.IndexFunc(report.Watched, func(r bundle.ReportedWatch) bool { return r.Watcher == watcher.Name })
 		if at < 0 || report.Watched[at].Since <= last || report.Watched[at].Since > report.Sequence {
@@ -145,9 +118,9 @@ func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watch
 		}
 		news := watchNews{watcher: watcher, trouble: report.Watched[at].Trouble}
 		for _, o := range report.Watched[at].Objects {
-			if o.Since > last && o.Valid() && room > 0 {
+			if o.Since > last && o.Valid() && left > 0 {
 				news.objects = append(news.objects, o)
-				room--
+				left--
 			}
 		}
 		all = append(all, news)
@@ -155,9 +128,10 @@ func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watch
 	return all
 }
 
-// tellWatched makes Events of what the runtime's watches saw. It is part of the look at the Kyma that follows what was reported,
+// announceWatched makes Events of what the runtime's watches saw. It is part of the look at the Kyma that follows what was reported,
 // as it follows a change of the Kyma itself.
-func (k *Kymas) tellWatched(kyma *v1beta2.Kyma, runtime string, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
+func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
+	runtime := plan.RuntimeID(kyma)
 	watchers, _ := k.Watchers.Snapshot()
 	var last int64
 	if kyma.Status.Runtime != nil {

@@ -11,13 +11,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reasons of the condition Secrets.
-const (
-	reasonSealed     = "Written"
-	reasonNotSealed  = "NotSealed"
-	reasonNotWritten = "NotWritten"
-)
-
 // secrets tells what became of the runtime's Secrets, once there are any.
 func secrets(before []metav1.Condition, facts Facts, set func(string, string, string, bool)) {
 	var sealed *bundle.Sealed
@@ -26,17 +19,17 @@ func secrets(before []metav1.Condition, facts Facts, set func(string, string, st
 	}
 	switch {
 	case facts.SecretsError != nil:
-		set(v1beta2.ConditionSecrets, reasonNotSealed, facts.SecretsError.Error(), false)
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotSealed, facts.SecretsError.Error(), false)
 	case sealed == nil:
 		if meta.FindStatusCondition(before, v1beta2.ConditionSecrets) != nil {
-			set(v1beta2.ConditionSecrets, reasonSealed, "no Secrets are for the runtime", true)
+			set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "no Secrets are for the runtime", true)
 		}
 	case !current(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
-		set(v1beta2.ConditionSecrets, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report.Secrets.Trouble != "":
-		set(v1beta2.ConditionSecrets, reasonNotWritten, facts.Report.Secrets.Trouble, false)
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, facts.Report.Secrets.Trouble, false)
 	default:
-		set(v1beta2.ConditionSecrets, reasonSealed, "the runtime's Secrets are as sealed", true)
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the runtime's Secrets are as sealed", true)
 	}
 }
 

@@ -42,33 +42,6 @@ func TestWhoCannotBeHeardFallsSilentToo(t *testing.T) {
 	}
 }
 
-func TestSilenceIsAllowedAsTheAnnotationSays(t *testing.T) {
-	const day = 24 * time.Hour
-	for annotation, want := range map[string]struct {
-		allowed time.Duration
-		carried bool
-		problem string
-	}{
-		"":       {silence, false, ""},
-		"false":  {silence, false, ""},
-		"true":   {90 * day, true, ""},
-		"720h":   {30 * day, true, ""},
-		"8784h":  {366 * day, true, ""},
-		"8785h":  {silence, false, "at most 8784h"},
-		"0s":     {silence, false, "want true, or a duration"},
-		"-1h":    {silence, false, "want true, or a duration"},
-		"a year": {silence, false, "want true, or a duration"},
-	} {
-		allowed, carried, err := Allowed(annotation, silence)
-		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
-			t.Errorf("%q: %s, carried %v, %v", annotation, allowed, carried, err)
-		}
-		if err != nil && (!strings.Contains(err.Error(), want.problem) || !strings.Contains(err.Error(), v1beta2.AnnotationCarried)) {
-			t.Errorf("%q: %v, want it to name the annotation and say %q", annotation, err, want.problem)
-		}
-	}
-}
-
 func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
 	const season = 90 * 24 * time.Hour
 	carried := func(f *Facts) { f.Silence, f.Carried = season, true }

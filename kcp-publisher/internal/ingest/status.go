@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
@@ -22,7 +22,7 @@ import (
 type Facts struct {
 	Generation int64
 	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
-	Published    *publish.Published
+	Published    *plan.Published
 	PublishError error
 	// Problems are why modules are not as they were asked for, Held among them those that a rollout holds.
 	Problems []bundle.Problem
@@ -42,23 +42,6 @@ type Facts struct {
 	Carried  bool
 	Deleting bool
 }
-
-// Reasons of conditions.
-const (
-	reasonReady      = "Ready"
-	reasonNotReady   = "NotReady"
-	reasonReported   = "Reported"
-	reasonNeverHeard = "NeverReported"
-	reasonSilent     = "Silent"
-	reasonCarried    = "Carried"
-	reasonRefused    = "ReportRefused"
-	reasonAccepted   = "Accepted"
-	reasonPending    = "Pending"
-	reasonBundle     = "BundleRefused"
-	reasonGivenUp    = "GivenUp"
-	reasonUpgraded   = "Upgraded"
-	ReasonPublish    = "PublishFailed"
-)
 
 // Remember writes what the runtime said into the part of the status that outlives a restart.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string) {
@@ -119,18 +102,18 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
 	})
 	if notReady < 0 {
-		set(v1beta2.ConditionModules, reasonReady, "all modules are ready", true)
+		set(v1beta2.ConditionModules, v1beta2.ReasonReady, "all modules are ready", true)
 	} else {
 		m := after.Modules[notReady]
-		set(v1beta2.ConditionModules, reasonNotReady, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
+		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
 	}
 	catalogThere := facts.Report != nil && current(facts)
-	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: reasonReady, false: reasonNotReady}[catalogThere],
+	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[catalogThere],
 		map[bool]string{true: "the runtime has the newest catalog", false: "the runtime has not reported the newest bundle yet"}[catalogThere], catalogThere)
 	if facts.PublishError != nil {
-		set(v1beta2.ConditionReady, ReasonPublish, facts.PublishError.Error(), false)
+		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, facts.PublishError.Error(), false)
 	} else {
-		set(v1beta2.ConditionReady, map[bool]string{true: reasonReady, false: reasonNotReady}[after.State == v1beta2.StateReady],
+		set(v1beta2.ConditionReady, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[after.State == v1beta2.StateReady],
 			readyMessage(after), after.State == v1beta2.StateReady)
 	}
 	if before.State != after.State {
@@ -176,21 +159,21 @@ func current(facts Facts) bool {
 func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
 	switch {
 	case facts.ReportRefused != nil:
-		set(v1beta2.ConditionReporting, reasonRefused, "the newest report was refused: "+facts.ReportRefused.Error(), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the newest report was refused: "+facts.ReportRefused.Error(), false)
 		return true
 	case r.Observed == nil:
-		set(v1beta2.ConditionReporting, reasonNeverHeard, "the runtime has never reported"+unread(facts), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts), false)
 		return true
 	case now.Sub(r.Observed.Time.Time) > facts.Silence:
 		// The age is rounded, or the condition would be written anew at every pass.
-		set(v1beta2.ConditionReporting, reasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
 	}
 	if facts.Carried {
-		set(v1beta2.ConditionReporting, reasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", r.Observed.Time.UTC().Format(time.RFC3339)), true)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", r.Observed.Time.UTC().Format(time.RFC3339)), true)
 		return false
 	}
-	set(v1beta2.ConditionReporting, reasonReported, "the runtime reports", true)
+	set(v1beta2.ConditionReporting, v1beta2.ReasonReported, "the runtime reports", true)
 	return false
 }
 
@@ -203,17 +186,17 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 	switch {
 	case facts.Report != nil && len(facts.Report.Refused) > 0:
 		last := facts.Report.Refused[len(facts.Report.Refused)-1]
-		set(v1beta2.ConditionAccepted, reasonBundle, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonBundleRefused, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
-		set(v1beta2.ConditionAccepted, reasonPending, "no bundle is published yet", false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, "no bundle is published yet", false)
 	case facts.Carried && !knows(r, facts):
-		set(v1beta2.ConditionAccepted, reasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
 	case !knows(r, facts):
-		set(v1beta2.ConditionAccepted, reasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
 		set(v1beta2.ConditionAccepted, string(refusal.Expired), "the runtime lives by a bundle whose time is over", false)
 	default:
-		set(v1beta2.ConditionAccepted, reasonAccepted, "the runtime lives by the newest bundle", true)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, "the runtime lives by the newest bundle", true)
 	}
 }
 
@@ -221,9 +204,9 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
-		set(v1beta2.ConditionAgent, reasonGivenUp, facts.Report.AgentProblem, false)
+		set(v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, facts.Report.AgentProblem, false)
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil:
-		set(v1beta2.ConditionAgent, reasonUpgraded, "the agent runs what its bundle names", true)
+		set(v1beta2.ConditionAgent, v1beta2.ReasonUpgraded, "the agent runs what its bundle names", true)
 	}
 }
 

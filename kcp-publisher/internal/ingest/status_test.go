@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 var (
@@ -37,7 +37,7 @@ func healthy() *scene {
 	s := &scene{now: noon}
 	s.facts = Facts{
 		Generation: 3, Silence: silence,
-		Published: &publish.Published{
+		Published: &plan.Published{
 			Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
 			State: bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{module("keda"), module("mail")}},
 		},
@@ -135,7 +135,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 		"A runtime that lives by the newest bundle is ready": {healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"An agent that gave up its image is no healthy runtime": {
 			healthy().with(func(f *Facts) { f.Report.AgentProblem = "the agent gave up its image b" }), []string{"Warning",
-				"not Agent (GivenUp): the agent gave up its image b", "not Ready (NotReady): the agent gave up its image b",
+				"not Agent (RolledBack): the agent gave up its image b", "not Ready (NotReady): the agent gave up its image b",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A status counts only for the bundle it names": {
 			healthy().with(reportedEarlierBundle), []string{"Processing",
@@ -374,7 +374,7 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 	s.before = silent
 	s.facts.ReportRefused = &refusal.Error{Reason: refusal.Malformed, Detail: "garbage"}
 	refused := s.later(time.Hour).status()
-	if c := reporting(refused); c.Reason != reasonRefused || !c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
+	if c := reporting(refused); c.Reason != v1beta2.ReasonReportRefused || !c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
 		t.Errorf("another reason for the same status moved the time: %+v", c)
 	}
 	if !refused.LastOperation.LastUpdateTime.Time.Equal(noon.Add(time.Hour)) {

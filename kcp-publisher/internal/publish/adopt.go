@@ -10,12 +10,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
 // Read gives the bundle that lies in the registry for a runtime, by the newest root of trust and earlier versions of it. What no publisher of this fleet signed counts as nothing, nil:
 // the next bundle replaces it. The error is only of the registry.
-func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (*Published, error) {
+func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (*plan.Published, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return nil, err
@@ -38,14 +39,14 @@ func Read(ctx context.Context, place store.Store, runtime string, root trust.Roo
 	if err != nil {
 		return nil, err
 	}
-	return &Published{
+	return &plan.Published{
 		Predicate: verified.Statement.Predicate, Digest: verified.Digest, State: complete.State,
 		StateDigest: verified.Config.Digest, CatalogDigest: verified.Catalog.Digest,
 	}, nil
 }
 
 // requestKey tells equal requests. The last state counts only where it can matter: it is what unresolved modules keep.
-func requestKey(request resolve.Request, last *Published, revision, contents string) string {
+func requestKey(request resolve.Request, last *plan.Published, revision, contents string) string {
 	lastState := ""
 	if last != nil {
 		lastState = last.StateDigest.String()

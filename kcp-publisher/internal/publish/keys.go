@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // Keys are what a Publisher signs with, and the root of trust that lists them.
@@ -93,7 +94,7 @@ func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
 // certificate gives the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
 // runtime's key and good, another when the runtime asked for one and it is time.
-func (k *Keys) certificate(last *Published, r Runtime, validity time.Duration, now time.Time) (string, error) {
+func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, now time.Time) (string, error) {
 	if r.Key == nil || k.Enrol == nil {
 		return "", nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
@@ -26,9 +27,9 @@ type Options struct {
 	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
-	// Requires tells whether components of a name have to be signed; nil means that none has.
+	// Requires reports whether components of a name have to be signed; nil means that none has.
 	Requires func(component string) bool
-	// Validity is the life of a bundle; it is renewed after a third.
+	// Validity is how long a bundle is valid; it is renewed after a third.
 	Validity time.Duration
 	// CertificateValidity is the life of an agent's certificate; it is renewed after a third.
 	CertificateValidity time.Duration
@@ -46,7 +47,7 @@ type Publisher struct {
 	sharing singleflight.Group
 
 	mu     sync.Mutex // guards what follows
-	last   map[string]*Published
+	last   map[string]*plan.Published
 	shared map[digest.Digest]bool
 	// resolved holds the result of equal requests; it is emptied when it has grown large.
 	resolved map[string]*resolution
@@ -57,23 +58,25 @@ type resolution struct {
 	documents bundle.Documents
 }
 
-// maxResolved bounds the remembered results: a fleet has some hundred distinct wishes.
+// maxResolved bounds the remembered results: a fleet has some hundred distinct requests.
 const maxResolved = 2_000
 
-// New gives a Publisher.
+// New returns a Publisher.
 func New(options Options) (*Publisher, error) {
 	if err := options.Keys.check(); err != nil {
 		return nil, err
 	}
-	p := &Publisher{Options: options, last: map[string]*Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}
+	p := &Publisher{Options: options, last: map[string]*plan.Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}
 	p.keys.Store(&options.Keys)
 	return p, nil
 }
 
 // Outcome is what became of one runtime's request.
 type Outcome struct {
-	Published Published
+	Published plan.Published
 	Pushed    bool
+	// Reason is why a push was needed, empty when none was.
+	Reason plan.Reason
 	// Problems, Held and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
 	Held     []bundle.Problem
@@ -83,7 +86,7 @@ type Outcome struct {
 }
 
 // Publish resolves the request, with what was published last in its Last, and pushes a bundle if one is needed.
-func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
+func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
 	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
 		return Outcome{}, err
 	}
@@ -110,8 +113,8 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if runtime.Certificate, err = keys.certificate(last, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
 		return Outcome{}, err
 	}
-	predicate, needed := Plan(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
-	if !needed {
+	predicate, reason := plan.Next(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	if reason == "" {
 		outcome.Published = *last
 		return outcome, nil
 	}
@@ -119,11 +122,11 @@ func (p *Publisher) Publish(ctx context.Context, runtime Runtime, request resolv
 	if err != nil {
 		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
-	outcome.Published, outcome.Pushed = *next, true
+	outcome.Published, outcome.Pushed, outcome.Reason = *next, true, reason
 	return outcome, nil
 }
 
-func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, last *Published) (*Published, error) {
+func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, last *plan.Published) (*plan.Published, error) {
 	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
 	if err != nil {
 		return nil, err
@@ -153,7 +156,7 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 		p.mu.Unlock()
 		return nil, err
 	}
-	next := &Published{
+	next := &plan.Published{
 		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State,
 		StateDigest: resolved.documents.State.Descriptor.Digest, CatalogDigest: resolved.documents.Catalog.Descriptor.Digest,
 	}
@@ -192,8 +195,8 @@ func (p *Publisher) Forget(runtime string) {
 	delete(p.last, runtime)
 }
 
-// Last gives the bundle that lies in the registry for a runtime, nil when there is none that a publisher of this fleet signed.
-func (p *Publisher) Last(ctx context.Context, runtime string) (*Published, error) {
+// Last returns the bundle that lies in the registry for a runtime, nil when there is none that a publisher of this fleet signed.
+func (p *Publisher) Last(ctx context.Context, runtime string) (*plan.Published, error) {
 	p.mu.Lock()
 	known := p.last[runtime]
 	p.mu.Unlock()
@@ -211,7 +214,7 @@ func (p *Publisher) Last(ctx context.Context, runtime string) (*Published, error
 	return found, nil
 }
 
-func (p *Publisher) resolve(ctx context.Context, request resolve.Request, last *Published, snapshot *catalog.Snapshot) (*resolution, error) {
+func (p *Publisher) resolve(ctx context.Context, request resolve.Request, last *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
 	request.Labels = snapshot.Relevant(request.Labels)
 	contents, fingerprint, err := p.contents(ctx, resolve.Needs(request, snapshot))
 	if err != nil {

@@ -16,8 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+const validity = 9 * time.Hour
 
 // fleet is a publisher's surroundings: its key, the root that lists it, and a folder that stands for the registry.
 type fleet struct {
@@ -80,7 +85,7 @@ func (f *fleet) started() *Publisher {
 	return p
 }
 
-func (f *fleet) publish(p *Publisher, runtime Runtime, channel string) Outcome {
+func (f *fleet) publish(p *Publisher, runtime plan.Runtime, channel string) Outcome {
 	f.t.Helper()
 	outcome, err := f.try(p, runtime, channel)
 	if err != nil {
@@ -89,7 +94,7 @@ func (f *fleet) publish(p *Publisher, runtime Runtime, channel string) Outcome {
 	return outcome
 }
 
-func (f *fleet) try(p *Publisher, runtime Runtime, channel string) (Outcome, error) {
+func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome, error) {
 	f.t.Helper()
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {
@@ -125,16 +130,18 @@ func (f *fleet) puts(runtime string, manifest bundle.Blob) {
 	}
 }
 
-func runtimeNamed(id string) Runtime { return Runtime{ID: id, Audience: bundle.Audience{Runtime: id}} }
+func runtimeNamed(id string) plan.Runtime {
+	return plan.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}
+}
 
 func TestABundleIsPushedOnce(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	first := f.publish(p, runtimeNamed("one"), "regular")
-	if !first.Pushed || first.Published.Digest != f.lying("one") || first.Published.Predicate.Previous != nil {
+	if !first.Pushed || first.Reason != plan.ReasonFirst || first.Published.Digest != f.lying("one") || first.Published.Predicate.Previous != nil {
 		t.Fatalf("first: %+v", first)
 	}
-	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Published.Digest != first.Published.Digest {
+	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Reason != "" || second.Published.Digest != first.Published.Digest {
 		t.Errorf("second: %+v", second)
 	}
 	f.now = noon.Add(time.Minute)
@@ -187,7 +194,11 @@ func TestAnExpiredBundleIsStillTheLastOne(t *testing.T) {
 func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 	for name, put := range map[string]func(f *fleet) bundle.Blob{
 		"a bundle of another publisher": func(f *fleet) bundle.Blob {
-			manifest, err := bundle.Compose(documents(f.t), bundle.Predicate{Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 9_000_000_000_000,
+			documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 9_000_000_000_000,
 				IssuedAt: noon, ExpiresAt: noon.Add(validity), RootVersion: 1}, newSigner(f.t))
 			if err != nil {
 				f.t.Fatal(err)

@@ -6,22 +6,13 @@ import (
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
-
-// Secrets are what the control plane knows of the Secrets of one runtime.
-type Secrets struct {
-	// Recipient is whom they are encrypted to, empty before the runtime has said so.
-	Recipient string
-	// All are those that the control plane has for the runtime.
-	All []bundle.RuntimeSecret
-	// Known are the names of all that the runtime may have.
-	Known []string
-}
 
 // seal gives what the next bundle says about Secrets, and what it says already is not sealed again. A Secret is kept while its module
 // is asked for or still there, for a module may need it to clean up; what else is known is to go. Nothing known is nothing to say: what
 // the last bundle said stays. So it does with Secrets that cannot be sealed.
-func seal(r Runtime, last *Published, asked []string) (*bundle.Sealed, error) {
+func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
 		before = last.Predicate.Sealed
@@ -50,7 +41,7 @@ func seal(r Runtime, last *Published, asked []string) (*bundle.Sealed, error) {
 		}
 		return nil, errors.New("the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
 	}
-	if none || revision(before) == next.Named(r.Secrets.Recipient) {
+	if none || before != nil && before.Revision == next.Named(r.Secrets.Recipient) {
 		return before, nil
 	}
 	sealed, err := next.Seal(r.ID, r.Secrets.Recipient)
@@ -58,11 +49,4 @@ func seal(r Runtime, last *Published, asked []string) (*bundle.Sealed, error) {
 		return before, fmt.Errorf("seal Secrets: %w", err)
 	}
 	return sealed, nil
-}
-
-func revision(s *bundle.Sealed) string {
-	if s == nil {
-		return ""
-	}
-	return s.Revision
 }

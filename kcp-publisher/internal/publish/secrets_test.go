@@ -8,6 +8,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 func secret(module, name, revision string) bundle.RuntimeSecret {
@@ -20,40 +21,40 @@ func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := identity.Recipient().String()
-	said := func(secrets ...bundle.RuntimeSecret) *Published {
+	said := func(secrets ...bundle.RuntimeSecret) *plan.Published {
 		sealed, err := (bundle.Secrets{Secrets: secrets}).Seal("one", to)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &Published{Predicate: bundle.Predicate{Sealed: sealed}}
+		return &plan.Published{Predicate: bundle.Predicate{Sealed: sealed}}
 	}
 	keda, all, huge := secret("keda", "login", "1"), secret("", "pull", "1"), secret("keda", "huge", "1")
 	huge.Data["a"] = make([]byte, bundle.MaxSealedBytes)
 	for name, c := range map[string]struct {
-		last     *Published
-		secrets  *Secrets
-		change   func(*Runtime)
+		last     *plan.Published
+		secrets  *plan.Secrets
+		change   func(*plan.Runtime)
 		there    []string // nil when the bundle says what the last one did
 		removals []string
 		err      string
 	}{
-		"nothing was ever there":                       {nil, &Secrets{Recipient: to}, nil, nil, nil, ""},
-		"a module that is asked for gets its Secret":   {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, ""},
-		"one for no module in particular is there":     {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
-		"equal Secrets are not sealed anew":            {said(keda), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, ""},
-		"another content is":                           {said(keda), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}}, nil, []string{"login"}, nil, ""},
-		"a module that nobody asks for has none":       {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}, Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, ""},
-		"a module keeps it until it is gone":           {nil, &Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}}, func(r *Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, ""},
-		"what is deleted is said to go":                {said(keda, all), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}, Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"}, []string{"kyma-system/login"}, ""},
-		"what is not known is not":                     {said(keda, all), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
-		"nothing known is nothing said":                {said(keda), &Secrets{Recipient: to}, nil, nil, nil, ""},
+		"nothing was ever there":                       {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"a module that is asked for gets its Secret":   {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, ""},
+		"one for no module in particular is there":     {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
+		"equal Secrets are not sealed anew":            {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, ""},
+		"another content is":                           {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}}, nil, []string{"login"}, nil, ""},
+		"a module that nobody asks for has none":       {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}, Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, ""},
+		"a module keeps it until it is gone":           {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}}, func(r *plan.Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, ""},
+		"what is deleted is said to go":                {said(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}, Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"}, []string{"kyma-system/login"}, ""},
+		"what is not known is not":                     {said(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
+		"nothing known is nothing said":                {said(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
 		"a runtime that is not heard is told the same": {said(keda), nil, nil, nil, nil, ""},
-		"one that is let go is, too":                   {said(keda), &Secrets{Recipient: to, Known: []string{"kyma-system/login"}}, func(r *Runtime) { r.Deleting = true }, nil, nil, ""},
-		"an agent that is too old":                     {nil, &Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "newer version"},
-		"too much":                                     {said(keda), &Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge}}, nil, nil, nil, "smaller"},
+		"one that is let go is, too":                   {said(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}}, func(r *plan.Runtime) { r.Deleting = true }, nil, nil, ""},
+		"an agent that is too old":                     {nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "newer version"},
+		"too much":                                     {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge}}, nil, nil, nil, "smaller"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Runtime{ID: "one", Secrets: c.secrets}
+			r := plan.Runtime{ID: "one", Secrets: c.secrets}
 			if c.change != nil {
 				c.change(&r)
 			}
@@ -83,7 +84,7 @@ func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
 }
 
 func TestAnOlderAgentGetsABundleThatItUnderstands(t *testing.T) {
-	last := &Published{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
+	last := &plan.Published{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
 	for name, c := range map[string]struct {
 		all     []bundle.RuntimeSecret
 		trouble bool
@@ -91,22 +92,8 @@ func TestAnOlderAgentGetsABundleThatItUnderstands(t *testing.T) {
 		"with Secrets that wait": {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
 		"without":                {nil, false},
 	} {
-		if sealed, err := seal(Runtime{Secrets: &Secrets{All: c.all}}, last, nil); sealed != nil || (err != nil) != c.trouble {
+		if sealed, err := seal(plan.Runtime{Secrets: &plan.Secrets{All: c.all}}, last, nil); sealed != nil || (err != nil) != c.trouble {
 			t.Errorf("%s: %+v, %v", name, sealed, err)
 		}
-	}
-}
-
-func TestOtherSecretsAreReasonEnoughForABundle(t *testing.T) {
-	d := documents(t, "keda")
-	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Sealed: &bundle.Sealed{Revision: "1"}}
-	predicate, _ := Plan(nil, d, []string{"keda"}, r, trusted, validity, noon)
-	last := &Published{Predicate: predicate, StateDigest: d.State.Descriptor.Digest, CatalogDigest: d.Catalog.Descriptor.Digest}
-	if _, needed := Plan(last, d, []string{"keda"}, r, trusted, validity, noon); needed {
-		t.Error("the same Secrets make another bundle")
-	}
-	r.Sealed = &bundle.Sealed{Revision: "2"}
-	if next, needed := Plan(last, d, []string{"keda"}, r, trusted, validity, noon); !needed || next.Sealed != r.Sealed {
-		t.Error("other Secrets stay here")
 	}
 }

@@ -4,16 +4,11 @@ package resolve
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -181,7 +176,7 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 		for _, channel := range choices[module] {
 			w := wish{module: v1beta2.Module{Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
 			w.lookup(request, snapshot, channel)
-			if w.err == nil && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane && !request.ControlPlane {
+			if w.err == nil && !request.ControlPlane && w.forControlPlane() {
 				continue
 			}
 			all = append(all, w)
@@ -203,135 +198,6 @@ func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	}
 	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
-}
-
-func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
-	if !w.module.Managed {
-		if last == nil {
-			return nil, nil
-		}
-		kept := *last
-		kept.Unmanaged = true
-		return &kept, nil
-	}
-	if last != nil && last.Unmanaged {
-		again := *last
-		again.Unmanaged = false
-		last = &again
-	}
-	if w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version {
-		return last, nil // its template is gone; what was published of it is not
-	}
-	if w.err != nil {
-		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: w.err.Error()}
-	}
-	if !controlPlane && w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
-		if w.choice.Mandatory {
-			return last, nil // nobody asked for it here
-		}
-		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
-			"module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there", w.module.Name, w.choice.Template.Name)}
-	}
-	if last != nil && bundle.Older(w.choice.Version, last.Version) && w.gate.Undo != last.Version {
-		if w.choice.Mandatory {
-			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
-				"module %s: stays at version %s: its mandatory version is %s, which is older", w.module.Name, last.Version, w.choice.Version)}
-		}
-		if w.module.Version != "" {
-			return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
-				"module %s: stays at version %s: spec.modules pins it to %s, which is older", w.module.Name, last.Version, w.choice.Version)}
-		}
-		return last, &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(
-			"module %s: stays at version %s: channel %q has %s, which is older", w.module.Name, last.Version, w.choice.Channel, w.choice.Version)}
-	}
-	content, known := contents[refOf(w.choice)]
-	if !known {
-		content.Err = fmt.Errorf("component %s:%s was not read", w.choice.Component, w.choice.Version)
-	}
-	manifest, err := newManifest(w, content)
-	if err != nil {
-		return last, &bundle.Problem{State: v1beta2.StateError, Message: fmt.Sprintf("module %s: %v", w.module.Name, err)}
-	}
-	// Content that changed under the same version is another release than the one that was published.
-	if last != nil && last.Version == manifest.Version && last.Component == manifest.Component && !slices.EqualFunc(last.Content, manifest.Content, sameBlob) {
-		return last, &bundle.Problem{State: v1beta2.StateError, Message: fmt.Sprintf(
-			"module %s: component %s:%s changed its content under the same version: release a new version instead", w.module.Name, manifest.Component, manifest.Version)}
-	}
-	return manifest, nil
-}
-
-func sameBlob(a, b bundle.Content) bool { return a.Name == b.Name && a.Digest == b.Digest }
-
-func newManifest(w wish, content Content) (*bundle.Manifest, error) {
-	choice := w.choice
-	if content.Err != nil {
-		return nil, content.Err
-	}
-	for _, part := range content.Parts() {
-		if err := part.check(); err != nil {
-			return nil, fmt.Errorf("component %s:%s: %w", choice.Component, choice.Version, err)
-		}
-	}
-	source, err := json.Marshal(content.Install.source())
-	if err != nil {
-		return nil, err
-	}
-	name := strings.ReplaceAll(choice.Module, "/", "-")
-	if problems := validation.IsDNS1123Label(strings.ReplaceAll(name, ".", "-")); len(problems) > 0 {
-		return nil, fmt.Errorf("its name cannot be that of a Manifest: %s: ask for it by its module name", strings.Join(problems, ", "))
-	}
-	manifest := &bundle.Manifest{
-		Name: name, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
-		Component: choice.Component, Template: choice.Template.Name,
-		Labels: map[string]string{
-			v1beta2.LabelModuleName: name,
-			v1beta2.LabelKymaName:   v1beta2.RuntimeKymaName,
-			v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
-		},
-		Annotations: map[string]string{v1beta2.AnnotationFQDN: choice.Component},
-		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait.
-		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
-		Spec: v1beta2.ManifestSpec{
-			Remote: true, Version: choice.Version,
-			Install:              v1beta2.InstallInfo{Name: content.Install.Name, Source: runtime.RawExtension{Raw: source}},
-			LocalizedImages:      content.Images,
-			Manager:              choice.Template.Spec.Manager,
-			CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
-		},
-	}
-	for _, part := range content.Parts() {
-		manifest.Content = append(manifest.Content, part.Named())
-	}
-	for _, part := range content.Release {
-		manifest.Release = append(manifest.Release, part.Named())
-	}
-	if content.Values != nil {
-		values := content.Values.source()
-		manifest.Spec.Config = &values
-	}
-	if name != choice.Module {
-		manifest.Annotations[v1beta2.AnnotationModule] = choice.Module
-	}
-	if checks := choice.Template.Spec.CustomStateCheck; len(checks) > 0 {
-		text, err := json.Marshal(checks)
-		if err != nil {
-			return nil, err
-		}
-		manifest.Annotations[v1beta2.AnnotationCustomStateCheck] = string(text)
-	}
-	if choice.Channel != "" {
-		manifest.Labels[v1beta2.LabelChannel] = choice.Channel
-	}
-	if choice.Mandatory {
-		manifest.Labels[v1beta2.LabelMandatoryModule] = v1beta2.True
-	}
-	if manifest.Spec.CustomResourcePolicy == v1beta2.PolicyCreateAndDelete {
-		manifest.Spec.Resource = choice.Template.Spec.Data
-	}
-	if resource := manifest.Spec.Resource; resource != nil && (resource.GetKind() == "" || resource.GetName() == "") {
-		return nil, errors.New("ModuleTemplate " + choice.Template.Name + " spec.data: kind and metadata.name are required")
-	}
-	return manifest, nil
 }
 
 func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {

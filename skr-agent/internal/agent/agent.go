@@ -28,13 +28,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/autonomy"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
@@ -48,11 +48,11 @@ type Options struct {
 	ClusterUID        string
 	Place             store.Store
 	// Folder is looked into for files that were carried, nil for none.
-	Folder  *receive.Folder
-	Store   *content.Store
+	Folder  *importer.Folder
+	Store   *contentstore.Store
 	Puller  *pull.Puller
-	Syncer  *sync.Syncer
-	Secrets *unseal.Keeper
+	Syncer  *objects.Syncer
+	Secrets *secrets.Keeper
 	// Reader may cache; it sees Kyma, Manifests and the catalog.
 	Client client.Client
 	Events events.EventRecorder
@@ -178,7 +178,7 @@ func (a *Agent) reportInterval() time.Duration {
 // poll looks for a newer bundle, and for content that could not be had before.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
-		a.receive(ctx, log)
+		a.importFiles(ctx, log)
 	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
 func newImport() *cobra.Command {
@@ -39,12 +39,12 @@ func newImport() *cobra.Command {
 			if skew <= 0 {
 				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
 			}
-			importer, err := newImporter(&registry, to, trustFile)
+			target, err := newImporter(&registry, to, trustFile)
 			if err != nil {
 				return err
 			}
-			importer.ClockSkew = skew
-			files, err := carry.Files(args)
+			target.ClockSkew = skew
+			files, err := airgap.Files(args)
 			if err != nil {
 				return &refusal.Error{Reason: refusal.Incomplete, Detail: err.Error()}
 			}
@@ -52,8 +52,8 @@ func newImport() *cobra.Command {
 			defer stop()
 			outcomes := []imported{}
 			for _, paths := range files {
-				var outcome receive.Outcome
-				if outcome, err = importOne(ctx, cmd, importer, paths); err != nil {
+				var outcome importer.Outcome
+				if outcome, err = importOne(ctx, cmd, target, paths); err != nil {
 					err = fmt.Errorf("%s: %w", paths[0], err)
 					break
 				}
@@ -71,30 +71,30 @@ func newImport() *cobra.Command {
 	return cmd
 }
 
-func newImporter(registry *cli.Registry, to, trustFile string) (receive.Importer, error) {
+func newImporter(registry *cli.Registry, to, trustFile string) (importer.Importer, error) {
 	place, _, err := registry.Open("--to", to, store.Access{RequestTimeout: cli.TransferTimeout})
 	if err != nil {
-		return receive.Importer{}, err
+		return importer.Importer{}, err
 	}
-	importer := receive.Importer{To: place, Now: time.Now}
+	target := importer.Importer{To: place, Now: time.Now}
 	if trustFile == "" {
-		return importer, nil
+		return target, nil
 	}
-	importer.Root, err = cli.ReadRoot(trustFile)
-	return importer, err
+	target.Root, err = cli.ReadRoot(trustFile)
+	return target, err
 }
 
-func importOne(ctx context.Context, cmd *cobra.Command, importer receive.Importer, paths []string) (receive.Outcome, error) {
+func importOne(ctx context.Context, cmd *cobra.Command, target importer.Importer, paths []string) (importer.Outcome, error) {
 	advance, done := cli.Bytes(cmd.ErrOrStderr(), "checking and importing", -1)
 	defer done()
-	importer.Advance = advance
-	return importer.Import(ctx, paths)
+	target.Advance = advance
+	return target.Import(ctx, paths)
 }
 
 // imported is one row of what `import` prints.
 type imported struct {
-	Files           []string `json:"files"`
-	receive.Outcome `json:",inline"`
+	Files            []string `json:"files"`
+	importer.Outcome `json:",inline"`
 }
 
 func printImported(out io.Writer, format string, outcomes []imported) error {

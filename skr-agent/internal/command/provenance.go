@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/provenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
@@ -137,7 +137,7 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 		return nil, err
 	}
 	puller := pull.New(pull.Options{
-		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: content.New(api, api, v1beta2.RuntimeNamespace), Now: time.Now,
+		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: contentstore.New(api, api, v1beta2.RuntimeNamespace), Now: time.Now,
 		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime},
 	})
 	if err := puller.Restore(ctx); err != nil {

@@ -22,13 +22,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
 
@@ -98,7 +98,7 @@ func (f *runFlags) run(g *cli.Root) error {
 	if err != nil {
 		return err
 	}
-	if err := sync.Foundation(ctx, uncached); err != nil {
+	if err := objects.Foundation(ctx, uncached); err != nil {
 		return fmt.Errorf("prepare the runtime: %w", err)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
@@ -110,7 +110,7 @@ func (f *runFlags) run(g *cli.Root) error {
 	if err != nil {
 		return err
 	}
-	store := content.New(uncached, uncached, v1beta2.RuntimeNamespace)
+	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
 	options, err := f.agent(ctx, g, config, uncached, store)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	return deployment, nil
 }
 
-func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *content.Store) (agent.Options, error) {
+func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store) (agent.Options, error) {
 	known, err := readBootstrap(ctx, uncached, f)
 	if err != nil {
 		return agent.Options{}, err
@@ -196,9 +196,9 @@ func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, 
 	if err != nil {
 		return agent.Options{}, cli.Usage(err)
 	}
-	var folder *receive.Folder
+	var folder *importer.Folder
 	if f.importFolder != "" {
-		folder = &receive.Folder{Dir: f.importFolder}
+		folder = &importer.Folder{Dir: f.importFolder}
 	}
 	if f.skew <= 0 {
 		return agent.Options{}, cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", f.skew))
@@ -211,10 +211,10 @@ func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, 
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
-	secrets := &unseal.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
+	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
 		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper}, Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

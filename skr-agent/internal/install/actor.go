@@ -53,7 +53,7 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 }
 
 // actor gives whoever may work on a Manifest's objects.
-func (i *Installer) actor(m *v1beta2.Manifest) *actor { return i.actors[i.Accounts.of(moduleOf(m))] }
+func (i *Installer) actor(m *v1beta2.Manifest) *actor { return i.actors[i.Accounts.of(m.Module())] }
 
 // get gives an object as it is now, or nil when there is none, or no such kind.
 func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {

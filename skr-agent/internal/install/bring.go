@@ -71,7 +71,7 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing // an agent that starts is no news about a module that runs
 		return out, nil
 	}
-	objectsApplied.WithLabelValues(moduleOf(m)).Add(float64(len(applied)))
+	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
 	if wasInstalled && len(applied) > 0 {
 		i.tellDrift(ctx, m, applied)
 		known.countCorrection(i.now())
@@ -82,7 +82,7 @@ func (i *Installer) bring(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	if out, err = i.prune(ctx, m, known, p, out); err != nil {
 		return outcome{}, err
 	}
-	applyDuration.WithLabelValues(moduleOf(m)).Observe(i.now().Sub(started).Seconds())
+	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
 	known.checked, known.checkedAt = m.Generation, i.now()
 	out.installation = &finding{true, "Applied", fmt.Sprintf("%d objects are applied", len(p.inventory))}
 	return out, nil
@@ -160,7 +160,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 }
 
 func (i *Installer) owner(m *v1beta2.Manifest) owner {
-	return owner{mark: m.Namespace + "/" + m.Name, module: moduleOf(m), namespace: i.Namespace}
+	return owner{mark: m.Namespace + "/" + m.Name, module: m.ModuleLabel(), namespace: i.Namespace}
 }
 
 // scope asks the API server's discovery.
@@ -180,7 +180,7 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) (applied []key, wait string, err error) {
 	// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
 	a := i.actor(m)
-	shared := ssa.NewResourceManager(a.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + moduleOf(m)})
+	shared := ssa.NewResourceManager(a.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + m.ModuleLabel()})
 	if _, err := shared.ApplyAll(ctx, p.shared, ssa.DefaultApplyOptions()); err != nil {
 		return nil, "", err
 	}
@@ -225,9 +225,9 @@ func (i *Installer) tellDrift(ctx context.Context, m *v1beta2.Manifest, correcte
 	names := make([]string, len(corrected))
 	for n, k := range corrected {
 		names[n] = k.String()
-		driftCorrected.WithLabelValues(moduleOf(m), k.kind).Inc()
+		driftCorrected.WithLabelValues(m.Module(), k.kind).Inc()
 	}
 	text := firstFew(names)
-	log.FromContext(ctx).Info("corrected drift", "module", moduleOf(m), "objects", text)
+	log.FromContext(ctx).Info("corrected drift", "module", m.Module(), "objects", text)
 	i.events.Eventf(m, nil, "Normal", "DriftCorrected", "Correct", "put back as the module has it: %s", text)
 }

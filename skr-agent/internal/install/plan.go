@@ -198,7 +198,7 @@ func claimedByOther(m *v1beta2.Manifest, wanted []v1beta2.Resource, all []v1beta
 		for _, r := range other.Status.Synced {
 			k := keyOf(r)
 			if want.has(k) && (!mine.has(k) || older(other, m)) {
-				return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, moduleOf(other))
+				return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, other.Module())
 			}
 		}
 	}
@@ -210,13 +210,6 @@ func older(a, b *v1beta2.Manifest) bool {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
 	}
 	return a.Name < b.Name
-}
-
-func moduleOf(m *v1beta2.Manifest) string {
-	if module := m.Labels[v1beta2.LabelModuleName]; module != "" {
-		return module
-	}
-	return m.Name
 }
 
 // removalStages says in which order objects go. Each stage has to be gone before the next begins: webhooks first, for they answer

@@ -94,7 +94,7 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 		return ctrl.Result{}, err
 	}
 	if before.State != out.state {
-		log.FromContext(ctx).Info("module changed its state", "module", moduleOf(m), "version", m.Spec.Version,
+		log.FromContext(ctx).Info("module changed its state", "module", m.Module(), "version", m.Spec.Version,
 			"state", out.state, "was", before.State, "message", out.ready.message)
 		kind := "Normal"
 		if out.state == v1beta2.StateError || out.state == v1beta2.StateWarning {
@@ -143,6 +143,6 @@ func (i *Installer) finish(ctx context.Context, m *v1beta2.Manifest) error {
 	}
 	i.forget(client.ObjectKeyFromObject(m))
 	i.retain(ctx, m, nil)
-	log.FromContext(ctx).Info("module is removed", "module", moduleOf(m))
+	log.FromContext(ctx).Info("module is removed", "module", m.Module())
 	return nil
 }

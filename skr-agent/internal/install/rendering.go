@@ -12,7 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/images"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
@@ -50,7 +50,7 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (in render.I
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
 		return in, &finding{reason: "SourceBroken", message: "spec.install.source: " + err.Error()}, nil
 	}
-	in.Packed, in.Release, in.Namespace = source.Type, moduleOf(m), i.Namespace
+	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), i.Namespace
 	in.Content, problem, err = i.load(ctx, source, "spec.install.source")
 	if problem != nil || err != nil || source.Type != v1beta2.HelmChart {
 		return in, problem, err
@@ -72,9 +72,9 @@ func (i *Installer) load(ctx context.Context, source v1beta2.ImageSpec, field st
 	}
 	data, err := i.Content.Load(ctx, at)
 	switch {
-	case errors.Is(err, content.ErrMissing):
+	case errors.Is(err, contentstore.ErrMissing):
 		return nil, &finding{reason: "ContentMissing", message: err.Error()}, nil
-	case errors.Is(err, content.ErrBroken):
+	case errors.Is(err, contentstore.ErrBroken):
 		return nil, &finding{reason: "ContentBroken", message: err.Error()}, nil
 	}
 	return data, nil, err

@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 )
 
 // Facts are what is known of the runtime now.
@@ -47,7 +46,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
 		module := bundle.ReportedModule{
-			Name: sync.ModuleOf(m), Channel: m.Labels[v1beta2.LabelChannel], Version: m.Spec.Version,
+			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.Spec.Version,
 			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Message: message(m),
 			Manifest: &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
@@ -215,7 +214,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	}
 	for i := range facts.Manifests {
 		if facts.Manifests[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
-			hidden[sync.ModuleOf(&facts.Manifests[i])] = true
+			hidden[facts.Manifests[i].Module()] = true
 		}
 	}
 	if b := facts.Bundle; b != nil {

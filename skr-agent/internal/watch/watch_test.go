@@ -136,7 +136,7 @@ func TestWatchesTellWhatHappensInAnAPIServer(t *testing.T) {
 	status.Field = bundle.FieldStatus
 	must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps"), watcherOf("pods"), status}))
 
-	t.Run("what the agent may not watch is told, until it may", func(t *testing.T) {
+	t.Run("what the agent may not watch is told, until it may", func(*testing.T) {
 		w.until("pods", "trouble", func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "ClusterRole") })
 		w.allow("pods")
 		w.until("pods", "no trouble", func(told bundle.ReportedWatch) bool { return told.Trouble == "" })

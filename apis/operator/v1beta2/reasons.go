@@ -1,0 +1,39 @@
+package v1beta2
+
+// Reasons of a Kyma's conditions, as the control plane sets them.
+const (
+	// ReasonReady and ReasonNotReady are of Ready, Modules and ModuleCatalog: the message says what is missing.
+	ReasonReady    = "Ready"
+	ReasonNotReady = "NotReady"
+	// ReasonPublishFailed is of Ready: no newer bundle could be made or pushed. The message says why.
+	ReasonPublishFailed = "PublishFailed"
+
+	// ReasonReported is of Reporting: the newest report was accepted in time.
+	ReasonReported = "Reported"
+	// ReasonNeverReported is of Reporting: no report of the runtime was ever accepted.
+	ReasonNeverReported = "NeverReported"
+	// ReasonSilent is of Reporting: the last report is older than the allowed silence.
+	ReasonSilent = "Silent"
+	// ReasonReportRefused is of Reporting: the newest report was refused. The message names the check.
+	ReasonReportRefused = "ReportRefused"
+	// ReasonCarried is of Reporting and Accepted: bundles and reports are carried by hand.
+	ReasonCarried = "Carried"
+
+	// ReasonAccepted is of Accepted: the runtime has applied the latest bundle.
+	ReasonAccepted = "Accepted"
+	// ReasonPending is of Accepted and Secrets: the runtime has not reported the latest bundle yet.
+	ReasonPending = "Pending"
+	// ReasonBundleRefused is of Accepted: the agent refused a bundle. The message names the bundle and the check.
+	ReasonBundleRefused = "BundleRefused"
+
+	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to the one before.
+	ReasonUpgraded   = "Upgraded"
+	ReasonRolledBack = "RolledBack"
+
+	// ReasonWritten is of Secrets: the runtime has them as sealed.
+	ReasonWritten = "Written"
+	// ReasonNotSealed is of Secrets: they could not be encrypted for the runtime.
+	ReasonNotSealed = "NotSealed"
+	// ReasonNotWritten is of Secrets: the agent could not write them.
+	ReasonNotWritten = "NotWritten"
+)

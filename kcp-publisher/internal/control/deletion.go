@@ -1,0 +1,55 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+// ensureFinalizer keeps a Kyma from disappearing before its runtime was told. It reports whether there is nothing more to do: the Kyma
+// is deleted, and its finalizer was removed.
+func (k *Kymas) ensureFinalizer(ctx context.Context, kyma *v1beta2.Kyma) (gone bool, err error) {
+	if !kyma.DeletionTimestamp.IsZero() {
+		return !controllerutil.ContainsFinalizer(kyma, v1beta2.FinalizerKyma), nil
+	}
+	before := kyma.DeepCopy()
+	if !controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma) {
+		return false, nil
+	}
+	if err := k.Client.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, fmt.Errorf("add finalizer to Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
+	}
+	return false, nil
+}
+
+// finalize lets a deleted Kyma disappear once its last bundle is published and its runtime is empty, or once there is nobody to wait for
+// any more.
+func (k *Kymas) finalize(ctx context.Context, kyma *v1beta2.Kyma, facts ingest.Facts) (done bool, err error) {
+	if kyma.DeletionTimestamp.IsZero() || facts.Published == nil {
+		return false, nil
+	}
+	reason, message := plan.Finalizable(kyma, *facts.Published, facts.Report, k.DeletionTimeout, k.Now())
+	if reason == "" {
+		return false, nil
+	}
+	before := kyma.DeepCopy()
+	controllerutil.RemoveFinalizer(kyma, v1beta2.FinalizerKyma)
+	if err := k.Client.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
+	}
+	kind := corev1.EventTypeNormal
+	if reason != plan.ReasonRuntimeEmpty {
+		kind = corev1.EventTypeWarning
+	}
+	k.Events.Eventf(kyma, nil, kind, reason, "Delete", "%s", message)
+	ctrl.LoggerFrom(ctx).Info("finalized a deleted Kyma", "runtime", plan.RuntimeID(kyma), "reason", reason)
+	return true, nil
+}

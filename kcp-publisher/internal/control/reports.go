@@ -1,0 +1,163 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+// reports fetches and verifies the newest report of each runtime, and remembers it. A registry is asked for each at most once in half an
+// interval.
+type reports struct {
+	place    store.Store
+	interval time.Duration
+	now      func() time.Time
+
+	mu    sync.Mutex // guards known
+	known map[types.NamespacedName]report
+}
+
+// report is the newest report of a runtime as it was judged.
+type report struct {
+	// kyma is the object that it was judged for: a new one of the same name does not inherit it.
+	kyma   types.UID
+	asked  time.Time
+	digest digest.Digest
+	// accepted is the newest that was accepted, refused why the newest one was not.
+	accepted *bundle.AcceptedReport
+	refused  *refusal.Error
+	// unread is why a registry that answers did not return the report.
+	unread error
+}
+
+func newReports(place store.Store, interval time.Duration, now func() time.Time) *reports {
+	return &reports{place: place, interval: interval, now: now, known: map[types.NamespacedName]report{}}
+}
+
+// fetch returns the newest report of a Kyma's runtime and the one that was known before. The error says that the registry is down; a
+// report that is refused, or that the registry does not return, is this runtime's problem alone and no error.
+func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter) (newest, before report, err error) {
+	before = r.remembered(kyma)
+	if before.asked.Add(r.interval / 2).After(r.now()) {
+		return before, before, nil
+	}
+	found, fetched, err := r.pull(ctx, from.Runtime, before.digest)
+	if err != nil && unreachable(err) {
+		return before, before, err
+	}
+	newest = before
+	newest.asked, newest.unread = r.now(), nil
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		newest.unread = withoutDetail(err)
+	case err == nil && found != before.digest:
+		newest.digest = found
+		accepted, err := bundle.VerifyReport(fetched, from)
+		if newest.refused = refusal.Of(err); newest.refused == nil {
+			newest.accepted = &accepted
+		}
+	}
+	r.remember(kyma, newest)
+	return newest, before, nil
+}
+
+// pull asks for the digest of the newest report, and for the report if it is not the known one.
+func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest) (digest.Digest, bundle.Fetched, error) {
+	repository, err := r.place.Reading(ctx, bundle.ReportRepository(runtime))
+	if err != nil {
+		return "", bundle.Fetched{}, err
+	}
+	newest, err := store.Head(ctx, repository, bundle.TagLatest)
+	if err != nil || newest == known {
+		return newest, bundle.Fetched{}, err
+	}
+	fetched, err := store.Fetch(ctx, repository, newest.String())
+	return newest, fetched, err
+}
+
+func (r *reports) remembered(kyma *v1beta2.Kyma) report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.known[client.ObjectKeyFromObject(kyma)]; known.kyma == kyma.UID {
+		return known
+	}
+	return report{kyma: kyma.UID}
+}
+
+func (r *reports) remember(kyma *v1beta2.Kyma, newest report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known[client.ObjectKeyFromObject(kyma)] = newest
+}
+
+func (r *reports) forget(kyma types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.known, kyma)
+}
+
+// fetchReport returns the newest report of a Kyma's runtime, makes Events of what is new in it, and notes in the Kyma's status what it
+// says. That is noted also when nothing is new: writing it may have been put off or have failed.
+func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) (report, error) {
+	newest, before, err := k.reports.fetch(ctx, kyma, rules.Reporter(kyma, k.Keys.tokens(), k.Now()))
+	if err != nil {
+		return newest, err
+	}
+	fresh := newest.digest != before.digest
+	if fresh && newest.refused != nil {
+		reportsRefused.WithLabelValues(string(newest.refused.Reason)).Inc()
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.refused)))
+	}
+	if newest.accepted == nil || newest.refused != nil {
+		return newest, nil
+	}
+	if fresh {
+		k.announceRefused(kyma, before.accepted, *newest.accepted)
+		k.announceWatched(kyma, before.accepted, *newest.accepted)
+	}
+	key, errKey := trust.EncodePublicKey(newest.accepted.Key)
+	thumbprint, errThumb := trust.Thumbprint(newest.accepted.Key)
+	if errKey == nil && errThumb == nil {
+		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint)
+	}
+	return newest, nil
+}
+
+// announceRefused makes an Event of every bundle that the runtime refused and had not reported before.
+func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
+	runtime := plan.RuntimeID(kyma)
+	told := map[string]bool{}
+	if before != nil {
+		for _, r := range before.Refused {
+			told[r.Digest.String()+string(r.Reason)] = true
+		}
+	}
+	for _, r := range after.Refused {
+		if !told[r.Digest.String()+string(r.Reason)] {
+			// What is in the registry is not what was pushed: read it again, and replace it.
+			k.Publisher.Forget(runtime)
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
+		}
+	}
+}
+
+// noted bounds what others wrote to what the API takes as the note of an Event.
+func noted(text string) string {
+	const maxNoteBytes = 1024
+	return bundle.Bounded(text, maxNoteBytes)
+}

@@ -1,0 +1,39 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+)
+
+// Maintenance says when runtimes may be upgraded where that means downtime.
+type Maintenance struct {
+	// Policy gives runtimes their windows by what their Kymas are labelled with, nil for none.
+	Policy *window.Policy
+	// Minimum is how long a window has to stay open for an upgrade to begin in it.
+	Minimum time.Duration
+}
+
+// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, else those of the policy; nil when there is
+// neither. An annotation that means nothing is an error, and never taken for none.
+func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
+	if text, own := kyma.Annotations[v1beta2.AnnotationMaintenanceWindows]; own {
+		windows, err := window.ParseWindows([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("annotation %s: %w", v1beta2.AnnotationMaintenanceWindows, err)
+		}
+		return &window.Schedule{Windows: windows, Minimum: metav1.Duration{Duration: m.Minimum}}, nil
+	}
+	if m.Policy == nil {
+		return nil, nil
+	}
+	schedule := m.Policy.For(window.Runtime{
+		Plan: kyma.Labels[v1beta2.LabelPlan], Region: kyma.Labels[v1beta2.LabelRegion],
+		PlatformRegion: kyma.Labels[v1beta2.LabelPlatformRegion], GlobalAccountID: kyma.Labels[v1beta2.LabelGlobalAccountID],
+	}, m.Minimum)
+	return &schedule, nil
+}

@@ -1,0 +1,203 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+var (
+	noon     = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	trusted  = trust.Root{Version: 1, Epoch: 1}
+	validity = 9 * time.Hour
+)
+
+func documents(t *testing.T, modules ...string) bundle.Documents {
+	t.Helper()
+	state := bundle.DesiredState{}
+	for _, m := range modules {
+		state.Manifests = append(state.Manifests, bundle.Manifest{Name: m, Module: m, Version: "1.0.0"})
+	}
+	d, err := bundle.NewDocuments(state, bundle.Catalog{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// publishedAt is what lies in the registry after a first bundle with these modules.
+func publishedAt(t *testing.T, at time.Time, removals []string, modules ...string) *Published {
+	d := documents(t, modules...)
+	predicate, _ := Next(nil, d, modules, Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}, trusted, validity, at)
+	predicate.Removals = removals
+	p := &Published{Predicate: predicate, Digest: "sha256:last", StateDigest: d.State.Descriptor.Digest, CatalogDigest: d.Catalog.Descriptor.Digest}
+	for _, m := range modules {
+		p.State.Manifests = append(p.State.Manifests, bundle.Manifest{Name: m, Module: m, Version: "1.0.0"})
+	}
+	return p
+}
+
+// says returns the bundle as if it said something else.
+func says(p *Published, change func(*bundle.Predicate)) *Published {
+	change(&p.Predicate)
+	return p
+}
+
+func withCatalog(p *Published, d digest.Digest) *Published {
+	p.CatalogDigest = d
+	return p
+}
+
+func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing.T) {
+	one := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}
+	for name, c := range map[string]struct {
+		last     *Published
+		want     []string // modules resolved
+		asked    []string
+		runtime  func(Runtime) Runtime
+		at       time.Time
+		reason   Reason
+		removals []string
+	}{
+		"nothing was published":              {nil, []string{"keda"}, []string{"keda"}, nil, noon, ReasonFirst, nil},
+		"nothing changed":                    {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(time.Hour), "", nil},
+		"a module came":                      {publishedAt(t, noon, nil, "keda"), []string{"keda", "nats"}, []string{"keda", "nats"}, nil, noon, ReasonContentChanged, nil},
+		"a module is not asked for any more": {publishedAt(t, noon, nil, "keda", "nats"), []string{"keda"}, []string{"keda"}, nil, noon, ReasonContentChanged, []string{"nats"}},
+		"a module that was asked for does not resolve and had no version yet": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda", "nats"}, nil, noon, "", nil},
+		"a removal stays until it is confirmed": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed, r.Observed = []string{"keda", "nats"}, "sha256:last"; return r }, noon, "", []string{"nats"}},
+		"a report about an older bundle confirms nothing": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed, r.Observed = []string{"keda"}, "sha256:older"; return r }, noon, "", []string{"nats"}},
+		"a confirmed removal is dropped without a push of its own": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed, r.Observed = []string{"keda"}, "sha256:last"; return r }, noon, "", nil},
+		"a module comes back while its removal is pending": {
+			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda", "nats"}, nil, noon, ReasonRemovalWithdrawn, nil},
+		"the runtime has a module that nobody published": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Installed = []string{"keda", "old"}; return r }, noon, ReasonRemovalAdded, []string{"old"}},
+		"the registry forgot a module that the control plane remembers": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Versions = map[string]string{"old": "1.0.0"}; return r }, noon, ReasonRemovalAdded, []string{"old"}},
+		"the runtime's Kyma has a new generation": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.KymaGeneration = 2; return r }, noon, ReasonKymaChanged, nil},
+		"the cluster became known": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, ReasonAudienceChanged, nil},
+		"somebody put an older bundle back": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.LastEpoch, r.LastSequence = 1, noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), ReasonSequenceBehind, nil},
+		"a sequence of another epoch is none to remember": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.LastEpoch, r.LastSequence = 2, noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), "", nil},
+		"the Kyma is deleted": {
+			publishedAt(t, noon, nil, "keda"), nil, nil,
+			func(r Runtime) Runtime { r.Deleting = true; return r }, noon, ReasonDeleting, []string{"keda"}},
+		"its file is carried for longer than the last bundle is valid": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Validity = validity + time.Hour; return r }, noon, ReasonValidityTooShort, nil},
+		"its file is carried for less": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Validity = validity - time.Hour; return r }, noon, "", nil},
+		"just before renewal": {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3*time.Hour - time.Second), "", nil},
+		"renewal":             {publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3 * time.Hour), ReasonRenewalDue, nil},
+		"the Kyma is back": {
+			says(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.Deleting = true }), []string{"keda"}, []string{"keda"}, nil, noon, ReasonRecreated, nil},
+		"another catalog": {
+			withCatalog(publishedAt(t, noon, nil, "keda"), "sha256:another"), []string{"keda"}, []string{"keda"}, nil, noon, ReasonCatalogChanged, nil},
+		"other Secrets": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Sealed = &bundle.Sealed{Revision: "1"}; return r }, noon, ReasonSecretsChanged, nil},
+		"a certificate": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.Certificate = "pem"; return r }, noon, ReasonCertificateIssued, nil},
+		"a new epoch": {
+			says(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.Epoch = 0 }), []string{"keda"}, []string{"keda"}, nil, noon, ReasonEpochChanged, nil},
+		"a newer root of trust": {
+			says(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.RootVersion = 0 }), []string{"keda"}, []string{"keda"}, nil, noon, ReasonRootChanged, nil},
+		"what the runtime is to do comes before what is due anyway": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda", "nats"}, []string{"keda", "nats"}, nil, noon.Add(3 * time.Hour), ReasonContentChanged, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := one
+			if c.runtime != nil {
+				r = c.runtime(r)
+			}
+			predicate, reason := Next(c.last, documents(t, c.want...), c.asked, r, trusted, validity, c.at)
+			if reason != c.reason || !slices.Equal(predicate.Removals, c.removals) {
+				t.Errorf("reason %q, removals %v; want %q, %v", reason, predicate.Removals, c.reason, c.removals)
+			}
+			if c.last != nil && c.last.Predicate.Epoch == trusted.Epoch && predicate.Sequence <= c.last.Predicate.Sequence {
+				t.Errorf("sequence %d after %d", predicate.Sequence, c.last.Predicate.Sequence)
+			}
+		})
+	}
+}
+
+func TestTheLastBundleLivesLong(t *testing.T) {
+	predicate, _ := Next(publishedAt(t, noon, nil, "keda"), documents(t), nil, Runtime{ID: "one", Deleting: true}, trusted, validity, noon)
+	if !predicate.Deleting || predicate.ExpiresAt.Sub(predicate.IssuedAt) != lastBundleValidity {
+		t.Errorf("deleting %v, life %s", predicate.Deleting, predicate.ExpiresAt.Sub(predicate.IssuedAt))
+	}
+}
+
+func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
+	future := noon.Add(time.Hour).UnixMilli()
+	predicate, reason := Next(nil, documents(t), nil, Runtime{ID: "one", LastEpoch: 1, LastSequence: future}, trusted, validity, noon)
+	if reason != ReasonFirst || predicate.Sequence != future+1 {
+		t.Errorf("reason %q, sequence %d, want %d", reason, predicate.Sequence, future+1)
+	}
+}
+
+// TestANewEpochStartsSequencesOver: who stole a publisher's key may have published so far ahead that nobody can go on from there.
+func TestANewEpochStartsSequencesOver(t *testing.T) {
+	ahead := publishedAt(t, noon, nil, "keda")
+	ahead.Predicate.Sequence = math.MaxInt64 - 1
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, LastEpoch: 1, LastSequence: math.MaxInt64 - 1}
+	anew := trust.Root{Version: 2, Epoch: 2}
+	predicate, reason := Next(ahead, documents(t, "keda"), []string{"keda"}, r, anew, validity, noon)
+	if reason != ReasonEpochChanged || predicate.Epoch != 2 || predicate.Sequence != noon.UnixMilli() {
+		t.Fatalf("reason %q, sequence %d of epoch %d", reason, predicate.Sequence, predicate.Epoch)
+	}
+	// What the control plane remembers is of the old epoch until its status is written.
+	last := &Published{Predicate: predicate, StateDigest: ahead.StateDigest, CatalogDigest: ahead.CatalogDigest}
+	if predicate, reason := Next(last, documents(t, "keda"), []string{"keda"}, r, anew, validity, noon); reason != "" {
+		t.Errorf("it was pushed once more, as %d", predicate.Sequence)
+	}
+}
+
+func TestACommitIsToldByABundleThatIsNeededAndMakesNoneNeeded(t *testing.T) {
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Source: &bundle.Source{Repository: "https://git.example/fleet", Commit: "b"}}
+	last := publishedAt(t, noon, nil, "keda")
+	last.Predicate.Source = &bundle.Source{Repository: "https://git.example/fleet", Commit: "a"}
+	if _, reason := Next(last, documents(t, "keda"), []string{"keda"}, r, trusted, validity, noon); reason != "" {
+		t.Error("another commit with the same content is published")
+	}
+	if next, reason := Next(last, documents(t, "keda", "nats"), []string{"keda", "nats"}, r, trusted, validity, noon); reason != ReasonContentChanged || next.Source != r.Source {
+		t.Errorf("a commit with other content: %q, %+v", reason, next.Source)
+	}
+}
+
+func TestOtherSecretsAreReasonEnoughForABundle(t *testing.T) {
+	d := documents(t, "keda")
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Sealed: &bundle.Sealed{Revision: "1"}}
+	predicate, _ := Next(nil, d, []string{"keda"}, r, trusted, validity, noon)
+	last := &Published{Predicate: predicate, StateDigest: d.State.Descriptor.Digest, CatalogDigest: d.Catalog.Descriptor.Digest}
+	if _, reason := Next(last, d, []string{"keda"}, r, trusted, validity, noon); reason != "" {
+		t.Error("the same Secrets make another bundle")
+	}
+	r.Sealed = &bundle.Sealed{Revision: "2"}
+	if next, reason := Next(last, d, []string{"keda"}, r, trusted, validity, noon); reason != ReasonSecretsChanged || next.Sealed != r.Sealed {
+		t.Error("other Secrets stay here")
+	}
+}

@@ -1,0 +1,27 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Offline returns the Kyma of a file as it can be planned without a control plane, and by name what it says that needs one. A status in a file
+// is a copy of what was once known, and is not believed.
+func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
+	known = kyma.DeepCopy()
+	known.Status, known.DeletionTimestamp = v1beta2.KymaStatus{}, nil
+	say := func(what, why string) {
+		ignored = append(ignored, fmt.Sprintf("Kyma %s: %s is ignored: %s", kyma.Name, what, why))
+	}
+	if _, set := kyma.Annotations[v1beta2.AnnotationRevokedKeys]; set {
+		say("annotation "+v1beta2.AnnotationRevokedKeys, "only a control plane knows which key the runtime's agent has")
+	}
+	if _, set := kyma.Labels[v1beta2.LabelForceDeletion]; set {
+		say("label "+v1beta2.LabelForceDeletion, "only a control plane deletes Kymas and waits for their runtimes")
+	}
+	if !kyma.DeletionTimestamp.IsZero() {
+		say("metadata.deletionTimestamp", "only a control plane deletes Kymas: ask for no modules instead")
+	}
+	return known, ignored
+}

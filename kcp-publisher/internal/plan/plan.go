@@ -1,0 +1,43 @@
+// Package plan decides what each runtime of a fleet gets. What is known goes in as values: Kymas, what their runtimes reported, the
+// catalog, rollouts, what holds for the whole fleet, and the time. Out come requests, gates, audiences, and why a bundle is due.
+//
+// It is pure, and the only place where a Kyma becomes a request: `run`, `publish` and `diff` differ in where they read and in what they
+// do with the answer, never in the answer. What a bundle says about each module is package resolve's, which takes these requests.
+package plan
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Rules are what holds for all runtimes of a fleet.
+type Rules struct {
+	// Settings tune the agents where a Kyma's annotations do not.
+	Settings bundle.Settings
+	// Watchers are those that were accepted, sorted by name.
+	Watchers []bundle.Watcher
+	// Maintenance says when runtimes may be upgraded where that means downtime.
+	Maintenance Maintenance
+	// Silence is how long a runtime may go without a report where its Kyma does not say otherwise.
+	Silence time.Duration
+	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well; empty when there is none.
+	ClusterUID string
+	// Root is the newest root of trust: no bundle is for a key that it revokes.
+	Root trust.Root
+	// Source is the commit that the control plane has, nil for none.
+	Source *bundle.Source
+}
+
+// RuntimeID names the runtime of a Kyma: its label, else its own name.
+func RuntimeID(kyma *v1beta2.Kyma) string {
+	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
+}
+
+// Skipped reports whether a Kyma is left alone: nothing is published to its runtime, and what was published stays.
+func Skipped(kyma *v1beta2.Kyma) bool {
+	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True
+}

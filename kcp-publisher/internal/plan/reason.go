@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Reason says why a runtime needs a new bundle. Empty means that it needs none.
+type Reason string
+
+// Why a runtime needs a new bundle. They are a label of a metric and a field of what `publish` prints: extend, do not rename.
+const (
+	// ReasonFirst: nothing that this fleet's publisher signed is in the runtime's repository.
+	ReasonFirst Reason = "First"
+	// ReasonDeleting: the Kyma was deleted, and the runtime is told to remove all modules.
+	ReasonDeleting Reason = "Deleting"
+	// ReasonRecreated: the last bundle said that the Kyma is deleted, and there is one again.
+	ReasonRecreated Reason = "Recreated"
+	// ReasonContentChanged: modules, settings, watchers or windows are others.
+	ReasonContentChanged Reason = "ContentChanged"
+	// ReasonCatalogChanged: the runtime sees another catalog.
+	ReasonCatalogChanged Reason = "CatalogChanged"
+	// ReasonRemovalAdded: a module is to go that the last bundle did not name.
+	ReasonRemovalAdded Reason = "RemovalAdded"
+	// ReasonRemovalWithdrawn: a module that was to go is asked for again.
+	ReasonRemovalWithdrawn Reason = "RemovalWithdrawn"
+	// ReasonSecretsChanged: other Secrets are sealed for the runtime.
+	ReasonSecretsChanged Reason = "SecretsChanged"
+	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
+	ReasonAudienceChanged Reason = "AudienceChanged"
+	// ReasonKymaChanged: the runtime's Kyma has another generation, which the bundle answers.
+	ReasonKymaChanged Reason = "KymaChanged"
+	// ReasonCertificateIssued: the agent gets a certificate, or another one.
+	ReasonCertificateIssued Reason = "CertificateIssued"
+	// ReasonEpochChanged: the root of trust began a new epoch.
+	ReasonEpochChanged Reason = "EpochChanged"
+	// ReasonRootChanged: there is a newer version of the root of trust.
+	ReasonRootChanged Reason = "RootChanged"
+	// ReasonSequenceBehind: an older bundle was put back, which runtimes refuse.
+	ReasonSequenceBehind Reason = "SequenceBehind"
+	// ReasonValidityTooShort: the last bundle would expire before it is carried to the runtime.
+	ReasonValidityTooShort Reason = "ValidityTooShort"
+	// ReasonRenewalDue: a third of the last bundle's validity is over.
+	ReasonRenewalDue Reason = "RenewalDue"
+)
+
+// due is a reason and whether it holds.
+type due struct {
+	reason Reason
+	holds  bool
+}
+
+// contentReason returns why a runtime is to do something else than the last bundle told it.
+func contentReason(last *Published, documents bundle.Documents, next bundle.Predicate, asked []string) Reason {
+	p := last.Predicate
+	return first(
+		due{ReasonDeleting, next.Deleting && !p.Deleting},
+		due{ReasonRecreated, p.Deleting && !next.Deleting},
+		due{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateDigest},
+		due{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogDigest},
+		due{ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool { return !slices.Contains(p.Removals, m) })},
+		due{ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) })},
+		due{ReasonSecretsChanged, revision(p.Sealed) != revision(next.Sealed)},
+	)
+}
+
+// statementReason returns why the same is to be stated once more. Remembered is the newest sequence that the control plane published in the
+// epoch, validity how long a bundle has to be valid to arrive.
+func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
+	life := last.ExpiresAt.Sub(last.IssuedAt)
+	return first(
+		due{ReasonAudienceChanged, last.Audience != next.Audience},
+		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration},
+		due{ReasonCertificateIssued, last.Certificate != next.Certificate},
+		due{ReasonEpochChanged, last.Epoch != next.Epoch},
+		due{ReasonRootChanged, last.RootVersion != next.RootVersion},
+		due{ReasonSequenceBehind, last.Sequence < remembered},
+		due{ReasonValidityTooShort, life < validity},
+		due{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))},
+	)
+}
+
+func first(all ...due) Reason {
+	for _, d := range all {
+		if d.holds {
+			return d.reason
+		}
+	}
+	return ""
+}
+
+func revision(s *bundle.Sealed) string {
+	if s == nil {
+		return ""
+	}
+	return s.Revision
+}

@@ -1,0 +1,43 @@
+package plan
+
+import (
+	"crypto"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Reporter returns whose reports are accepted as those of a Kyma's runtime: of the enrolled key, or of one that shows an unused token or
+// a certificate of the fleet.
+func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecret, now time.Time) bundle.Reporter {
+	runtime := RuntimeID(kyma)
+	reporter := bundle.Reporter{Runtime: runtime, Fleet: r.Root.Fleet}
+	var known *v1beta2.RuntimeKey
+	if status := kyma.Status.Runtime; status != nil {
+		reporter.LastSequence = status.ReportSequence
+		if known = status.Key; known != nil {
+			if key, err := trust.DecodePublicKey(known.PublicKey); err == nil {
+				reporter.Key = key
+			}
+		}
+	}
+	reporter.Enrol = func(e trust.Enrolment) error {
+		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
+			return errors.New("the token was used before: run `kcp-publisher enrol` again")
+		}
+		return tokens.Check(runtime, e, now)
+	}
+	reporter.Certified = func(text string) (crypto.PublicKey, error) {
+		certificate, err := r.Root.CheckCertificate(text, runtime, now)
+		return certificate.Key, err
+	}
+	revoked := RevokedKeys(kyma)
+	reporter.Revoked = func(thumbprint string) bool {
+		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
+	}
+	return reporter
+}

@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"crypto"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Runtime is what is known of a runtime apart from what it asks for.
+type Runtime struct {
+	ID string
+	// Audience says whom exactly the bundle is for.
+	Audience bundle.Audience
+	// Key is the runtime's enrolled key, nil before enrollment; Requests says that it asked for a certificate.
+	Key      crypto.PublicKey
+	Requests bool
+	// Certificate is the one that the next bundle brings, empty for none.
+	Certificate string
+	// KymaGeneration is that of the runtime's Kyma whose spec is resolved, 0 before it is known.
+	KymaGeneration int64
+	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
+	Deleting bool
+	// Validity is how long its bundles must be valid at least, because they are on their way for that long; 0 asks for nothing.
+	Validity time.Duration
+	// LastSequence is the newest sequence that the control plane remembers having published, in LastEpoch; the registry may remember less.
+	LastSequence int64
+	LastEpoch    int64
+	// Versions are the modules that the control plane remembers having published, with their versions.
+	Versions map[string]string
+	// Installed are the modules that the runtime last said it has, and Observed the bundle it said so about.
+	Installed []string
+	Observed  digest.Digest
+	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none needed.
+	Source *bundle.Source
+	// Secrets are those for the runtime, nil when nothing is to be said about them.
+	Secrets *Secrets
+	// Sealed is what the next bundle says about them.
+	Sealed *bundle.Sealed
+}
+
+// Secrets are what the control plane knows of the Secrets of one runtime.
+type Secrets struct {
+	// Recipient is whom they are encrypted to, empty before the runtime has said so.
+	Recipient string
+	// All are those that the control plane has for the runtime.
+	All []bundle.RuntimeSecret
+	// Known are the names of all that the runtime may have.
+	Known []string
+}
+
+// Runtime returns what is known of a Kyma's runtime: from the Kyma's annotations and status, and from the newest report, nil without one.
+func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
+	id := RuntimeID(kyma)
+	next := Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source}
+	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
+		next.Validity = silence // what may be on its way for that long must still be good when it arrives
+	}
+	if status := kyma.Status.Runtime; status != nil {
+		next.remember(kyma, r.Root)
+	}
+	if report != nil {
+		next.hear(report)
+	}
+	return next
+}
+
+// remember takes what the control plane wrote down.
+func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
+	status := kyma.Status.Runtime
+	if p := status.Published; p != nil {
+		r.LastEpoch, r.LastSequence, r.Versions = p.Epoch, p.Sequence, p.Versions
+	}
+	if status.Requested != nil {
+		r.KymaGeneration = status.Requested.Generation
+	}
+	if status.Observed != nil {
+		r.Audience.ClusterUID = status.Observed.ClusterUID
+	}
+	if status.Key == nil {
+		return
+	}
+	r.Audience.KeyThumbprint = status.Key.Thumbprint
+	if slices.Contains(RevokedKeys(kyma), status.Key.Thumbprint) || root.IsRevoked(status.Key.Thumbprint) {
+		r.Audience.KeyThumbprint = bundle.AudienceNobody
+	} else if key, err := trust.DecodePublicKey(status.Key.PublicKey); err == nil {
+		r.Key = key
+	}
+}
+
+// hear takes what the runtime reported. The modules and the bundle are of the same report: what a runtime has means something only
+// together with the bundle that it applied.
+func (r *Runtime) hear(report *bundle.AcceptedReport) {
+	if r.Key != nil && report.CertificateRequest != "" {
+		r.Requests = proves(report.CertificateRequest, r.Audience.KeyThumbprint)
+	}
+	if o := report.Observed; o != nil {
+		r.Observed = o.Digest
+	}
+	for _, m := range report.Modules {
+		r.Installed = append(r.Installed, m.Name)
+	}
+}
+
+// proves reports whether a certificate request proves to hold the runtime's key.
+func proves(request, thumbprint string) bool {
+	key, err := trust.Requested(request)
+	if err != nil {
+		return false
+	}
+	proven, err := trust.Thumbprint(key)
+	return err == nil && proven == thumbprint
+}
+
+// RevokedKeys returns the thumbprints of agents' keys that the Kyma revokes.
+func RevokedKeys(kyma *v1beta2.Kyma) []string {
+	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
+}

@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"crypto"
+	"slices"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+func TestARemovalIsConfirmedOnlyByAReportThatIsAtHand(t *testing.T) {
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"}}
+	// A control plane that was restarted remembers which bundle the runtime applied, but not what it has.
+	if r := (Rules{}).Runtime(kyma, nil); r.Observed != "" || r.Audience.ClusterUID != "c" {
+		t.Errorf("without a report: %+v", r)
+	}
+	report := &bundle.AcceptedReport{Report: bundle.Report{
+		Observed: &bundle.Observed{Digest: "sha256:last"}, Modules: []bundle.ReportedModule{{Name: "keda"}},
+	}}
+	if r := (Rules{}).Runtime(kyma, report); r.Observed != "sha256:last" || !slices.Equal(r.Installed, []string{"keda"}) {
+		t.Errorf("with a report: %+v", r)
+	}
+}
+
+// No bundle, and no Secret, is for a key that is revoked.
+func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
+	file, err := trust.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := trust.LoadSigner(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signer.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := trusttest.NewRoot(signer, []crypto.PublicKey{key}, noon.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := trust.ParseRoot(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := trust.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, kyma := Rules{Root: root}, kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "t", PublicKey: encoded}}
+	if r := rules.Runtime(kyma, nil); r.Key == nil {
+		t.Error("an enrolled runtime has no key")
+	}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "t"}
+	if r := rules.Runtime(kyma, nil); r.Key != nil {
+		t.Error("Secrets are sealed on the word of a revoked key")
+	}
+}

@@ -1,0 +1,41 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+const silence = 30 * time.Minute
+
+func TestSilenceIsAllowedAsTheAnnotationSays(t *testing.T) {
+	const day = 24 * time.Hour
+	for annotation, want := range map[string]struct {
+		allowed time.Duration
+		carried bool
+		problem string
+	}{
+		"":       {silence, false, ""},
+		"false":  {silence, false, ""},
+		"true":   {90 * day, true, ""},
+		"720h":   {30 * day, true, ""},
+		"8784h":  {366 * day, true, ""},
+		"8785h":  {silence, false, "at most 8784h"},
+		"0s":     {silence, false, "want true, or a duration"},
+		"-1h":    {silence, false, "want true, or a duration"},
+		"a year": {silence, false, "want true, or a duration"},
+	} {
+		kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: annotation}}}
+		allowed, carried, err := Rules{Silence: silence}.Allowed(kyma)
+		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
+			t.Errorf("%q: %s, carried %v, %v", annotation, allowed, carried, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), want.problem) || !strings.Contains(err.Error(), v1beta2.AnnotationCarried)) {
+			t.Errorf("%q: %v, want it to name the annotation and say %q", annotation, err, want.problem)
+		}
+	}
+}

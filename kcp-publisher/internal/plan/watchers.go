@@ -1,0 +1,37 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// JudgeWatchers decides what runtimes are to watch, sorted by name, and why not the rest. Of too many the oldest stay: a new one never
+// ends one that works.
+func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
+	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	accepted, refused = []bundle.Watcher{}, map[string]error{}
+	for _, one := range byAge {
+		if !one.DeletionTimestamp.IsZero() {
+			continue
+		}
+		r := one.Spec.ResourceToWatch
+		next := bundle.Watcher{
+			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch, Field: one.Spec.Field,
+		}
+		if err := next.Check(); err != nil {
+			refused[one.Name] = fmt.Errorf("watcher %s: %w", one.Name, err)
+		} else if len(accepted) == bundle.MaxWatchers {
+			refused[one.Name] = fmt.Errorf("watcher %s: there are %d older ones already, which is as many as runtimes watch: delete one", one.Name, bundle.MaxWatchers)
+		} else {
+			accepted = append(accepted, next)
+		}
+	}
+	slices.SortFunc(accepted, func(a, b bundle.Watcher) int { return cmp.Compare(a.Name, b.Name) })
+	return accepted, refused
+}

@@ -1,0 +1,49 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func watcherOf(name, resource string, age time.Duration) v1beta2.Watcher {
+	return v1beta2.Watcher{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kcp-system", CreationTimestamp: metav1.NewTime(noon.Add(-age))},
+		Spec:       v1beta2.WatcherSpec{ResourceToWatch: v1beta2.WatchableGVR{Version: "v1", Resource: resource}, Field: bundle.FieldSpec},
+	}
+}
+
+func TestWatchersAreJudgedOneByOneAndSorted(t *testing.T) {
+	going := watcherOf("going", "pods", 0)
+	going.DeletionTimestamp = &metav1.Time{Time: noon}
+	accepted, refused := JudgeWatchers([]v1beta2.Watcher{watcherOf("b", "pods", 0), going, watcherOf("keys", "secrets", 0), watcherOf("a", "configmaps", 0)})
+	if len(accepted) != 2 || accepted[0].Name != "a" || accepted[1].Name != "b" {
+		t.Errorf("accepted %+v", accepted)
+	}
+	if len(refused) != 1 || !strings.Contains(fmt.Sprint(refused["keys"]), "never watched") {
+		t.Errorf("refused %v", refused)
+	}
+}
+
+func TestOfTooManyWatchersTheOldestStay(t *testing.T) {
+	var all []v1beta2.Watcher
+	for i := range bundle.MaxWatchers + 2 {
+		all = append(all, watcherOf(fmt.Sprintf("w-%02d", i), "pods", time.Duration(i)*time.Minute))
+	}
+	accepted, refused := JudgeWatchers(all)
+	if len(accepted) != bundle.MaxWatchers || len(refused) != 2 || refused["w-00"] == nil || refused["w-01"] == nil {
+		t.Errorf("%d accepted, refused %v", len(accepted), refused)
+	}
+	slices.Reverse(all)
+	again, _ := JudgeWatchers(all)
+	if fmt.Sprint(again) != fmt.Sprint(accepted) {
+		t.Errorf("another order gives %v", again)
+	}
+}
