@@ -15,7 +15,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -123,26 +122,6 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 	}
 }
 
-func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
-	dir := keyFolder(t)
-	shown := func() []string {
-		var root shownRoot
-		if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
-			t.Fatal(err)
-		}
-		return root.Enrollers
-	}
-	before := shown()
-	for _, name := range []string{"enroll", "enrol"} {
-		done(t, "keys", "rotate", name, "--keys", dir)
-		after := shown()
-		if slices.Equal(after, before) {
-			t.Errorf("rotate %s: the keys are still %v", name, after)
-		}
-		before = after
-	}
-}
-
 func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 	dir := keyFolder(t)
 	loaded, err := keys.Folder{Dir: dir}.Load(t.Context())
@@ -238,57 +217,6 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
-	dir := keyFolder(t)
-	config := filepath.Join(t.TempDir(), "config.yaml")
-	for name, c := range map[string]struct {
-		config string
-		args   []string
-		code   int
-		want   string
-	}{
-		"A flag that is not given comes from the file": {"keys: " + dir + "\noutput: json\n", nil, cli.ExitDone, `"version": 1`},
-		"A flag that is given wins":                    {"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, cli.ExitDone, "version: 1\n"},
-		"A value in the file is checked like a flag's": {"keys: " + dir + "\noutput: xml\n", nil, cli.ExitUsage, `-o "xml"`},
-		"A flag of all commands may be in the file":    {"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS"},
-		"What is no flag is refused":                   {"kyes: x\n", nil, cli.ExitUsage, `"kyes" is no flag of this command`},
-		"The file cannot name another":                 {"config: other.yaml\n", nil, cli.ExitUsage, `"config" is no flag of this command`},
-		"A name that appears twice is refused":         {"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			write(t, config, c.config)
-			o := run(append([]string{"keys", "show", "--config", config}, c.args...)...)
-			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
-				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
-			}
-		})
-	}
-	t.Run("A list sets a flag that may be repeated, a number one that counts", func(t *testing.T) {
-		write(t, config, "components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: true\n")
-		root, g := cli.NewRoot("kcp-publisher", "", "v0.0.0-test")
-		cmd := newPublish(g)
-		cmd.RunE = func(*cobra.Command, []string) error { return nil }
-		root.AddCommand(cmd)
-		root.SetArgs([]string{"publish", "--config", config})
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
-		for flag, want := range map[string]string{
-			"components": "[registry.example/one,registry.example/two]", "concurrency": "3", "validity": "48h0m0s", "plain-http": "true",
-		} {
-			if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
-				t.Errorf("--%s is %s, want %s", flag, got, want)
-			}
-		}
-	})
-	t.Run("A value that does not parse names flag and file", func(t *testing.T) {
-		write(t, config, "validity: soon\n")
-		if o := run("publish", "--config", config); o.code != cli.ExitUsage || !strings.Contains(o.err, "--config "+config+": validity: ") {
-			t.Errorf("%+v", o)
-		}
-	})
 }
 
 func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
