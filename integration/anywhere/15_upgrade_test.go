@@ -56,7 +56,7 @@ func TestABundleUpgradesTheAgentAndABadOneTakesNothingWithIt(t *testing.T) {
 			return false, err.Error()
 		}
 		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionAgent)
-		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "gave up its image "+bad), fmt.Sprint(c)
+		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "rolled back its image "+bad), fmt.Sprint(c)
 	})
 	until(t, "only the better agent is there", func() (bool, string) {
 		var images []string

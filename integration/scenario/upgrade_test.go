@@ -94,7 +94,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 		// Again and again, as kwok may come later and say that it is ready; the agent may come between.
 		return false, fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
-	untilAgentSays(t, berlin, metav1.ConditionFalse, "gave up its image "+second)
+	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
 	must(t, berlin.UntilState(t.Context(), "scaler", "1.7.0", v1beta2.StateReady))
 
 	// One that gets ready, and then ends again and again: it takes itself back.
@@ -111,7 +111,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	}
 	untilRuns(t, berlin, first)
 	becomePod(t, berlin, "agent-1-again", first)
-	untilAgentSays(t, berlin, metav1.ConditionFalse, "gave up its image "+third)
+	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
 
 	// One that works.
 	must(t, berlin.WantAgent(t.Context(), fourth))
@@ -146,5 +146,5 @@ func TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp(t *testing.T) {
 	untilRuns(t, berlin, fourth)
 	must(t, f.Registry.Resume())
 	becomePod(t, berlin, "agent-4-again", fourth)
-	untilAgentSays(t, berlin, metav1.ConditionFalse, "gave up its image "+fifth)
+	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+fifth)
 }

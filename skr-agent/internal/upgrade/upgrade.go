@@ -102,7 +102,7 @@ func Overdue(k Known) Step {
 }
 
 func (k Known) back(why string) Step {
-	return Step{Set: k.Proven, Proven: k.Proven, Failed: k.Set, Say: fmt.Sprintf("gave up image %s of the agent, went back to %s: %s", k.Set, k.Proven, why)}
+	return Step{Set: k.Proven, Proven: k.Proven, Failed: k.Set, Say: fmt.Sprintf("rolled back image %s of the agent to %s: %s", k.Set, k.Proven, why)}
 }
 
 // Problem says why the agent does not run what the bundle wants; empty when it does, or is on its way.
@@ -110,5 +110,5 @@ func (k Known) Problem(wanted string) string {
 	if wanted == "" || k.Failed != wanted {
 		return ""
 	}
-	return fmt.Sprintf("the agent gave up its image %s, which did not work, and runs %s", k.Failed, cmp.Or(k.Set, "another"))
+	return fmt.Sprintf("the agent rolled back its image %s, which did not work, and runs %s", k.Failed, cmp.Or(k.Set, "another"))
 }
