@@ -121,7 +121,7 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	if len(s.Failures) != 1 || s.Failures[0].Runtime != "canary-1" || !strings.Contains(s.Failures[0].Reason, "Deployment kyma-system/scaler cannot start") {
 		t.Errorf("failures are %+v", s.Failures)
 	}
-	if s.Reverted != 3 || s.FinishedAt == nil || !strings.Contains(s.Message, "1 of 3 runtimes failed, 0 may") {
+	if s.Reverted != 3 || s.FinishedAt == nil || !strings.Contains(s.Message, "1 of 3 runtimes failed, maxFailures allows 0") {
 		t.Errorf("the rollout says %+v", s)
 	}
 	why, err := f.Why(ctx, "other-3", "scaler")

@@ -192,7 +192,7 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// Relevant gives the labels of a Kyma that can make a difference: two Kymas with the same ones are shown the same modules.
+// Relevant returns the labels of a Kyma that can make a difference: two Kymas with the same ones are shown the same modules.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {
@@ -203,7 +203,7 @@ func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	return relevant
 }
 
-// Visible gives the catalog that a Kyma with these labels may choose from. Mandatory modules are not for choosing.
+// Visible returns the catalog that a Kyma with these labels may choose from. Mandatory modules are not for choosing.
 func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
 	catalog := bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	for _, name := range s.moduleNames() {
@@ -221,7 +221,7 @@ func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
 	return catalog
 }
 
-// Offers gives the modules that a Kyma with these labels may choose, by name, with the channels that each has.
+// Offers returns the modules that a Kyma with these labels may choose, by name, with the channels that each has.
 func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
 	offers := map[string][]string{}
 	for _, name := range s.moduleNames() {

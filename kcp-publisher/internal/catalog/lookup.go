@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Lookup gives what a module in a channel means to a Kyma with these labels. The error is a *Reason.
+// Lookup returns what a module in a channel means to a Kyma with these labels. The error is a *Reason.
 //
 // A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and component
 // name, among templates of the channel.
@@ -22,7 +22,7 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 	return s.At(module, channel, version, kyma)
 }
 
-// Offered gives the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error is
+// Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error is
 // a *Reason.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
@@ -41,7 +41,7 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 	return "", reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
 }
 
-// At gives what a version of a module in a channel means to a Kyma with these labels, also when the channel has another one by now.
+// At returns what a version of a module in a channel means to a Kyma with these labels, also when the channel has another one by now.
 // The error is a *Reason.
 func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
@@ -58,7 +58,7 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	return s.version(o, channel, version)
 }
 
-// Pinned gives what a module in one version means to a Kyma with these labels, whatever its channels have. The error is a *Reason.
+// Pinned returns what a module in one version means to a Kyma with these labels, whatever its channels have. The error is a *Reason.
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -74,7 +74,7 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
-// mayAsk tells whether a Kyma may name the module in its spec.
+// mayAsk reports whether a Kyma may name the module in its spec.
 func (o *offer) mayAsk(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName
 	if o.disclosing != nil {
@@ -187,7 +187,7 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// Mandatory gives the modules that every runtime gets, sorted by name; of several versions the highest. One that is declared
+// Mandatory returns the modules that every runtime gets, sorted by name; of several versions the highest. One that is declared
 // and cannot be found has an Err: leaving it out would remove it from every runtime.
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}

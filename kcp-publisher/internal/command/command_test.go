@@ -123,6 +123,26 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 	}
 }
 
+func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
+	dir := keyFolder(t)
+	shown := func() []string {
+		var root shownRoot
+		if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
+			t.Fatal(err)
+		}
+		return root.Enrollers
+	}
+	before := shown()
+	for _, name := range []string{"enroll", "enrol"} {
+		done(t, "keys", "rotate", name, "--keys", dir)
+		after := shown()
+		if slices.Equal(after, before) {
+			t.Errorf("rotate %s: the keys are still %v", name, after)
+		}
+		before = after
+	}
+}
+
 func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 	dir := keyFolder(t)
 	loaded, err := keys.Folder{Dir: dir}.Load(t.Context())
@@ -192,6 +212,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		"enroll by its earlier name too":              {"enrol one", cli.ExitUsage, "--location is required"},
 		"why without a runtime too":                   {"why", cli.ExitUsage, "want a runtime id"},
 		"run without a location too":                  {"run", cli.ExitUsage, "--location is required"},
+		"run of a selector that is none too":          {"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage, "--watch-label-selector: "},
 		"run to a folder too":                         {"run --location oci-layout:x", cli.ExitUsage, "`run` needs a registry"},
 		"A configuration that is not there too":       {"keys --config /nowhere.yaml", cli.ExitUsage, "--config: open /nowhere.yaml"},
 		"A configuration that is no dictionary too":   {"keys --config " + noDictionary, cli.ExitUsage, "--config " + noDictionary},

@@ -178,7 +178,7 @@ func newComponentCopy() *cobra.Command {
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file by its ending .tar, .tgz or .tar.gz")
-	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an archive file that is there")
+	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an existing archive file")
 	return cmd
 }
 

@@ -31,9 +31,9 @@ type componentFlags struct {
 func (f *componentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sources, "components", nil, "registry path, or common transport archive as a folder, tar or tgz, with OCM components; may be repeated")
 	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil, "URL prefix of Helm repositories that components may take charts from; may be repeated")
-	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that keeps what was read of components, so that a restart need not read it again")
-	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "how large that folder may grow")
-	flags.StringVar(&f.policy, "signature-policy", "", "file that says which components must be signed, and by whom; without one none must")
+	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that caches components across restarts")
+	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of that folder")
+	flags.StringVar(&f.policy, "signature-policy", "", "file that says which components must be signed, and by whom; default: none must")
 }
 
 // components are the opened sources with what reads and checks them.

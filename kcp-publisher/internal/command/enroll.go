@@ -70,9 +70,9 @@ func newEnroll() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
-	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "how long the agent may take to introduce itself")
+	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
 	registry.AddConfigFlag(cmd.Flags(), "docker config.json for the agent: its own credentials, never the publisher's")
-	cmd.Flags().BoolVar(&password, "registry-password", false, "derive the agent's password for the registry's token service, and bring it along")
+	cmd.Flags().BoolVar(&password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
 	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes those before")
 	registry.AddCAFlag(cmd.Flags())
 	return cmd

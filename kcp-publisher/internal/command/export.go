@@ -35,22 +35,22 @@ type exportFlags struct {
 func newExport() *cobra.Command {
 	f := &exportFlags{}
 	cmd := &cobra.Command{
-		Use: "export RUNTIME-ID... -o FILE", Short: "writes a file that is carried to runtimes which no network reaches",
+		Use: "export RUNTIME-ID... -o FILE", Short: "writes a file for runtimes without a network connection",
 		Long: "export writes the newest bundles of the runtimes with all that they need into one OCI layout as a tar, for `skr-agent import`.\n" +
-			"What was written when it was interrupted is kept in FILE.partial, and continued by the same command.",
+			"An interrupted export leaves FILE.partial, and the same command continues it.",
 		Args: cli.AtLeastOne("runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "where bundles are published: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVarP(&f.file, "output", "o", "", "file to write")
-	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it lives by; may be given again for other runtimes' reports")
-	flags.BoolVar(&f.images, "images", false, "take the container images of the modules along, as the desired state lists them")
-	flags.BoolVar(&f.offers, "offers", true, "take along what runtimes with autonomy may choose by themselves")
-	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; left out: all. Images that are named by digest are always whole")
+	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it has applied; may be repeated")
+	flags.BoolVar(&f.images, "images", false, "include the container images of the modules, as the desired state lists them")
+	flags.BoolVar(&f.offers, "offers", true, "include what runtimes with autonomy may choose by themselves")
+	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images that are named by digest always include all")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
-	flags.StringVar(&f.volumeSize, "volume-size", "", "cut the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "say what the file would hold, and write none")
+	flags.StringVar(&f.volumeSize, "volume-size", "", "split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show what the file would contain, and write none")
 	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)

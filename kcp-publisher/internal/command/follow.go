@@ -23,10 +23,10 @@ type followFlags struct {
 }
 
 func (f *followFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.url, "git-url", "", "URL of a Git repository whose objects the control plane shall have; without one, they are whoever's applies them")
+	flags.StringVar(&f.url, "git-url", "", "URL of a Git repository whose objects are applied to the control plane; default: none")
 	f.git.add(flags)
-	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "how often the Git repository is asked for a new commit")
-	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "let a commit remove all objects, or all Kymas, that earlier commits brought")
+	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "how often to look for a new commit in the Git repository")
+	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "allow a commit to prune all objects, or all Kymas, of earlier commits")
 }
 
 // follower gives the follower, nil without a repository.

@@ -21,9 +21,9 @@ type gitFlags struct {
 }
 
 func (f *gitFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; without branch and tag it is its HEAD")
+	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; default: its HEAD")
 	flags.StringVar(&f.tag, "git-tag", "", "tag of the Git repository, instead of a branch")
-	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; nothing outside of it is read")
+	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; nothing outside it is read")
 	flags.StringVar(&f.credentials, "git-credentials", "", "folder with username and password, or bearerToken, and ca.crt, or identity and known_hosts: the files of a Flux Git Secret")
 	flags.StringVar(&f.signers, "git-signers", "", "armored OpenPGP key ring, or file of SSH allowed signers: one of them must have signed the commit")
 }

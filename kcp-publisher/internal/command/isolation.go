@@ -28,14 +28,14 @@ type registryCheckFlags struct {
 func newRegistryCheck() *cobra.Command {
 	f := &registryCheckFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "tries whether one runtime can reach what is another's; exits with 3 if the registry lets it", Args: cli.Exactly(0, "no arguments"),
+		Use: "check", Short: "checks that runtimes are isolated in the registry (exit 3: leak found)", Args: cli.Exactly(0, "no arguments"),
 		Long: "check needs two runtimes that have bundles, and the credentials of their agents: a docker config.json each, or the key folder that\n" +
 			"their passwords for the token service are derived from. It overwrites nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringArrayVar(&f.runtimes, "runtime", nil, "ID, or ID=FILE with the docker config.json of its agent; to be given twice")
+	flags.StringArrayVar(&f.runtimes, "runtime", nil, "ID, or ID=FILE with the docker config.json of its agent; required twice")
 	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of derived passwords")
 	keysFlag(flags, &f.keys)
 	cli.OutputFlag(flags, &f.format)

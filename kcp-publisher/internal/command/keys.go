@@ -33,7 +33,7 @@ func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 }
 
 func newKeys() *cobra.Command {
-	return cli.Group("keys", "makes, shows and changes the fleet's keys",
+	return cli.Group("keys", "creates, shows and changes the fleet's keys",
 		newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())
 }
 
@@ -41,7 +41,7 @@ func newKeysInit() *cobra.Command {
 	var dir, passphrase, format string
 	beginning := keys.Beginning{}
 	cmd := &cobra.Command{
-		Use: "init", Short: "makes a root of trust, the keys that it lists, and a secret for enrolment tokens", Args: cli.Exactly(0, "no arguments"),
+		Use: "init", Short: "creates a root of trust, the keys that it lists, and a secret for enrollment tokens", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, err := folderOf(dir, passphrase)
 			if err != nil {
@@ -56,10 +56,10 @@ func newKeysInit() *cobra.Command {
 		},
 	}
 	keysFlag(cmd.Flags(), &dir)
-	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; left out, one is made up")
-	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "more than the last one for a fleet that starts anew after it lost its root keys")
-	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "how many root keys there are")
-	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "how many of them a new root of trust takes")
+	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; default: a generated name")
+	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "epoch of the new root; for a fleet that lost its root keys, more than the last one")
+	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "number of root keys")
+	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "number of root keys that must sign a new version of the root of trust")
 	passphraseFlag(cmd.Flags(), &passphrase)
 	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
@@ -108,9 +108,9 @@ func (c *changing) add(flags *pflag.FlagSet) {
 	keysFlag(flags, &c.dir)
 	passphraseFlag(flags, &c.passphrase)
 	cli.OutputFlag(flags, &c.format)
-	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
-	flags.DurationVar(&c.validity, "validity", rootValidity, "life of the new version")
-	flags.BoolVar(&c.newEpoch, "new-epoch", false, "let sequences start over: void what a thief published far ahead")
+	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
+	flags.DurationVar(&c.validity, "validity", rootValidity, "validity of the new version")
+	flags.BoolVar(&c.newEpoch, "new-epoch", false, "start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
 // make changes the root and prints what was written.
@@ -144,8 +144,8 @@ func newKeysRotate() *cobra.Command {
 	var public, old string
 	var dropOld bool
 	cmd := &cobra.Command{
-		Use: "rotate [publisher|enrol|root]", Short: "replaces a key, or renews the root of trust",
-		Long: "Makes the next version of the root of trust. Agents and a running publisher take it up by themselves.\nWithout a role only its life is renewed.",
+		Use: "rotate [publisher|enroll|root]", Short: "replaces a key, or renews the root of trust",
+		Long: "Makes the next version of the root of trust. Agents and a running publisher adopt it by themselves.\nWithout a role, only its validity is renewed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			role := strings.Join(args, "")
@@ -153,18 +153,20 @@ func newKeysRotate() *cobra.Command {
 				switch role {
 				case "":
 					return nil
+				case "enroll":
+					return change.Rotate(cmd.Context(), trust.RoleEnrol, public, dropOld)
 				case trust.RolePublisher, trust.RoleEnrol:
 					return change.Rotate(cmd.Context(), role, public, dropOld)
 				case trust.RoleRoot:
 					return change.RotateRoot(old)
 				}
-				return cli.Usage(fmt.Errorf("role %q: want publisher, enrol or root", role))
+				return cli.Usage(fmt.Errorf("role %q: want publisher, enroll or root", role))
 			})
 		},
 	}
 	c.add(cmd.Flags())
-	cmd.Flags().StringVar(&public, "public-key", "", "file or KMS reference of the key to list; left out, one is made")
-	cmd.Flags().BoolVar(&dropOld, "drop-old", false, "do not accept any more what the key in use signed, until it is signed anew")
+	cmd.Flags().StringVar(&public, "public-key", "", "file or KMS reference of the key to list; default: a new key")
+	cmd.Flags().BoolVar(&dropOld, "drop-old", false, "distrust the current key immediately")
 	cmd.Flags().StringVar(&old, "old", "", "thumbprint of the root key to replace")
 	return cmd
 }
@@ -172,7 +174,7 @@ func newKeysRotate() *cobra.Command {
 func newKeysRevoke() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "revoke THUMBPRINT", Short: "takes a key out of every role, for good", Args: cli.Exactly(1, "one thumbprint"),
+		Use: "revoke THUMBPRINT", Short: "revokes a key in every role, for good", Args: cli.Exactly(1, "one thumbprint"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, func(change *keys.Change) error { return change.Revoke(args[0]) })
 		},
@@ -186,7 +188,7 @@ func newKeysRelease() *cobra.Command {
 	var public string
 	var threshold int
 	cmd := &cobra.Command{
-		Use: "release PREFIX", Short: "lists a key that has to have signed the components whose names begin so: the second lock",
+		Use: "release PREFIX", Short: "requires the signature of a release key on the components whose names have the prefix",
 		Args: cli.Exactly(1, "one prefix of component names, '' for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if public == "" {
@@ -197,14 +199,14 @@ func newKeysRelease() *cobra.Command {
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the RSA key that signs the components")
-	cmd.Flags().IntVar(&threshold, "threshold", 1, "how many of the prefix's keys have to have signed")
+	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's keys that must have signed")
 	return cmd
 }
 
 func newKeysFloor() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "floor COMPONENT [VERSION]", Short: "says the lowest version of a component that runtimes install; without one, takes the floor away",
+		Use: "floor COMPONENT [VERSION]", Short: "sets the minimum version of a component that runtimes install; without a version, removes it",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, func(change *keys.Change) error {
@@ -220,7 +222,7 @@ func newKeysFloor() *cobra.Command {
 func newKeysSign() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "sign DRAFT", Short: "signs a root of trust that others began, and puts it in force when enough have signed", Args: cli.Exactly(1, "one file"),
+		Use: "sign DRAFT", Short: "signs a draft of the root of trust, and puts it in force when enough keys have signed", Args: cli.Exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := folderOf(c.dir, c.passphrase)
 			if err != nil {
@@ -239,7 +241,7 @@ func newKeysSign() *cobra.Command {
 	keysFlag(cmd.Flags(), &c.dir)
 	passphraseFlag(cmd.Flags(), &c.passphrase)
 	cli.OutputFlag(cmd.Flags(), &c.format)
-	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
+	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
 	return cmd
 }
 
@@ -287,13 +289,13 @@ func (s shownRoot) draw(out io.Writer) {
 	t.Render()
 	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
 	if len(s.Enrollers) > 0 {
-		fmt.Fprintf(out, "enrolment keys: %s\n", strings.Join(s.Enrollers, " "))
+		fmt.Fprintf(out, "enrollment keys: %s\n", strings.Join(s.Enrollers, " "))
 	}
 	for _, prefix := range s.Releases {
-		fmt.Fprintf(out, "second lock: components %q\n", prefix+"*")
+		fmt.Fprintf(out, "release keys required: components %q\n", prefix+"*")
 	}
 	for _, component := range slices.Sorted(maps.Keys(s.Floors)) {
-		fmt.Fprintf(out, "floor: %s %s\n", component, s.Floors[component])
+		fmt.Fprintf(out, "minimum version: %s %s\n", component, s.Floors[component])
 	}
 	if len(s.Revoked) > 0 {
 		fmt.Fprintf(out, "revoked: %s\n", strings.Join(s.Revoked, " "))

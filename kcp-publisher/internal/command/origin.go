@@ -31,7 +31,7 @@ func (f *originFlags) add(flags *pflag.FlagSet) {
 	f.registry.AddFlags(flags)
 }
 
-// origins gives where the modules of the bundle come from that the Kyma says was published, of one module if it is named; nothing when
+// origins returns where the modules of the bundle come from that the Kyma says was published, of one module if it is named; nothing when
 // nobody asks. A bundle that this fleet's keys did not sign is a *bundle.Refusal.
 func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
 	if f.location == "" && f.trust == "" {

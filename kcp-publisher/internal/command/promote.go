@@ -31,7 +31,7 @@ type promoteFlags struct {
 func newPromote() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
-		Use: "promote MODULE", Short: "gives a channel the version that another channel has, by a commit", Args: cli.Exactly(1, "a module"),
+		Use: "promote MODULE", Short: "promotes the version of one channel to another, with a commit", Args: cli.Exactly(1, "a module"),
 		Long: "promote changes one version in the ModuleReleaseMeta of a module, commits that with a sign-off and pushes it to the branch, or to a new one.\n" +
 			"Comments and notation of the file stay as they are.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -41,10 +41,10 @@ func newPromote() *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "channel that gets it")
 	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
 	f.git.add(flags)
-	flags.StringVar(&f.author, "author", "", `who commits and signs off, "NAME <ADDRESS>"`)
-	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, to be reviewed; without one, the branch itself is pushed to")
+	flags.StringVar(&f.author, "author", "", `committer, who also signs off, "NAME <ADDRESS>"`)
+	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: the branch itself")
 	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit and make none")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
 	cli.OutputFlag(flags, &f.format)
 	return cmd
 }

@@ -30,7 +30,7 @@ func newRegistry() *cobra.Command {
 func newRegistryInit() *cobra.Command {
 	var dir, format string
 	cmd := &cobra.Command{
-		Use: "init", Short: "makes the key that signs a registry's tokens, and what the registry needs to check them", Args: cli.Exactly(0, "no arguments"),
+		Use: "init", Short: "creates the key that signs a registry's tokens, and what the registry needs to verify them", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			made, err := initRegistryKey(dir)
 			if err != nil {
@@ -46,7 +46,7 @@ func newRegistryInit() *cobra.Command {
 
 func initRegistryKey(dir string) ([]keys.Made, error) {
 	if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
-		return nil, fmt.Errorf("%s exists: the registry that trusts it would refuse everybody, so nothing was changed", path)
+		return nil, fmt.Errorf("%s exists: a registry that trusts it would refuse all tokens of a new one; nothing was changed", path)
 	}
 	key, err := trust.GenerateKey()
 	if err != nil {

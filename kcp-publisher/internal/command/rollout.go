@@ -25,13 +25,13 @@ type rolloutFlags struct{ kubeconfig, namespace, format string }
 
 func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
-	cmd := cli.Group("rollout", "shows and steers how promotions reach the fleet",
+	cmd := cli.Group("rollout", "shows and controls rollouts",
 		newRolloutList(f), newRolloutShow(f),
-		f.steer("pause", "lets no further runtime have the version", pause(true)),
-		f.steer("resume", "lets a paused rollout go on", pause(false)),
+		f.steer("pause", "pauses a rollout: no further runtime gets the version", pause(true)),
+		f.steer("resume", "resumes a paused rollout", pause(false)),
 		newRolloutApprove(f),
 		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", abort),
-		f.steer("undo", "gives every runtime that the rollout touched its last good version back", undo))
+		f.steer("undo", "rolls back every runtime that the rollout updated", undo))
 	cmd.PersistentFlags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "kcp-system", "namespace of the Rollouts")
 	return cmd
@@ -110,7 +110,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 			return watchRollout(cmd.Context(), lookEvery, read, plain(out))
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; so it is on a terminal unless told otherwise")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; default on a terminal")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	return cmd
 }
@@ -133,7 +133,7 @@ func (f *rolloutFlags) steer(name, short string, change func(*v1alpha1.Rollout) 
 
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "approve ROLLOUT WAVE", Short: "lets a wave begin that asks for approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
+		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.change(cmd, args[0], func(r *v1alpha1.Rollout) (string, error) { return approve(r, args[1]) })
 		},

@@ -65,7 +65,7 @@ func trimmed(text string) string {
 
 func TestARolloutIsFollowedToItsEnd(t *testing.T) {
 	states := []*v1alpha1.Rollout{underWay(), underWay(), underWay()}
-	states[2].Status.State, states[2].Status.Message = v1alpha1.RolloutRolledBack, "wave others: 2 of 10 runtimes failed, 0 may"
+	states[2].Status.State, states[2].Status.Message = v1alpha1.RolloutRolledBack, "wave others failed: 2 of 10 runtimes failed, maxFailures allows 0"
 	read := func() (*v1alpha1.Rollout, error) {
 		next := states[0]
 		states = states[1:]
@@ -73,7 +73,7 @@ func TestARolloutIsFollowedToItsEnd(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err := watchRollout(t.Context(), time.Millisecond, read, plain(&out))
-	if err == nil || err.Error() != "rollout keda-regular-1 is RolledBack: wave others: 2 of 10 runtimes failed, 0 may" {
+	if err == nil || err.Error() != "rollout keda-regular-1 is RolledBack: wave others failed: 2 of 10 runtimes failed, maxFailures allows 0" {
 		t.Errorf("it ended with %v", err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 2 || !strings.Contains(out.String(), "keda-regular-1 Progressing wave 2/2 others: 5/12 updated, 2 failed, 1 deferred: wave others: is watched") {

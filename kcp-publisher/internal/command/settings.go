@@ -21,10 +21,10 @@ type settingsFlags struct {
 }
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.poll, "agent-poll-interval", 0, "how often agents ask for a bundle; 0 leaves it to them")
-	flags.DurationVar(&f.report, "agent-report-interval", 0, "how often agents report although nothing changed; 0 leaves it to them")
+	flags.DurationVar(&f.poll, "agent-poll-interval", 0, "how often agents look for a new bundle; 0: the agent's own setting")
+	flags.DurationVar(&f.report, "agent-report-interval", 0, "how often agents report although nothing changed; 0: the agent's own setting")
 	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog lets runtimes install what their Kymas ask for from the offers of their last bundle, before the control plane answers")
-	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST that agents shall run; they go back by themselves when it does not work")
+	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST that agents run; an agent rolls back by itself when the image does not work")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: where runtimes read content and images of the registry HOST or HOST/PATH from; may be repeated")
 	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: a field of custom resources that holds images, such as Keda.operator.kyma-project.io=spec.images.*; may be repeated")
 }

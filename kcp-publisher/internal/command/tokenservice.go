@@ -40,8 +40,8 @@ const tokenPath = "/auth/token"
 func newTokenService(g *cli.Root) *cobra.Command {
 	f := &tokenServiceFlags{}
 	cmd := &cobra.Command{
-		Use: "token-service", Short: "gives a registry's users short-lived tokens for exactly what they may", Args: cli.Exactly(0, "no arguments"),
-		Long: "token-service answers GET " + tokenPath + ", which the registry's own hostname must lead to: see docs/registry.md.",
+		Use: "token-service", Short: "issues short-lived tokens for a registry, limited to each user's rights", Args: cli.Exactly(0, "no arguments"),
+		Long: "token-service serves GET " + tokenPath + ", to which the registry's own hostname must route: see docs/registry.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()
@@ -51,7 +51,7 @@ func newTokenService(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "name in auth.token.issuer")
 	flags.StringVar(&f.generations, "generations", "", "YAML file USER: GENERATION with the lowest password generation that counts; it may change at any time")
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
-	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; without one it speaks HTTP, behind whoever ends TLS")
+	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
 	keysFlag(flags, &f.keys)
 	return cmd
@@ -93,7 +93,7 @@ func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *
 		group.Go(func() error { return watcher.Start(running) })
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
-	log.Info("answers", "address", listener.Addr().String(), "location", f.location)
+	log.Info("listening", "address", listener.Addr().String(), "location", f.location)
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -102,9 +102,9 @@ func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *
 	})
 	group.Go(func() error {
 		<-running.Done()
-		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		return server.Shutdown(farewell)
+		return server.Shutdown(deadline)
 	})
 	return group.Wait()
 }

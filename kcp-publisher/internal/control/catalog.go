@@ -50,10 +50,10 @@ func (c *Catalog) Hold() (release func()) {
 	})
 }
 
-// changing tells whether bundles would be of half a change.
+// changing reports whether bundles would be of half a change.
 func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.behind.Load() }
 
-// Snapshot gives the newest catalog, nil before the first was read.
+// Snapshot returns the newest catalog, nil before the first was read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
 // Reconcile reads the whole catalog; the request's name means nothing.
@@ -78,7 +78,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, nil
 	}
 	c.snapshot.Store(next)
-	ctrl.LoggerFrom(ctx).Info("the catalog changed", "revision", next.Revision, "templates", len(templates.Items))
+	ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 

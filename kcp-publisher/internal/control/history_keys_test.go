@@ -1,13 +1,11 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/errdef"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -29,7 +27,7 @@ type stolenKey struct {
 	signer     trust.Signer
 }
 
-// steal gives the attacker a key, and the key's thumbprint.
+// steal returns the attacker a key, and the key's thumbprint.
 func (h *history) steal(signer trust.Signer) string {
 	public, err := signer.PublicKey()
 	h.must(err)
@@ -111,12 +109,8 @@ func (h *history) removeRoots(from int64) {
 	if from < 1 {
 		return
 	}
-	store := h.openRegistry()
 	for version := from; version <= h.model.newestRoot().version+1; version++ {
-		err := store.Untag(h.Context(), fmt.Sprintf("%s:%s%d", bundle.TrustRepository, bundle.TagRoot, version))
-		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
-			h.must(err)
-		}
+		h.place.untag(bundle.TrustRepository, fmt.Sprintf("%s%d", bundle.TagRoot, version))
 		delete(h.model.offered, version)
 	}
 	if h.model.forged >= from {

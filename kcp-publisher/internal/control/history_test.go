@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content/oci"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/errdef"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -78,7 +80,7 @@ type history struct {
 	seen   map[refusal.Reason]int
 
 	dir    string
-	place  store.Store
+	place  *attacked
 	folder keys.Folder
 	keys   *Keys
 	raw    []trust.Root // all versions of the root
@@ -109,11 +111,10 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 		t.Fatal(err)
 	}
 	h := &history{
-		T: t, random: random, dir: dir, now: noon, seen: map[refusal.Reason]int{},
+		place: &attacked{store.NewMemory(), map[string]bool{}},
+		T:     t, random: random, dir: dir, now: noon, seen: map[refusal.Reason]int{},
 		folder: keys.Folder{Dir: filepath.Join(dir, "keys")},
 	}
-	h.place, err = store.Open(store.LayoutScheme+filepath.Join(dir, "registry"), nil)
-	h.must(err)
 	_, err = h.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: h.now.AddDate(1, 0, 0)})
 	h.must(err)
 	h.steal(h.newKey())
@@ -390,8 +391,42 @@ func (h *history) takeUpKeys() {
 	h.model.offer(newest.version)
 }
 
-func (h *history) openRegistry() *oci.Store {
-	store, err := oci.NewWithContext(h.Context(), filepath.Join(h.dir, "registry"))
-	h.must(err)
-	return store
+// attacked is a registry that an attacker owns: blobs are readable in all repositories, and tags disappear.
+type attacked struct {
+	*store.Memory
+	gone map[string]bool // repositories and their tags
+}
+
+func (a *attacked) untag(repository, tag string) { a.gone[repository+":"+tag] = true }
+
+func (a *attacked) Repository(ctx context.Context, name string) (oras.Target, error) {
+	target, err := a.Memory.Repository(ctx, "all")
+	return attackedRepository{target, name, a.gone}, err
+}
+
+func (a *attacked) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+	return a.Repository(ctx, name)
+}
+
+type attackedRepository struct {
+	oras.Target
+	name string
+	gone map[string]bool
+}
+
+func (r attackedRepository) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
+	if digest.Digest(reference).Validate() == nil {
+		return r.Target.Resolve(ctx, reference)
+	}
+	tag := r.name + ":" + reference
+	if r.gone[tag] {
+		return ocispec.Descriptor{}, fmt.Errorf("%s: %w", tag, errdef.ErrNotFound)
+	}
+	return r.Target.Resolve(ctx, tag)
+}
+
+func (r attackedRepository) Tag(ctx context.Context, d ocispec.Descriptor, reference string) error {
+	tag := r.name + ":" + reference
+	delete(r.gone, tag)
+	return r.Target.Tag(ctx, d, tag)
 }

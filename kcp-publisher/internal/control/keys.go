@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Keys takes up what is changed in the key folder, without a restart, and puts every version of the root of trust where agents find it.
+// Keys loads what is changed in the key folder, without a restart, and puts every version of the root of trust where agents find it.
 type Keys struct {
 	Folder    keys.Folder
 	Publisher *publish.Publisher
@@ -51,7 +51,7 @@ func (k *Keys) Start(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && err.Error() != k.trouble:
-			log.Error(err, "the keys cannot be taken up, those before stay in use")
+			log.Error(err, "failed to load new keys, continuing with the previous ones")
 			k.trouble = err.Error()
 		case err == nil:
 			k.trouble = ""
@@ -68,7 +68,7 @@ func (k *Keys) Start(ctx context.Context) error {
 	}
 }
 
-// follow takes the folder's keys up if they are others, and publishes roots that are not published yet.
+// follow loads the folder's keys if they changed, and publishes roots that are not published yet.
 func (k *Keys) follow(ctx context.Context) error {
 	loaded, err := k.Folder.Load(ctx)
 	if err != nil {
@@ -89,9 +89,9 @@ func (k *Keys) follow(ctx context.Context) error {
 	}
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
 	if !bytes.Equal(before.Raw, loaded.Root.Raw) {
-		log.Info("follows a newer root of trust", "version", loaded.Root.Version, "epoch", loaded.Root.Epoch, "expires", loaded.Root.Expires)
+		log.Info("loaded a newer root of trust", "version", loaded.Root.Version, "epoch", loaded.Root.Epoch, "expires", loaded.Root.Expires)
 	} else {
-		log.Info("signs with other keys")
+		log.Info("loaded new signing keys")
 	}
 	return k.changed(ctx)
 }

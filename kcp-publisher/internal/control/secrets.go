@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
-// newSecretCache gives a cache of the Secrets that are for runtimes and of no others.
+// newSecretCache returns a cache of the Secrets that are for runtimes and of no others.
 func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	labelled, err := labels.NewRequirement(v1beta2.LabelSecretFor, selection.Exists, nil)
 	if err != nil {
@@ -50,7 +50,7 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	var kymas v1beta2.KymaList
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
 	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot tell whose Secret changed", "runtime", runtime)
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas of a changed Secret", "runtime", runtime)
 		return nil
 	}
 	var requests []ctrl.Request
@@ -80,7 +80,7 @@ func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runt
 	return problem, nil
 }
 
-// runtimeSecrets gives Secrets of the control plane as they are to be in their runtime. Of two of the same name the older one counts.
+// runtimeSecrets returns Secrets of the control plane as they are to be in their runtime. Of two of the same name the older one counts.
 // The error says which cannot be there and why; the others can.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {

@@ -127,7 +127,7 @@ func ClusterUID(reader client.Reader) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// start gives one event.
+// start returns one event.
 func start() chan event.GenericEvent {
 	one := make(chan event.GenericEvent, 1)
 	one <- event.GenericEvent{Object: &v1beta2.Kyma{}}

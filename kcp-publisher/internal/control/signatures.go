@@ -35,7 +35,7 @@ func SignatureSecrets() labels.Selector {
 	return labels.NewSelector().Add(*labelled)
 }
 
-// Reconcile reads all keys; the request's name means nothing. Components are judged anew, and with them all Kymas.
+// Reconcile reads all keys; the request's name means nothing. Components are verified again, and with them all Kymas.
 func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var secrets corev1.SecretList
 	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace), client.MatchingLabelsSelector{Selector: SignatureSecrets()}); err != nil {
@@ -45,7 +45,7 @@ func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Res
 	if err := s.Verifier.TakeSecrets(secrets.Items); err != nil {
 		problem = err.Error()
 		if problem != s.problem {
-			ctrl.LoggerFrom(ctx).Error(err, "keys of signatures cannot be read, the others are used")
+			ctrl.LoggerFrom(ctx).Error(err, "failed to read some public keys of signatures, continuing with the others")
 		}
 	}
 	s.problem = problem

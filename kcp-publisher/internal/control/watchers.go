@@ -62,7 +62,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 			w.accepted.Store(before) // or the next pass would see no difference
 			return ctrl.Result{}, err
 		}
-		ctrl.LoggerFrom(ctx).Info("the watchers changed", "watchers", len(next))
+		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
 	}
 	var problems []error
 	for i := range all.Items {

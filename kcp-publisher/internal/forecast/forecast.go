@@ -122,7 +122,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	return f, nil
 }
 
-// begins gives the rollouts that would begin and would not begin anyway.
+// begins returns the rollouts that would begin and would not begin anyway.
 func begins(before, after Fleet) (all []Rollout) {
 	for _, r := range after.Begins {
 		if slices.ContainsFunc(before.Begins, func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
@@ -161,7 +161,7 @@ func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Pro
 	return all, nil
 }
 
-// compare gives what would become of modules that would not become of them anyway.
+// compare returns what would become of modules that would not become of them anyway.
 func compare(had, gets map[string]resolve.Prospect, given map[string]string) []group {
 	modules := maps.Clone(had)
 	maps.Copy(modules, gets)

@@ -20,7 +20,7 @@ import (
 // saturday is a day on which calm runtimes' windows are shut.
 var saturday = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// offers gives a catalog from "module channel version ..." per module; every version from 1.0.0 to 3.0.0 has a template, and 3.0.0
+// offers returns a catalog from "module channel version ..." per module; every version from 1.0.0 to 3.0.0 has a template, and 3.0.0
 // requires downtime.
 func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	t.Helper()
@@ -47,7 +47,7 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// asking gives a Kyma of channel regular that asks for keda and was given it in a version, empty for not yet.
+// asking returns a Kyma of channel regular that asks for keda and was given it in a version, empty for not yet.
 func asking(given string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}}}
 	if given != "" {

@@ -32,7 +32,7 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	return proven
 }
 
-// exact says that the newest report is about the newest bundle and about the wishes that the bundle answers.
+// exact reports whether the newest report is about the newest bundle and about the wishes that the bundle answers.
 func exact(facts Facts) bool {
 	return facts.ReportRefused == nil && current(facts) && facts.Report.Kyma != nil && facts.Report.Kyma.Generation == facts.Published.Predicate.KymaGeneration
 }

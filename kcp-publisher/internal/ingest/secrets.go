@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// secrets tells what became of the runtime's Secrets, once there are any.
+// secrets says what became of the runtime's Secrets, once there are any.
 func secrets(before []metav1.Condition, facts Facts, set func(string, string, string, bool)) {
 	var sealed *bundle.Sealed
 	if facts.Published != nil {
@@ -22,7 +22,7 @@ func secrets(before []metav1.Condition, facts Facts, set func(string, string, st
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotSealed, facts.SecretsError.Error(), false)
 	case sealed == nil:
 		if meta.FindStatusCondition(before, v1beta2.ConditionSecrets) != nil {
-			set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "no Secrets are for the runtime", true)
+			set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "there are no Secrets for the runtime", true)
 		}
 	case !current(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
@@ -33,7 +33,7 @@ func secrets(before []metav1.Condition, facts Facts, set func(string, string, st
 	}
 }
 
-// KnownSecrets gives the names of the Secrets that the runtime may have: those that the control plane has for it, and those it was given
+// KnownSecrets returns the names of the Secrets that the runtime may have: those that the control plane has for it, and those it was given
 // before, until the runtime has said that the bundle by which they go is carried out.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
@@ -47,7 +47,7 @@ func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []s
 	return slices.Compact(known)
 }
 
-// carriedOut tells whether all that there is to say about Secrets was said by the newest bundle and is done.
+// carriedOut reports whether all that there is to say about Secrets was said by the newest bundle and is done.
 func carriedOut(facts Facts) bool {
 	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil || facts.Published.Predicate.Sealed == nil || !current(facts) {
 		return false

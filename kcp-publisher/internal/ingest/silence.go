@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Unheard gives the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed silence is
-// over. Before that, the status stays as it is; Status judges anew once reports can be read again.
+// Unheard returns the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed silence is
+// over. Before that, the status stays as it is; Status judges again once reports can be read again.
 func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration, now time.Time) (v1beta2.KymaStatus, bool) {
 	if before.Runtime == nil || before.Runtime.Observed == nil || now.Sub(before.Runtime.Observed.Time.Time) <= allowed {
 		return before, false
@@ -28,7 +28,7 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	return after, true
 }
 
-// unread tells why the registry did not give a report, as the end of a sentence about its absence.
+// unread says why the registry did not give a report, as the end of a sentence about its absence.
 func unread(facts Facts) string {
 	if facts.ReportUnread == nil {
 		return ""

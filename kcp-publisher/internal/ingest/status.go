@@ -73,7 +73,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 }
 
-// Status gives the status that follows from the facts.
+// Status returns the status that follows from the facts.
 func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if after.Runtime == nil {
@@ -109,7 +109,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	}
 	catalogThere := facts.Report != nil && current(facts)
 	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[catalogThere],
-		map[bool]string{true: "the runtime has the newest catalog", false: "the runtime has not reported the newest bundle yet"}[catalogThere], catalogThere)
+		map[bool]string{true: "the runtime has the latest catalog", false: "the runtime has not reported the latest bundle yet"}[catalogThere], catalogThere)
 	if facts.PublishError != nil {
 		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, facts.PublishError.Error(), false)
 	} else {
@@ -122,7 +122,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	return after
 }
 
-// setter gives a function that sets conditions; transition times change only with transitions.
+// setter returns a function that sets conditions; transition times change only with transitions.
 func setter(conditions *[]metav1.Condition, generation int64, now time.Time) func(kind, reason, message string, ok bool) {
 	return func(kind, reason, message string, ok bool) {
 		status := metav1.ConditionFalse
@@ -151,7 +151,7 @@ func readyMessage(status v1beta2.KymaStatus) string {
 	return "all modules are ready"
 }
 
-// current says that the newest report is about the newest bundle; a status counts only for the digest it names.
+// current reports whether the newest report is about the newest bundle; a status counts only for the digest it names.
 func current(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Digest == facts.Published.Digest
 }
@@ -159,13 +159,13 @@ func current(facts Facts) bool {
 func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
 	switch {
 	case facts.ReportRefused != nil:
-		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the newest report was refused: "+facts.ReportRefused.Error(), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the latest report was refused: "+facts.ReportRefused.Error(), false)
 		return true
 	case r.Observed == nil:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts), false)
 		return true
 	case now.Sub(r.Observed.Time.Time) > facts.Silence:
-		// The age is rounded, or the condition would be written anew at every pass.
+		// The age is rounded, or the condition would be written again at every pass.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
 	}
@@ -177,7 +177,7 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 	return false
 }
 
-// knows says that the runtime was heard to live by the newest bundle.
+// knows reports whether the runtime has reported the newest bundle.
 func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
 	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
@@ -194,13 +194,13 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 	case !knows(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
-		set(v1beta2.ConditionAccepted, string(refusal.Expired), "the runtime lives by a bundle whose time is over", false)
+		set(v1beta2.ConditionAccepted, string(refusal.Expired), "the bundle in use has expired", false)
 	default:
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, "the runtime lives by the newest bundle", true)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, "the runtime has applied the latest bundle", true)
 	}
 }
 
-// agent tells of an agent that gave up the image it was to run, and when that is over.
+// agent says when an agent rolled back from the image that it was to run, and when that is over.
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -210,7 +210,7 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// modules gives one entry per module that is published, wished or still installed, sorted by name.
+// modules returns one entry per module that is published, wished or still installed, sorted by name.
 func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	reported := map[string]bundle.ReportedModule{}

@@ -132,7 +132,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 		scene *scene
 		want  []string
 	}{
-		"A runtime that lives by the newest bundle is ready": {healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"A runtime that has applied the latest bundle is ready": {healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"An agent that gave up its image is no healthy runtime": {
 			healthy().with(func(f *Facts) { f.Report.AgentProblem = "the agent gave up its image b" }), []string{"Warning",
 				"not Agent (RolledBack): the agent gave up its image b", "not Ready (NotReady): the agent gave up its image b",
@@ -141,14 +141,14 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(reportedEarlierBundle), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"Trouble with an earlier bundle does not count either": {
 			healthy().with(reportedEarlierBundle).with(reported("keda", v1beta2.StateError, "old trouble")), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"A runtime that has never reported is not ready": {
@@ -156,14 +156,14 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Reporting (NeverReported): the runtime has never reported",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime has never reported",
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"A Kyma without a bundle waits for one": {
 			healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil }), []string{"Processing",
 				"not Reporting (NeverReported): the runtime has never reported",
 				"not Accepted (Pending): no bundle is published yet",
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime has never reported"}},
 		"Silence for as long as it is allowed is no silence": {
 			healthy().later(silence - time.Minute), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
@@ -176,18 +176,18 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(func(f *Facts) {
 				f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey, Detail: "signed with another key"}
 			}), []string{"Warning",
-				"not Reporting (ReportRefused): the newest report was refused: refused (ForeignKey): signed with another key",
-				"not Ready (NotReady): the newest report was refused: refused (ForeignKey): signed with another key",
+				"not Reporting (ReportRefused): the latest report was refused: refused (ForeignKey): signed with another key",
+				"not Ready (NotReady): the latest report was refused: refused (ForeignKey): signed with another key",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A first report that was refused leaves the runtime unknown": {
 			healthy().with(nothingReported).with(func(f *Facts) {
 				f.ReportRefused = &refusal.Error{Reason: refusal.NotEnrolled, Detail: "no token"}
 			}), []string{"Processing",
-				"not Reporting (ReportRefused): the newest report was refused: refused (NotEnrolled): no token",
+				"not Reporting (ReportRefused): the latest report was refused: refused (NotEnrolled): no token",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
-				"not Ready (NotReady): the newest report was refused: refused (NotEnrolled): no token",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): the latest report was refused: refused (NotEnrolled): no token",
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"A bundle that the runtime refused says why": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
@@ -195,13 +195,13 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			}), []string{"Warning",
 				"not Accepted (BundleRefused): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"not Modules (NotReady): module keda is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
-		"A runtime that lives by a bundle whose time is over says so": {
+		"A runtime whose bundle has expired says so": {
 			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Warning",
-				"not Accepted (Expired): the runtime lives by a bundle whose time is over",
-				"not Ready (NotReady): the runtime lives by a bundle whose time is over", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+				"not Accepted (Expired): the bundle in use has expired",
+				"not Ready (NotReady): the bundle in use has expired", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A bundle that cannot be published is an error, whatever runs": {
 			healthy().with(func(f *Facts) { f.PublishError = errors.New("push bundle: connection refused") }), []string{"Error",
 				"not Ready (PublishFailed): push bundle: connection refused", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
@@ -252,7 +252,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(reportedEarlierBundle).with(waitingForWindow), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"An unmanaged module is neither in the way nor ready": {
@@ -265,7 +265,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			}), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module mail is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"A mandatory module is nobody's business here": {
 			healthy().with(func(f *Facts) {
@@ -298,7 +298,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			removing(healthy().with(reportedEarlierBundle).with(reported("mail", v1beta2.StateError, "old trouble"))), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
-				"not ModuleCatalog (NotReady): the runtime has not reported the newest bundle yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Deleting: " + waiting}},
 		"A removal is over when the runtime no longer has the module": {

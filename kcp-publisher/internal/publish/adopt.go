@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
-// Read gives the bundle that lies in the registry for a runtime, by the newest root of trust and earlier versions of it. What no publisher of this fleet signed counts as nothing, nil:
+// Read returns the bundle that lies in the registry for a runtime, by the newest root of trust and earlier versions of it. What no publisher of this fleet signed counts as nothing, nil:
 // the next bundle replaces it. The error is only of the registry.
 func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (*plan.Published, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))

@@ -52,7 +52,7 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// TakeUp replaces the keys of a Publisher at work, and tells whether they are others than before: every runtime needs a new bundle then.
+// TakeUp replaces the keys of a Publisher at work, and reports whether they are others than before: every runtime needs a new bundle then.
 // Their roots are published first, also when the publisher's own key is not listed any more: a revocation has to arrive. That is an
 // error, because no runtime would follow what is signed, and the keys before stay in use.
 func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
@@ -89,10 +89,10 @@ func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	return nil
 }
 
-// Root gives the root of trust in use.
+// Root returns the root of trust in use.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// certificate gives the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
+// certificate returns the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
 // runtime's key and good, another when the runtime asked for one and it is time.
 func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, now time.Time) (string, error) {
 	if r.Key == nil || k.Enrol == nil {

@@ -104,7 +104,7 @@ func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome
 	return p.Publish(f.t.Context(), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 }
 
-// lying gives the digest of what the registry holds for a runtime.
+// lying returns the digest of what the registry holds for a runtime.
 func (f *fleet) lying(runtime string) digest.Digest {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))

@@ -65,7 +65,7 @@ type Part struct {
 	SizeBytes  int64
 }
 
-// Named gives the part as a bundle has it.
+// Named returns the part as a bundle has it.
 func (p Part) Named() bundle.Content {
 	return bundle.Content{Name: p.Name, Repository: p.Repository, MediaType: p.MediaType, Digest: p.Digest, SizeBytes: p.SizeBytes}
 }

@@ -99,7 +99,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// Needs gives the component versions whose contents Resolve will want to know.
+// Needs returns the component versions whose contents Resolve will want to know.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
 	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot), offers(request, snapshot)) {
@@ -232,7 +232,7 @@ func seed(request Request) bundle.KymaSeed {
 	return s
 }
 
-// Versions gives the versions of the manifests by module.
+// Versions returns the versions of the manifests by module.
 func Versions(state bundle.DesiredState) map[string]string {
 	versions := make(map[string]string, len(state.Manifests))
 	for _, m := range state.Manifests {
@@ -241,7 +241,7 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals gives the modules that shall go: those that may be there and are not asked for. installed are those that the
+// Removals returns the modules that shall go: those that may be there and are not asked for. installed are those that the
 // runtime was told to have or says it has; confirmed are those it has shown to be gone.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}

@@ -17,7 +17,7 @@ func Begun(r *fleet.Rollout) []Change {
 	return []Change{{corev1.EventTypeNormal, "RolloutBegun", note}}
 }
 
-// Changes gives what happened between two statuses: waves that began or are proven, and where the rollout stands now.
+// Changes returns what happened between two statuses: waves that began or are proven, and where the rollout stands now.
 func Changes(before, after fleet.RolloutStatus) []Change {
 	var all []Change
 	for i, w := range after.Waves {

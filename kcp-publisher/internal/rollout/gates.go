@@ -48,7 +48,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// Decide gives which version a runtime that has its own may have. Whom the plan did not know yet is held.
+// Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held.
 func (g *Gate) Decide(runtime, own string) Decision {
 	if g.open {
 		return Decision{Version: g.to}
@@ -59,7 +59,7 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Equal tells whether two gates decide alike for a runtime with its own version.
+// Equal reports whether two gates decide alike for a runtime with its own version.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other

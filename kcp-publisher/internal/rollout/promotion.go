@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Covering gives the policy of a track, nil for none: of several the one whose name sorts first.
+// Covering returns the policy of a track, nil for none: of several the one whose name sorts first.
 func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
 	var first *fleet.RolloutPolicy
 	for i := range policies {
@@ -25,7 +25,7 @@ func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy 
 	return first
 }
 
-// Newest gives the newest of one track's rollouts, nil for none.
+// Newest returns the newest of one track's rollouts, nil for none.
 func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	if len(rollouts) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func Name(track Track, revision int64) string {
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
-// Next gives the rollout that has to be made because the channel has a version that the newest rollout is not about, nil when none
+// Next returns the rollout that has to be made because the channel has a version that the newest rollout is not about, nil when none
 // has to. runtimes are those that follow the track.
 func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime) *fleet.RolloutSpec {
 	from, revision := "", int64(1)
@@ -67,7 +67,7 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 	}
 }
 
-// mostCommon gives the version that most runtimes have of those that are older than the promoted one: the last good version as
+// mostCommon returns the version that most runtimes have of those that are older than the promoted one: the last good version as
 // long as no rollout says which it is. Without any it is empty, and there is nothing to be careful with.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}

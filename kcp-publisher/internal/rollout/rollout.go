@@ -66,7 +66,7 @@ type Step struct {
 	Decisions []Decision
 }
 
-// Finished tells whether a rollout does nothing more unless it is undone.
+// Finished reports whether a rollout does nothing more unless it is undone.
 func Finished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -117,12 +117,12 @@ func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	return Step{Status: p.status, Decisions: p.decide(runtimes)}
 }
 
-// active tells whether the rollout is still on its way forward.
+// active reports whether the rollout is still on its way forward.
 func (p *plan) active() bool {
 	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
 }
 
-// back tells whether the rollout gives last good versions back, or has.
+// back reports whether the rollout gives last good versions back, or has.
 func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
@@ -186,7 +186,7 @@ func (p *plan) checkRolledBack() {
 	p.end(fleet.RolloutRolledBack, p.status.Message)
 }
 
-// overdue tells whether a runtime should have been given its last good version long ago.
+// overdue reports whether a runtime should have been given its last good version long ago.
 func (p *plan) overdue(m *member) bool {
 	since := p.status.BackSince
 	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))

@@ -23,7 +23,7 @@ func policies(names ...string) []fleet.RolloutPolicy {
 	return all
 }
 
-// carriedOut gives a rollout of the first promotion as the API server keeps it.
+// carriedOut returns a rollout of the first promotion as the API server keeps it.
 func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	r := fleet.Rollout{Spec: twoWaves()}
 	r.Name, r.ResourceVersion = first, "7"
@@ -181,7 +181,7 @@ func TestPeopleHearOfWhatHappenedOnce(t *testing.T) {
 	broken := given(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	stopped := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
-	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" || got[0].Reason != "RolloutRollingBack" || got[0].Note != "wave development: 1 of 1 runtimes failed, 0 may" {
+	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" || got[0].Reason != "RolloutRollingBack" || got[0].Note != "wave development failed: 1 of 1 runtimes failed, maxFailures allows 0" {
 		t.Errorf("at the end: %+v", got)
 	}
 	if got := Changes(stopped, stopped); len(got) > 0 {

@@ -84,7 +84,7 @@ func (p *plan) stand(m *member, r *Runtime) {
 	}
 }
 
-// newer tells whether a version is newer than the promoted one. Most runtimes have the last good one, which is compared once.
+// newer reports whether a version is newer than the promoted one. Most runtimes have the last good one, which is compared once.
 func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
 		return p.downwards
@@ -129,7 +129,7 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
-// late tells whether a runtime had as long as it may take and has been heard since: silence is no failure.
+// late reports whether a runtime had as long as it may take and has been heard since: silence is no failure.
 func (p *plan) late(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false

@@ -24,7 +24,7 @@ const everybody = int64(math.MaxInt64)
 // Rest is the name of the wave that is added for what no wave selects.
 const Rest = "rest"
 
-// Complete gives the course with a last wave for what no other selects; it is as the one before it.
+// Complete returns the course with a last wave for what no other selects; it is as the one before it.
 func Complete(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
@@ -141,7 +141,7 @@ func (p *plan) fixPlaces(runtimes []Runtime) {
 	}
 }
 
-// waveOf gives the first wave that selects a runtime, -1 for none.
+// waveOf returns the first wave that selects a runtime, -1 for none.
 func (p *plan) waveOf(runtime int, own labels.Set) int {
 	for i := range p.waves {
 		if s := p.waves[i].selector; s != nil && s.Matches(own) {
@@ -154,7 +154,7 @@ func (p *plan) waveOf(runtime int, own labels.Set) int {
 	return -1
 }
 
-// budgets gives a wave's bounds in runtimes.
+// budgets returns a wave's bounds in runtimes.
 func (w *wave) budgets(spec fleet.Wave) {
 	scaled := func(v *intstr.IntOrString, of int, up bool, otherwise int) int {
 		if v == nil {
@@ -185,7 +185,7 @@ func (w *wave) unready() string {
 	case w.updated < need:
 		return fmt.Sprintf("%d of %d runtimes are updated, %d have to be", w.updated, w.total, need)
 	case w.deferred > w.maxDeferred:
-		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, %d may", w.deferred, w.total, w.maxDeferred)
+		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
 	}
 	return ""
 }
@@ -198,5 +198,5 @@ func (w *wave) doing(unready string, soaking bool) string {
 }
 
 func (w *wave) failure(name string) string {
-	return fmt.Sprintf("wave %s: %d of %d runtimes failed, %d may", name, w.failed, w.total, w.maxFailures)
+	return fmt.Sprintf("wave %s failed: %d of %d runtimes failed, maxFailures allows %d", name, w.failed, w.total, w.maxFailures)
 }

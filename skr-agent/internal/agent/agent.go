@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +115,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	polled := !now.Before(a.nextPoll)
 	if polled {
 		a.poll(ctx, log)
-		a.nextPoll = now.Add(jittered(a.pollInterval()))
+		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}
 	kyma, err := a.kyma(ctx)
 	if err != nil {

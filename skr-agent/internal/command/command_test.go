@@ -24,6 +24,7 @@ func TestCommandLinesThatAreWrongSayHow(t *testing.T) {
 		"verify of nothing":                   {"verify", cli.ExitUsage, "want one reference, got 0 arguments"},
 		"import of nothing":                   {"import", cli.ExitUsage, "want at least one file"},
 		"a log level that there is not":       {"run --log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`},
+		"no queries to the API server":        {"run --kube-api-qps 0", cli.ExitUsage, "--kube-api-qps 0: want more than 0"},
 		"a registry's certificates not there": {"verify h.example/x --runtime one --trust /nowhere --registry-ca /nowhere", cli.ExitUsage, "--registry-ca: open /nowhere"},
 		"a location that is none":             {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
 		"an object without a kind":            {"provenance one", cli.ExitUsage, "want one object as KIND/NAME"},

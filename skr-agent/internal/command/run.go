@@ -7,22 +7,20 @@ import (
 	"os"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/probes"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
@@ -34,20 +32,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
 
-const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; a clock that nobody corrects for months needs more"
+const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; raise it where clocks are not synchronized"
 
 // runFlags are what `run` takes.
 type runFlags struct {
-	kubeconfig, trust, runtime, location string
-	metricsAddress, probeAddress         string
-	deployment, pod                      string
-	leaderElect                          bool
-	poll, report, skew, upgradeDeadline  time.Duration
-	concurrency                          int
-	accounts                             []string
-	mirrors                              []string
-	importFolder                         string
-	registry                             cli.Registry
+	manager                             manager.Flags
+	trust, runtime, location            string
+	deployment, pod                     string
+	poll, report, skew, upgradeDeadline time.Duration
+	concurrency                         int
+	accounts                            []string
+	mirrors                             []string
+	importFolder                        string
+	registry                            cli.Registry
 }
 
 func newRun(g *cli.Root) *cobra.Command {
@@ -59,24 +56,21 @@ func newRun(g *cli.Root) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return f.run(g) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the runtime; in a cluster its own is used")
+	f.manager.AddFlags(flags, "the runtime")
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	flags.StringVar(&f.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
-	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
-	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
-	flags.StringVar(&f.deployment, "deployment", "", "the agent's own Deployment in kyma-system, whose image bundles may then change; empty keeps it from them")
-	flags.StringVar(&f.pod, "pod", "", "the Pod that this is, wanted with --deployment")
-	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long a new image of the agent has to do its work for a minute without a break before it is rolled back")
-	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
-	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
+	flags.StringVar(&f.deployment, "deployment", "", "name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not")
+	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
+	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long a new image of the agent may take to work for a minute without interruption; it is rolled back otherwise")
+	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to look for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to reconcile at once")
 	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
 		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
-	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; wins over the bundle's settings, may be given again")
-	flags.StringVar(&f.importFolder, "import-folder", "", "folder that is looked into for files of `kcp-publisher export`; they are imported into the location")
+	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's settings; may be repeated")
+	flags.StringVar(&f.importFolder, "import-folder", "", "folder whose files, written by kcp-publisher export, are imported into the location")
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -88,11 +82,10 @@ func (f *runFlags) run(g *cli.Root) error {
 		return cli.Usage(fmt.Errorf("--module-service-account: %w", err))
 	}
 	ctx := ctrl.SetupSignalHandler()
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	config, err := f.manager.Config()
 	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
+		return err
 	}
-	config.QPS = -1 // the API server decides what is too much
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return err
@@ -108,19 +101,15 @@ func (f *runFlags) run(g *cli.Root) error {
 	if err := objects.Foundation(ctx, uncached); err != nil {
 		return fmt.Errorf("prepare the runtime: %w", err)
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Logger: ctrl.Log,
+	mgr, err := f.manager.New(config, ctrl.Options{
+		Scheme: scheme,
 		// Only Kyma's own objects are cached, and only those of its namespace: memory does not grow with the cluster.
-		Cache:                  cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
-		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
-		HealthProbeBindAddress: f.probeAddress,
-		LeaderElection:         f.leaderElect, LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
-		LeaderElectionReleaseOnCancel: true,
+		Cache:            cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
+		LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
 	})
 	if err != nil {
-		return fmt.Errorf("set up the manager: %w", err)
+		return err
 	}
-	probes.SetupChecks(mgr, ctrl.Log)
 	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
 	options, err := f.agent(ctx, g, config, uncached, store)
 	if err != nil {
