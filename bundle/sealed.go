@@ -209,7 +209,7 @@ func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, er
 	}
 	var content sealedContent
 	if err := decodeStrict(plain, &content); err != nil {
-		return Secrets{}, errors.New("are nothing that this version of the agent can read") // the decoder's own words may quote
+		return Secrets{}, errors.New("cannot be decoded by this agent version") // the decoder's own words may quote
 	}
 	if content.Runtime != runtime {
 		return Secrets{}, errors.New("are for another runtime")

@@ -39,7 +39,7 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, now time.Time) Gate
 	window, ahead := b.State.Maintenance.Next(now)
 	switch {
 	case expired:
-		return Gate{waitsFor: "waits for a newer bundle, for the time of the one in force is over"}
+		return Gate{waitsFor: "waits for a newer bundle, as the one in force has expired"}
 	case !ahead:
 		return Gate{waitsFor: "has no maintenance window ahead: ask for one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"}
 	case window.Contains(now):

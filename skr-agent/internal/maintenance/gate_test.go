@@ -70,7 +70,7 @@ func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
 		"Before the runtime has a Kyma its seed counts":              {waitingScene().with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), ""},
 		"What the seed says is nothing to a runtime that has a Kyma": {waitingScene().with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }), forSaturday},
 		"Nothing begins by a bundle whose time is over": {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, for the time of the one in force is over"},
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.scene
