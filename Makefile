@@ -7,7 +7,7 @@ TIMEOUT ?= 45m
 KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
-ROOMS := apis bundle charts hack integration kcp-publisher skr-agent
+FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher skr-agent)
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
@@ -20,7 +20,8 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 	@go run ./integration/demo $(if $(EXIT),--exit)
 
 test: build assets ## all tests, over real API servers and a real registry
-	KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
+	KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
+	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
 # the rest would tell little.
@@ -53,11 +54,13 @@ images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for 
 	@go run ./hack/images -repository $(IMAGES) -version $(VERSION) -created "$$(git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)" \
 	  bin/linux-$(ARCH)/kcp-publisher bin/linux-$(ARCH)/skr-agent
 
-# ST1005 is off because our messages start with the object they are about, and Kubernetes writes kinds with a capital.
-lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(gofmt -l $(ROOMS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	go vet ./...
-	$(TOOL) staticcheck -checks inherit,-ST1005 ./...
+# golangci-lint has a module of its own: its dependencies would hold those of the other tools back.
+lint: LINT := go tool -modfile=hack/golangci/go.mod golangci-lint
+lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
+	@unformatted=$$(gofmt -l $(FOLDERS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	$(TOOL) actionlint -shellcheck= -pyflakes=
+	$(LINT) config verify
+	$(LINT) run ./...
 
 vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
@@ -76,7 +79,7 @@ bench: build assets ## benchmarks as a table, also in bench/
 	@go run ./integration/bench
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
-	@set -e; for package in $$(grep -rl --include='*_test.go' '^func Fuzz' $(ROOMS) | xargs -n1 dirname | sort -u); do \
+	@set -e; for package in $$(grep -rl --include='*_test.go' '^func Fuzz' $(FOLDERS) | xargs -n1 dirname | sort -u); do \
 	  for target in $$(grep -h '^func Fuzz' $$package/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
 	    echo "== $$package $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$package; \
 	  done; done

@@ -99,7 +99,7 @@ func readAttestation(data []byte) (attestation, *refusal.Error) {
 	return a, nil
 }
 
-// authenticate gives the payload if key signed it.
+// authenticate returns the payload if key signed it.
 func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *refusal.Error) {
 	if !trust.CheckSignature(key, preAuthEncoding(a.Envelope.Payload), a.Envelope.Signatures[0].Sig) {
 		return nil, refusal.New(refusal.BadSignature, "the signature is not that of key %s", a.VerificationMaterial.PublicKey.Hint)

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// modules gives the documents of a runtime with so many modules.
+// modules returns the documents of a runtime with so many modules.
 func modules(tb testing.TB, n int) Documents {
 	tb.Helper()
 	state, err := DecodeDesiredState(sampleDocuments(tb).State.Bytes)

@@ -118,13 +118,13 @@ const (
 	kindCatalog      = "Catalog"
 )
 
-// EncodeDesiredState gives the document's bytes. Equal states give equal bytes.
+// EncodeDesiredState returns the document's bytes. Equal states give equal bytes.
 func EncodeDesiredState(state DesiredState) ([]byte, error) {
 	state.APIVersion, state.Kind = APIVersion, kindDesiredState
 	return json.Marshal(state)
 }
 
-// EncodeCatalog gives the document's bytes. Equal catalogs give equal bytes.
+// EncodeCatalog returns the document's bytes. Equal catalogs give equal bytes.
 func EncodeCatalog(catalog Catalog) ([]byte, error) {
 	catalog.APIVersion, catalog.Kind = APIVersion, kindCatalog
 	return json.Marshal(catalog)

@@ -168,13 +168,13 @@ func (a *attempt) predicate(change func(*Predicate)) {
 }
 
 // replace is a hook that must find what it replaces.
-func replace(tb testing.TB, old, new string) func(string) string {
+func replace(tb testing.TB, old, by string) func(string) string {
 	tb.Helper()
 	return func(text string) string {
 		if !strings.Contains(text, old) {
 			tb.Fatalf("%q is not in %s", old, text)
 		}
-		return strings.Replace(text, old, new, 1)
+		return strings.Replace(text, old, by, 1)
 	}
 }
 

@@ -51,7 +51,7 @@ func (v Verified) Identity() BundleIdentity {
 	}
 }
 
-// Origins gives the origin of every module of the bundle, those that are leaving among them, sorted by module.
+// Origins returns the origin of every module of the bundle, those that are leaving among them, sorted by module.
 func (b Bundle) Origins() []Origin {
 	identity, all := b.Identity(), b.State.All()
 	origins := make([]Origin, 0, len(all))

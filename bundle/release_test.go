@@ -220,7 +220,7 @@ func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
 	}{
 		"as released":   {func(*Manifest, *DesiredState) {}, ""},
 		"without proof": {func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among what proves its release"},
-		"a leaving module too": {func(m *Manifest, s *DesiredState) {
+		"a leaving module too": {func(_ *Manifest, s *DesiredState) {
 			s.Leaving = []Manifest{{Module: "x", Component: "else.example/x", Version: "1"}}
 		}, "nobody releases"},
 		"a mirror": {func(_ *Manifest, s *DesiredState) {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckReleases tells whether everything that a desired state installs was released; see CheckRelease. What else a publisher may
+// CheckReleases reports whether everything that a desired state installs was released; see CheckRelease. What else a publisher may
 // say is bounded too, where it could bring in something else: mirrors, the agent's image, and the default objects of modules.
 func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
 	if !r.Locked() && len(r.Floors) == 0 {

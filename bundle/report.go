@@ -38,7 +38,7 @@ type Report struct {
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused are the bundles that were refused since the last one accepted, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
-	// Enrolment is there until the control plane is known to have the runtime's key.
+	// Enrollment is there until the control plane is known to have the runtime's key.
 	Enrolment *trust.Enrolment `json:"enrolment,omitempty"`
 	// Certificate is the one that the control plane issued to the runtime's key, PEM; it makes the key known to a control plane
 	// that lost its memory.
@@ -102,7 +102,7 @@ type ReportedSecrets struct {
 // MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.
 const MaxMessageBytes = 512
 
-// Bounded gives the beginning of a text that has at most that many bytes, without half a letter at its end.
+// Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end.
 func Bounded(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "")
@@ -159,11 +159,11 @@ type Reporter struct {
 	Runtime string
 	// Fleet is the fleet's name; empty when its root has none.
 	Fleet string
-	// Key is the runtime's enrolled key, nil before enrolment.
+	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
 	// LastSequence is that of the newest report accepted before.
 	LastSequence int64
-	// Enrol decides on an introduction; it is asked when Key is nil or another key introduces itself.
+	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself.
 	Enrol func(trust.Enrolment) error
 	// Certified gives the key that a certificate is for; it is asked when Key is nil.
 	Certified func(certificate string) (crypto.PublicKey, error)
@@ -230,7 +230,7 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
-		return nil, false, refusal.New(refusal.Revoked, "signed with key %s, which is revoked: delete the agent's key and enrol it again", trust.ShortThumbprint(hint))
+		return nil, false, refusal.New(refusal.Revoked, "signed with key %s, which is revoked: delete the agent's key and enroll it again", trust.ShortThumbprint(hint))
 	}
 	if from.Key != nil {
 		known, err := trust.Thumbprint(from.Key)
@@ -268,18 +268,18 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	}
 	key, err := trust.DecodePublicKey(enrolment.PublicKey)
 	if err != nil {
-		return nil, false, refusal.New(refusal.Malformed, "enrolment: %w", err)
+		return nil, false, refusal.New(refusal.Malformed, "enrollment: %w", err)
 	}
 	if introduced, err := trust.Thumbprint(key); err != nil || introduced != hint {
 		return nil, false, refusal.New(refusal.ForeignKey, "introduces one key and is signed with another")
 	}
 	if err := from.Enrol(*enrolment); err != nil {
-		return nil, false, refusal.New(refusal.NotEnrolled, "enrolment: %w", err)
+		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)
 	}
 	return key, true, nil
 }
 
-// certifiedKey gives the key of a certificate, which the control plane issued itself, to one that does not know the runtime any more.
+// certifiedKey returns the key of a certificate, which the control plane issued itself, to one that does not know the runtime any more.
 func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := from.Certified(certificate)
 	if err != nil {

@@ -44,7 +44,7 @@ func issue(tb testing.TB, secret trust.TokenSecret, runtime string, expires time
 	return token
 }
 
-// introduction is an enrolment of the key with a token.
+// introduction is an enrollment of the key with a token.
 func introduction(tb testing.TB, token trust.Token, runtime string, signer trust.Signer) *trust.Enrolment {
 	tb.Helper()
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(tb, signer))
@@ -93,7 +93,7 @@ func TestVerifyReportDecides(t *testing.T) {
 		{"a report of an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
 		{"a key with a token is enrolled", enrolling(good, trusttest.Runtime, mine), mine, unknown, "", true},
 		{"a new key with a token takes the old one's place", enrolling(good, trusttest.Runtime, foreign), foreign, known, "", true},
-		{"an enrolment that goes on after the key is known changes nothing", enrolling(good, trusttest.Runtime, mine), mine, known, "", false},
+		{"an enrollment that goes on after the key is known changes nothing", enrolling(good, trusttest.Runtime, mine), mine, known, "", false},
 		{"a token of another secret is refused", enrolling(issue(t, trust.TokenSecret(strings.Repeat("x", 32)), trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"another runtime's token is refused", enrolling(issue(t, testSecret, "r-18", trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"an expired token is refused", enrolling(issue(t, testSecret, trusttest.Runtime, trusttest.Now), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
@@ -105,14 +105,14 @@ func TestVerifyReportDecides(t *testing.T) {
 			r.Enrolment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrolment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
 		}), foreign, unknown, refusal.NotEnrolled, false},
-		{"an enrolment copied from another's report does not carry another signature", enrolling(good, trusttest.Runtime, mine), foreign, unknown, refusal.ForeignKey, false},
-		{"an enrolment with a damaged key is refused", with(func(r *Report) {
+		{"an enrollment copied from another's report does not carry another signature", enrolling(good, trusttest.Runtime, mine), foreign, unknown, refusal.ForeignKey, false},
+		{"an enrollment with a damaged key is refused", with(func(r *Report) {
 			r.Enrolment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrolment.PublicKey = "AAAA"
 		}), mine, unknown, refusal.Malformed, false},
 		{"a token used before is refused when the control plane says so", enrolling(good, trusttest.Runtime, mine), mine,
 			Reporter{Runtime: trusttest.Runtime, Enrol: func(trust.Enrolment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
-		{"an enrolment for another runtime's place is refused", with(func(r *Report) {
+		{"an enrollment for another runtime's place is refused", with(func(r *Report) {
 			r.Runtime, r.Enrolment = "r-18", introduction(t, good, trusttest.Runtime, mine)
 		}), mine, unknown, refusal.WrongRuntime, false},
 	} {
@@ -201,7 +201,7 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 			})
 		}
 	}
-	t.Run("an enrolment in another case does not stand for the one that is checked", func(t *testing.T) {
+	t.Run("an enrollment in another case does not stand for the one that is checked", func(t *testing.T) {
 		report := sampleReport()
 		report.Enrolment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
 		text := strings.Replace(statementOf(t, report), `"enrolment"`, `"Enrolment"`, 1)
@@ -246,7 +246,7 @@ func TestTokens(t *testing.T) {
 		"a token whose code is not base64":         parts[0] + "." + parts[1] + "." + strings.Repeat("!", 43),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := trust.ParseToken(text); err == nil || !strings.HasPrefix(err.Error(), "enrolment token: ") {
+			if _, err := trust.ParseToken(text); err == nil || !strings.HasPrefix(err.Error(), "enrollment token: ") {
 				t.Errorf("got %v", err)
 			}
 		})

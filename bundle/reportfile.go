@@ -23,7 +23,7 @@ const MaxReportTextBytes = 4296
 // reportTextPrefix starts the short form of a report; its last digit is its version.
 const reportTextPrefix = "KPR1:"
 
-// ReportText gives a report in its short form: the same signed statement, compressed, in the alphabet of QR codes.
+// ReportText returns a report in its short form: the same signed statement, compressed, in the alphabet of QR codes.
 func ReportText(report Fetched) (string, error) {
 	manifest, refused := ReadManifest(report, ArtifactTypeReport)
 	if refused != nil {

@@ -117,7 +117,7 @@ func (s Secrets) check() error {
 	return nil
 }
 
-// CheckRecipient tells whether Secrets can be encrypted to whom a runtime names: exactly an X25519 recipient of age.
+// CheckRecipient reports whether Secrets can be encrypted to whom a runtime names: exactly an X25519 recipient of age.
 func CheckRecipient(recipient string) error {
 	_, err := recipientOf(recipient)
 	return err
@@ -135,7 +135,7 @@ func recipientOf(text string) (*age.X25519Recipient, error) {
 	return recipient, nil
 }
 
-// Named gives the name of the Secrets as they are sealed to a recipient. It is made of their revisions, not of their content: a digest of
+// Named returns the name of the Secrets as they are sealed to a recipient. It is made of their revisions, not of their content: a digest of
 // a short password would tell it.
 func (s Secrets) Named(recipient string) string {
 	lines := []string{recipient}
@@ -197,7 +197,7 @@ func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, er
 		return Secrets{}, fmt.Errorf("%d bytes when encrypted, at most %d", len(s.Data), MaxSealedBytes)
 	}
 	if s.Recipient != identity.Recipient().String() {
-		return Secrets{}, errors.New("are encrypted to another key than this agent's: they come anew once the control plane has read its report")
+		return Secrets{}, errors.New("are encrypted to another key than this agent's: they come again once the control plane has read its report")
 	}
 	r, err := age.Decrypt(bytes.NewReader(s.Data), identity)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 	}
 }
 
-// encrypted gives what somebody with a publisher's key could seal.
+// encrypted returns what somebody with a publisher's key could seal.
 func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
 	t.Helper()
 	var out bytes.Buffer

@@ -81,7 +81,7 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Steps gives the names that lead to the field, one below the other; "*" stands for all of a map or list.
+// Steps returns the names that lead to the field, one below the other; "*" stands for all of a map or list.
 func (p ImagePath) Steps() ([]string, error) {
 	steps := strings.Split(strings.ReplaceAll(p.Field, "[*]", ".*"), ".")
 	for _, step := range steps {
@@ -118,7 +118,7 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 	return mirrors, nil
 }
 
-// OneName gives a registry, HOST or HOST/PATH, the name that all of its names come to: Docker Hub has several.
+// OneName returns a registry, HOST or HOST/PATH, the name that all of its names come to: Docker Hub has several.
 func OneName(registry string) string {
 	host, path, _ := strings.Cut(strings.TrimSuffix(registry, "/"), "/")
 	if host == "index.docker.io" || host == "registry-1.docker.io" {
@@ -127,7 +127,7 @@ func OneName(registry string) string {
 	return strings.TrimSuffix(host+"/"+path, "/")
 }
 
-// Mirrored gives the name of a repository as it is read: by the longest mirror that fits whole path elements of it.
+// Mirrored returns the name of a repository as it is read: by the longest mirror that fits whole path elements of it.
 func (s Settings) Mirrored(name string) string {
 	best := ""
 	for from := range s.Mirrors {

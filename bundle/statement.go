@@ -66,7 +66,7 @@ type Source struct {
 
 func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repository }
 
-// AudienceNobody, as a key thumbprint, is for no agent: the runtime's key is revoked and no other is enrolled.
+// AudienceNobody is the key thumbprint of no agent: the runtime's key is revoked and no other is enrolled.
 const AudienceNobody = "nobody"
 
 // Audience is whom a bundle is for. Runtime is always set.
@@ -91,7 +91,7 @@ func subjectOf(name string, d digest.Digest) Subject {
 	return Subject{Name: name, Digest: map[string]string{d.Algorithm().String(): d.Encoded()}}
 }
 
-// digest gives the subject's digest if it is exactly one sha256, else "".
+// digest returns the subject's digest if it is exactly one sha256, else "".
 func (s Subject) digest() digest.Digest {
 	value, ok := s.Digest[digest.SHA256.String()]
 	if !ok || len(s.Digest) != 1 {

@@ -180,7 +180,7 @@ func checkAudience(audience Audience, pinned Trust) *refusal.Error {
 		return refusal.New(refusal.WrongCluster, "meant for the cluster %s, this is %s: a cluster cannot take over another's runtime id", audience.ClusterUID, pinned.ClusterUID)
 	}
 	if audience.KeyThumbprint == AudienceNobody && pinned.KeyThumbprint != "" {
-		return refusal.New(refusal.WrongCluster, "the control plane revoked this agent's key: delete the key's Secret and enrol the runtime again")
+		return refusal.New(refusal.WrongCluster, "the control plane revoked this agent's key: delete the key's Secret and enroll the runtime again")
 	}
 	if audience.KeyThumbprint != "" && pinned.KeyThumbprint != "" && audience.KeyThumbprint != pinned.KeyThumbprint {
 		return refusal.New(refusal.WrongCluster, "meant for the agent with key %s, this one's is %s", trust.ShortThumbprint(audience.KeyThumbprint), trust.ShortThumbprint(pinned.KeyThumbprint))

@@ -254,7 +254,7 @@ func TestVerifyDecides(t *testing.T) {
 		{"an attestation with a certificate is refused", func(t *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, replace(t, `"publicKey":`, `"certificate":{},"publicKey":`))
 		}, refusal.Malformed},
-		{"a root without keys trusts nobody", func(t *testing.T, a *attempt) {
+		{"a root without keys trusts nobody", func(_ *testing.T, a *attempt) {
 			a.trust.Root = trust.Root{Epoch: a.trust.Root.Epoch, Expires: a.trust.Root.Expires}
 		}, refusal.UnknownKey},
 

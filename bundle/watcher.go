@@ -81,7 +81,7 @@ func (w Watcher) Check() error {
 	return nil
 }
 
-// Selector gives the label selector of the watched objects.
+// Selector returns the label selector of the watched objects.
 func (w Watcher) Selector() string {
 	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: w.Labels})
 }
@@ -124,7 +124,7 @@ type WatchedObject struct {
 	Since int64 `json:"since"`
 }
 
-// Valid says whether an object of the API server can have this name: a report is the runtime's word.
+// Valid reports whether an object of the API server can have this name: a report is the runtime's word.
 func (o WatchedObject) Valid() bool {
 	if o.Name == "" || len(o.Name) > maxNameBytes || len(o.Namespace) > maxNamespaceBytes {
 		return false

@@ -58,69 +58,94 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
 		return nil, errors.New("is no tar")
 	}
-	set := &ArtifactSet{blobs: map[digest.Digest][]byte{}}
-	var indexes [2][]byte // index.json, artifact-descriptor.json
-	members := tar.NewReader(bytes.NewReader(plain))
+	contents := setContents{blobs: map[digest.Digest][]byte{}}
+	if err := contents.readFrom(tar.NewReader(bytes.NewReader(plain)), len(plain)); err != nil {
+		return nil, err
+	}
+	index, err := contents.theIndex()
+	if err != nil {
+		return nil, err
+	}
+	set := &ArtifactSet{blobs: contents.blobs}
+	set.Main, err = mainOf(index)
+	return set, err
+}
+
+// setContents are the members of an artifact set's archive.
+type setContents struct {
+	blobs                     map[digest.Digest][]byte
+	index, artifactDescriptor []byte
+}
+
+// readFrom reads all members, at most maxSetEntries and together no longer than their archive of so many bytes.
+func (c *setContents) readFrom(members *tar.Reader, left int) error {
 	seen := map[string]bool{}
-	left := len(plain)
 	for entries := 1; ; entries++ {
 		header, err := members.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if entries > maxSetEntries {
-			return nil, fmt.Errorf("more than %d entries", maxSetEntries)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case entries > maxSetEntries:
+			return fmt.Errorf("more than %d entries", maxSetEntries)
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(header.Name, "./"), "/")
-		if seen[name] {
-			return nil, fmt.Errorf("%q appears twice", header.Name)
+		switch {
+		case seen[name]:
+			return fmt.Errorf("%q appears twice", header.Name)
+		case header.Typeflag == tar.TypeDir && !slices.Contains(setFolders, name):
+			return fmt.Errorf("unexpected folder %q", header.Name)
+		case header.Typeflag != tar.TypeDir && header.Typeflag != tar.TypeReg:
+			return fmt.Errorf("%q is no plain file", header.Name)
 		}
 		seen[name] = true
 		if header.Typeflag == tar.TypeDir {
-			if !slices.Contains(setFolders, name) {
-				return nil, fmt.Errorf("unexpected folder %q", header.Name)
-			}
 			continue
-		}
-		if header.Typeflag != tar.TypeReg {
-			return nil, fmt.Errorf("%q is no plain file", header.Name)
 		}
 		// Sparse members can be longer than the tar that they are in, and there can be many of them.
 		body, err := io.ReadAll(io.LimitReader(members, int64(left)+1))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if left -= len(body); left < 0 {
-			return nil, fmt.Errorf("%q: the members are longer than their archive", header.Name)
+			return fmt.Errorf("%q: the members are longer than their archive", header.Name)
 		}
-		switch {
-		case name == "index.json":
-			indexes[0] = body
-		case name == "artifact-descriptor.json":
-			indexes[1] = body
-		case name == "oci-layout":
-		case setBlob.MatchString(name):
-			algorithm, hex := name[len("blobs/"):len("blobs/sha256")], name[len("blobs/sha256/"):]
-			d := digest.NewDigestFromEncoded(digest.Algorithm(algorithm), hex)
-			if _, ok := set.blobs[d]; ok {
-				return nil, fmt.Errorf("blob %s appears twice", d)
-			}
-			set.blobs[d] = body
-		default:
-			return nil, fmt.Errorf("unexpected member %q", header.Name)
+		if err := c.add(name, body); err != nil {
+			return err
 		}
 	}
+}
+
+func (c *setContents) add(name string, body []byte) error {
 	switch {
-	case indexes[0] == nil && indexes[1] == nil:
+	case name == "index.json":
+		c.index = body
+	case name == "artifact-descriptor.json":
+		c.artifactDescriptor = body
+	case name == "oci-layout":
+	case setBlob.MatchString(name):
+		algorithm, hex := name[len("blobs/"):len("blobs/sha256")], name[len("blobs/sha256/"):]
+		d := digest.NewDigestFromEncoded(digest.Algorithm(algorithm), hex)
+		if _, ok := c.blobs[d]; ok {
+			return fmt.Errorf("blob %s appears twice", d)
+		}
+		c.blobs[d] = body
+	default:
+		return fmt.Errorf("unexpected member %q", name)
+	}
+	return nil
+}
+
+// theIndex returns the one index, under whichever of its two names.
+func (c *setContents) theIndex() ([]byte, error) {
+	switch {
+	case c.index == nil && c.artifactDescriptor == nil:
 		return nil, errors.New("has no index.json")
-	case indexes[0] != nil && indexes[1] != nil:
+	case c.index != nil && c.artifactDescriptor != nil:
 		return nil, errors.New("has index.json and artifact-descriptor.json: which one counts?")
 	}
-	set.Main, err = mainOf(slices.Concat(indexes[0], indexes[1]))
-	return set, err
+	return slices.Concat(c.index, c.artifactDescriptor), nil
 }
 
 func unzipped(data []byte) ([]byte, error) {
@@ -174,7 +199,7 @@ func mainOf(index []byte) (ocispec.Descriptor, error) {
 	return found[0], nil
 }
 
-// Blob gives a blob of the set, checked against its digest.
+// Blob returns a blob of the set, checked against its digest.
 func (s *ArtifactSet) Blob(d digest.Digest) ([]byte, error) {
 	data, ok := s.blobs[d]
 	if !ok {

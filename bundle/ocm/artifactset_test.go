@@ -113,7 +113,7 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 	}
 }
 
-// sparse gives files that are 9 kilobytes of nothing each, and take 4 in the archive (PAX, GNU sparse format 1.0).
+// sparse returns files that are 9 kilobytes of nothing each, and take 4 in the archive (PAX, GNU sparse format 1.0).
 func sparse(t *testing.T, count int) []byte {
 	t.Helper()
 	var buffer bytes.Buffer

@@ -66,7 +66,7 @@ func (d Descriptor) Resource(name string) (Resource, bool) {
 
 var componentName = regexp.MustCompile(`^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$`)
 
-// CheckName tells whether name can be a component's.
+// CheckName reports whether name can be a component's.
 func CheckName(name string) error {
 	if len(name) > 255 || !componentName.MatchString(name) {
 		return fmt.Errorf("component name %q: want DOMAIN/PATH such as kyma-project.io/module/keda", name)
@@ -79,7 +79,7 @@ func CheckName(name string) error {
 // Source: ocm-spec, doc/01-model/02-elements-toplevel.md, "Component Versions".
 var version = regexp.MustCompile(`^v?(0|[1-9]\d*)(\.(0|[1-9]\d*)){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// CheckVersion tells whether v can be a component's version. What passes is also a tag, once through Tag.
+// CheckVersion reports whether v can be a component's version. What passes is also a tag, once through Tag.
 func CheckVersion(v string) error {
 	if len(Tag(v)) > 128 || !version.MatchString(v) {
 		return fmt.Errorf("component version %q: want a semantic version such as 1.2.3", v)

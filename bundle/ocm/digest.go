@@ -26,18 +26,18 @@ const (
 	excludedNoAlgorithm = "NO-DIGEST"
 )
 
-// Covered tells whether a digest says anything of the content.
+// Covered reports whether a digest says anything of the content.
 func (d *Digest) Covered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded && d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
-// OfArtifact tells whether the digest is that of an OCI manifest: of a blob that holds the artifact it covers the artifact only, and
+// OfArtifact reports whether the digest is that of an OCI manifest: of a blob that holds the artifact it covers the artifact only, and
 // nothing else that is in the blob.
 func (d *Digest) OfArtifact() bool {
 	return d.Covered() && (d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
 }
 
-// IsSHA256 tells whether the digest's hash is SHA-256.
+// IsSHA256 reports whether the digest's hash is SHA-256.
 func (d *Digest) IsSHA256() bool {
 	hash, err := cryptoHash(d.HashAlgorithm)
 	return err == nil && hash == crypto.SHA256

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Document gives the descriptor as JSON: as it was read, with all that this package does not know, or, when it was made in code,
+// Document returns the descriptor as JSON: as it was read, with all that this package does not know, or, when it was made in code,
 // as SchemaV2 has it. Changes of the model since it was read are not in it.
 func (d Descriptor) Document() ([]byte, error) {
 	if d.document != nil {

@@ -41,7 +41,7 @@ func (l labelDocument) label() (Label, error) {
 	return label, nil
 }
 
-// jsonOf gives a value as JSON, nil when there is none.
+// jsonOf returns a value as JSON, nil when there is none.
 func jsonOf(n *yaml.Node) (json.RawMessage, error) {
 	if n.Kind == 0 {
 		return nil, nil

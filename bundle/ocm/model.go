@@ -9,7 +9,7 @@ type Descriptor struct {
 	Name     string
 	Version  string
 	Provider Provider
-	// CreationTime is as it was written, empty when absent: an RFC 3339 time, if the descriptor is to be normalised.
+	// CreationTime is as it was written, empty when absent: an RFC 3339 time, if the descriptor is to be normalized.
 	CreationTime       string
 	Labels             []Label
 	RepositoryContexts []RepositoryContext
@@ -82,7 +82,7 @@ type Source struct {
 type Reference struct {
 	Element
 	Component string
-	// Digest is that of the normalised descriptor, nil when there is none.
+	// Digest is that of the normalized descriptor, nil when there is none.
 	Digest *Digest
 }
 

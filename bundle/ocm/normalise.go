@@ -11,7 +11,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// The normalisations of descriptors. V3 and V4 differ in name only.
+// The normalizations of descriptors. V3 and V4 differ in name only.
 const (
 	NormalisationV1 = "jsonNormalisation/v1"
 	NormalisationV2 = "jsonNormalisation/v2"
@@ -19,7 +19,7 @@ const (
 	NormalisationV4 = "jsonNormalisation/v4alpha1"
 )
 
-// Normalise gives the bytes that a signature of the descriptor covers: everything but access and what is not meant to be
+// Normalize returns the bytes that a signature of the descriptor covers: everything but access and what is not meant to be
 // signed, in one form.
 //
 // It follows the official tools where they differ from the specification's text: the labels of references are kept whole, and
@@ -28,7 +28,7 @@ const (
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalise(d Descriptor, algorithm string) ([]byte, error) {
 	if !slices.Contains([]string{NormalisationV1, NormalisationV2, NormalisationV3, NormalisationV4}, algorithm) {
-		return nil, fmt.Errorf("normalisation %q is not supported", algorithm)
+		return nil, fmt.Errorf("normalization %q is not supported", algorithm)
 	}
 	created, err := created(d.CreationTime)
 	if err != nil {
@@ -53,7 +53,7 @@ func Normalise(d Descriptor, algorithm string) ([]byte, error) {
 	return jcs.Transform(data)
 }
 
-// created gives a time as the official tool reads and writes it: in UTC, to the second.
+// created returns a time as the official tool reads and writes it: in UTC, to the second.
 func created(text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -65,7 +65,7 @@ func created(text string) (string, error) {
 	return t.UTC().Round(time.Second).Format(time.RFC3339), nil
 }
 
-// DigestOf gives the digest of the normalised descriptor in hexadecimal. The hash algorithm is written as in descriptors:
+// DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm is written as in descriptors:
 // "SHA-256" or "SHA-512".
 func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error) {
 	data, err := Normalise(d, normalisation)
@@ -75,8 +75,8 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 	return hexHash(hashAlgorithm, data)
 }
 
-// withVersions gives the version as extra identity to resources that nothing else tells apart, as versions 1 and 2 of the
-// normalisation do it: one by one, so that the last of a group stays as it is.
+// withVersions returns the version as extra identity to resources that nothing else tells apart, as versions 1 and 2 of the
+// normalization do it: one by one, so that the last of a group stays as it is.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -176,7 +176,7 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// normaliseV1 gives version 1, which has every object as a list of its fields, and differs with the schema that the descriptor
+// normaliseV1 returns version 1, which has every object as a list of its fields, and differs with the schema that the descriptor
 // was read from.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)

@@ -92,7 +92,7 @@ func TestWhatIsNotSignedDoesNotCount(t *testing.T) {
 	}
 }
 
-// compare tells whether a change leaves all digests as they were.
+// compare reports whether a change leaves all digests as they were.
 func compare(t *testing.T, change func(*Descriptor), same bool) {
 	t.Helper()
 	changed := scaler(t)
@@ -122,7 +122,7 @@ func TestWhatCannotBeNormalisedIsRefused(t *testing.T) {
 		normalisation, hash string
 		want                string
 	}{
-		"an unknown normalisation": {scaler(t), "jsonNormalisation/v5", "SHA-256", `normalisation "jsonNormalisation/v5" is not supported`},
+		"an unknown normalization": {scaler(t), "jsonNormalisation/v5", "SHA-256", `normalization "jsonNormalisation/v5" is not supported`},
 		"an unknown hash":          {scaler(t), NormalisationV3, "MD5", `hash algorithm "MD5" is not supported`},
 		"a time that is none":      {late, NormalisationV3, "SHA-256", `creationTime: "yesterday"`},
 		"a number that is none":    {huge, NormalisationV3, "SHA-256", "1e999"},

@@ -34,11 +34,11 @@ const (
 	maxSignatureBytes = 64 << 10
 )
 
-// CheckSignature tells whether a signature is genuine and about this descriptor. What the descriptor refers to is covered only by
+// CheckSignature reports whether a signature is genuine and about this descriptor. What the descriptor refers to is covered only by
 // digests: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of references (DigestOf). The error names
 // the signature and the reason.
 func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
-	// First the key, so that strangers cannot make us normalise.
+	// First the key, so that strangers cannot make us normalize.
 	if err := s.Verify(trust, now); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 	return nil
 }
 
-// Verify tells whether one of the trusted keys made the signature over its own digest; what the digest is of, it does not tell. A
+// Verify reports whether one of the trusted keys made the signature over its own digest; what the digest is of, it does not tell. A
 // signature with certificates is made by the first one's key, which must be trusted itself or be vouched for by one of the
 // authorities at the time now. The error names the signature and the reason.
 func (s Signature) Verify(trust Trust, now time.Time) error {
@@ -168,7 +168,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	return value, certificates, nil
 }
 
-// vouched tells whether a pinned authority vouches for the leaf. Nothing that came with the signature is an authority.
+// vouched reports whether a pinned authority vouches for the leaf. Nothing that came with the signature is an authority.
 func vouched(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
 	if len(trust.Roots) == 0 {
 		return errors.New("carries a certificate, and there is no authority that could vouch for it")

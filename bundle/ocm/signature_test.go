@@ -33,7 +33,7 @@ var pairs = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
 
 var hashNames = map[string]crypto.Hash{"SHA-256": crypto.SHA256, "sha256": crypto.SHA256, "SHA-512": crypto.SHA512, "sha512": crypto.SHA512}
 
-// sign gives a signature of the descriptor in the form of its algorithm, or, with certificates, in PEM.
+// sign returns a signature of the descriptor in the form of its algorithm, or, with certificates, in PEM.
 func sign(t *testing.T, d Descriptor, algorithm, hash string, key *rsa.PrivateKey, chain ...*x509.Certificate) Signature {
 	t.Helper()
 	value, err := DigestOf(d, NormalisationV3, hash)

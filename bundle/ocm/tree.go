@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// treeOf gives a YAML tree as JSON has it. Timestamps stay the text they are, as in the official tool.
+// treeOf returns a YAML tree as JSON has it. Timestamps stay the text they are, as in the official tool.
 func treeOf(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case 0:

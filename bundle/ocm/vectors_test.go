@@ -29,7 +29,7 @@ func decoded(t *testing.T, data []byte) Descriptor {
 	return d
 }
 
-// fromArchive gives the descriptors in a common transport archive, by component and version.
+// fromArchive returns the descriptors in a common transport archive, by component and version.
 func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	t.Helper()
 	vector(t, name+"/artifact-index.json")
@@ -54,7 +54,7 @@ func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	return found
 }
 
-// digested gives the descriptor with the digests of its references by another normalisation, as the official tool has it when it
+// digested returns the descriptor with the digests of its references by another normalization, as the official tool has it when it
 // prints a normal form.
 func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
 	t.Helper()

@@ -39,7 +39,7 @@ const (
 // AboutRoot tells refusals of a root of trust from those of a bundle.
 func (r Reason) AboutRoot() bool { return r == BadRoot }
 
-// MayFollowFromRoot tells whether a newer root of trust could make the same bundle acceptable.
+// MayFollowFromRoot reports whether a newer root of trust could make the same bundle acceptable.
 func (r Reason) MayFollowFromRoot() bool {
 	switch r {
 	case UnknownKey, WrongEpoch, RootExpired, NotReleased:
@@ -63,7 +63,7 @@ func (r *Error) Error() string { return fmt.Sprintf("refused (%s): %s", r.Reason
 // Unwrap returns the cause.
 func (r *Error) Unwrap() error { return r.Cause }
 
-// Of gives the refusal inside err, or nil when err is of another kind.
+// Of returns the refusal inside err, or nil when err is of another kind.
 func Of(err error) *Error {
 	var refusal *Error
 	if errors.As(err, &refusal) {

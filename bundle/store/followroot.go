@@ -14,11 +14,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// FollowRoot looks for newer versions of a root, one after the other, and gives the last that follows. One that does not follow ends
-// the way: it is given as a refusal with the digest of its manifest. The error says that the place could not be read.
+// RootReader reads a version of the root wherever it lies, as FetchRoot does.
+type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
+
+// FollowRoot looks for newer versions of a root in a store; see FollowRootFrom.
 func FollowRoot(ctx context.Context, place Store, root trust.Root) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
+	return FollowRootFrom(ctx, func(ctx context.Context, version int64) ([]byte, digest.Digest, error) {
+		return FetchRoot(ctx, place, version)
+	}, root)
+}
+
+// FollowRootFrom looks for newer versions of a root, one after the other, and returns the last that follows. One that does not follow
+// ends the way: it is returned as a refusal with the digest of its manifest. The error says that a version could not be read.
+func FollowRootFrom(ctx context.Context, read RootReader, root trust.Root) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
 	for range trust.MaxRootHops {
-		data, found, err := FetchRoot(ctx, place, root.Version+1)
+		data, found, err := read(ctx, root.Version+1)
 		if errors.Is(err, ErrNotFound) {
 			return root, nil, "", nil
 		}
@@ -67,7 +77,7 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	return PushManifest(ctx, repository, manifest, tag)
 }
 
-// FetchRoot gives a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps ErrNotFound when there
+// FetchRoot returns a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps ErrNotFound when there
 // is none; a *Refusal says that what lies there is no root.
 func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
 	repository, err := place.Reading(ctx, bundle.TrustRepository)

@@ -123,7 +123,7 @@ func (l layoutRepository) blob(d ocispec.Descriptor) string {
 	return l.path(ocispec.ImageBlobsDir, d.Digest.Algorithm().String(), d.Digest.Encoded())
 }
 
-// Exists tells whether the blob is there with all its bytes.
+// Exists reports whether the blob is there with all its bytes.
 func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
 	if err := d.Digest.Validate(); err != nil {
 		return false, err
@@ -162,7 +162,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	return l.change(func(index ocispec.Index) ocispec.Index { return listed(index, d) })
 }
 
-// listed gives the index with a manifest that nobody named: whoever asks for referrers finds only those that the index lists.
+// listed returns the index with a manifest that nobody named: whoever asks for referrers finds only those that the index lists.
 func listed(index ocispec.Index, d ocispec.Descriptor) ocispec.Index {
 	if !slices.ContainsFunc(index.Manifests, func(m ocispec.Descriptor) bool { return m.Digest == d.Digest }) {
 		index.Manifests = append(index.Manifests, unnamed(d))
@@ -216,7 +216,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	return l.change(func(index ocispec.Index) ocispec.Index { return withTag(index, d, layoutReference(l.name, reference)) })
 }
 
-// withTag gives the index in which the name is the manifest's.
+// withTag returns the index in which the name is the manifest's.
 func withTag(index ocispec.Index, d ocispec.Descriptor, name string) ocispec.Index {
 	var before *ocispec.Descriptor
 	d = unnamed(d)

@@ -50,7 +50,7 @@ func open(ctx context.Context, from oras.ReadOnlyTarget, reference string) (ocis
 	return desc, body, err
 }
 
-// Head gives the digest that a tag points to without fetching anything. The error wraps ErrNotFound when there is none.
+// Head returns the digest that a tag points to without fetching anything. The error wraps ErrNotFound when there is none.
 func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (digest.Digest, error) {
 	desc, err := from.Resolve(ctx, reference)
 	if err != nil {
@@ -59,7 +59,7 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 	return desc.Digest, nil
 }
 
-// NotFound gives an error of a registry, wrapping ErrNotFound when it says that something is not there.
+// NotFound returns an error of a registry, wrapping ErrNotFound when it says that something is not there.
 func NotFound(err error) error {
 	if err == nil {
 		return nil
@@ -192,7 +192,7 @@ func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	return nil
 }
 
-// ContentHolder gives the manifest that holds a blob of the shared repository, and its tag. Its config is the OCI empty descriptor.
+// ContentHolder returns the manifest that holds a blob of the shared repository, and its tag. Its config is the OCI empty descriptor.
 func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
 	holder, err := bundle.NewManifest(ocispec.Manifest{
 		ArtifactType: bundle.ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,

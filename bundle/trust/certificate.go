@@ -23,7 +23,7 @@ const (
 	maxCertificateBytes = 8 << 10
 )
 
-// NewCertificateRequest gives a PKCS #10 request in PEM: a proof that its maker holds the key. It names nobody, for what it asked for
+// NewCertificateRequest returns a PKCS #10 request in PEM: a proof that its maker holds the key. It names nobody, for what it asked for
 // would not count.
 func NewCertificateRequest(signer Signer) (string, error) {
 	key, err := cryptoSigner(signer)
@@ -37,7 +37,7 @@ func NewCertificateRequest(signer Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemRequest, Bytes: der})), nil
 }
 
-// cryptoSigner gives the signer as the standard library has it.
+// cryptoSigner returns the signer as the standard library has it.
 func cryptoSigner(signer Signer) (crypto.Signer, error) {
 	switch s := signer.(type) {
 	case crypto.Signer:
@@ -51,7 +51,7 @@ func cryptoSigner(signer Signer) (crypto.Signer, error) {
 	return nil, fmt.Errorf("a key of %T cannot sign certificates", signer)
 }
 
-// Requested gives the key that a request proves to hold.
+// Requested returns the key that a request proves to hold.
 func Requested(request string) (crypto.PublicKey, error) {
 	der, err := onePEM(request, pemRequest)
 	if err != nil {
@@ -131,7 +131,7 @@ type Certificate struct {
 // RenewAt is when a third of the certificate's life is over.
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
-// CheckCertificate tells whether an enrolment key of the root certified that the key is this very runtime's, and gives it. Names
+// CheckCertificate reports whether an enrollment key of the root certified that the key is this very runtime's, and gives it. Names
 // are compared whole: a runtime "a" is not the runtime "a1".
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
 	der, err := onePEM(text, pemCertificate)
@@ -153,7 +153,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 		}
 	}
 	if certificate.IssuerThumbprint == "" {
-		return Certificate{}, fmt.Errorf("certificate: was issued by no key that root version %d lists for enrolment", r.Version)
+		return Certificate{}, fmt.Errorf("certificate: was issued by no key that root version %d lists for enrollment", r.Version)
 	}
 	name, err := runtimeURI(r.Fleet, runtime)
 	if err != nil {
@@ -178,8 +178,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 }
 
 func algorithmOf(key crypto.PublicKey) x509.PublicKeyAlgorithm {
-	switch key.(type) {
-	case ed25519.PublicKey:
+	if _, ok := key.(ed25519.PublicKey); ok {
 		return x509.Ed25519
 	}
 	return x509.ECDSA

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// enrolled is a root with an enrolment key.
+// enrolled is a root with an enrollment key.
 func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
 	t.Helper()
 	m := trusttest.NewMaker(t)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TokenSecret is the control plane's secret that enrolment tokens are derived from, so that none need be stored.
+// TokenSecret is the control plane's secret that enrollment tokens are derived from, so that none need be stored.
 type TokenSecret []byte
 
 // Token lets one runtime introduce one key. Its text form goes into the runtime's bootstrap Secret.
@@ -35,7 +35,7 @@ func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 	return Token{Expires: expires, mac: authenticationCode(s, "kyma-pull token v1", runtime, strconv.FormatInt(expires.Unix(), 10))}, nil
 }
 
-// Enrolment introduces the runtime's key.
+// Enrollment introduces the runtime's key.
 type Enrolment struct {
 	// PublicKey is base64 of the PKIX form.
 	PublicKey string `json:"publicKey"`
@@ -45,7 +45,7 @@ type Enrolment struct {
 	TokenExpires int64 `json:"tokenExpires"`
 }
 
-// Check tells whether the enrolment proves that its maker held a token of the runtime that is still good.
+// Check reports whether the enrollment proves that its maker held a token of the runtime that is still good.
 func (s TokenSecret) Check(runtime string, e Enrolment, now time.Time) error {
 	token, err := s.Issue(runtime, time.Unix(e.TokenExpires, 0))
 	if err != nil {
@@ -60,10 +60,10 @@ func (s TokenSecret) Check(runtime string, e Enrolment, now time.Time) error {
 		return err
 	}
 	if !hmac.Equal(proof, e.Proof) {
-		return errors.New("the proof was not made with a token of this runtime: run `kcp-publisher enrol` again")
+		return errors.New("the proof was not made with a token of this runtime: run `kcp-publisher enroll` again")
 	}
 	if !now.Before(token.Expires) {
-		return fmt.Errorf("the token expired at %s: run `kcp-publisher enrol` again", token.Expires.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the token expired at %s: run `kcp-publisher enroll` again", token.Expires.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -86,15 +86,15 @@ func (t Token) String() string {
 func ParseToken(text string) (Token, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	if len(parts) != 3 || parts[0] != tokenPrefix {
-		return Token{}, fmt.Errorf("enrolment token: want the form %s.<time>.<code>", tokenPrefix)
+		return Token{}, fmt.Errorf("enrollment token: want the form %s.<time>.<code>", tokenPrefix)
 	}
 	seconds, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil {
-		return Token{}, fmt.Errorf("enrolment token: time: %w", err)
+		return Token{}, fmt.Errorf("enrollment token: time: %w", err)
 	}
 	mac, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil || len(mac) != sha256.Size {
-		return Token{}, errors.New("enrolment token: the code is damaged")
+		return Token{}, errors.New("enrollment token: the code is damaged")
 	}
 	return Token{Expires: time.Unix(seconds, 0), mac: mac}, nil
 }

@@ -53,7 +53,7 @@ func LoadSigner(file []byte) (Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// PublicKeyPEM gives the public half of the signer's key as a PEM file.
+// PublicKeyPEM returns the public half of the signer's key as a PEM file.
 func PublicKeyPEM(signer Signer) ([]byte, error) {
 	key, err := signer.PublicKey()
 	if err != nil {
@@ -108,7 +108,7 @@ func supported(key crypto.PublicKey) bool {
 	return false
 }
 
-// CheckSignature tells whether sig is key's signature of message. The key alone fixes the algorithm.
+// CheckSignature reports whether sig is key's signature of message. The key alone fixes the algorithm.
 func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:

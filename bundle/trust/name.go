@@ -7,7 +7,7 @@ import (
 
 var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-// CheckRuntimeID tells whether id can name a runtime: it becomes a path of an OCI repository and a label value.
+// CheckRuntimeID reports whether id can name a runtime: it becomes a path of an OCI repository and a label value.
 func CheckRuntimeID(id string) error {
 	if !runtimeID.MatchString(id) || doubledSeparator.MatchString(id) {
 		return fmt.Errorf("runtime id %q: use 1 to 63 of a-z, 0-9 and single '.', '_' or '-' between them", id)

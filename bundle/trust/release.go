@@ -25,7 +25,7 @@ const (
 	maxReleaseDepth     = 16
 )
 
-// Locked tells whether the root has release keys: whatever is installed must then have been released by them.
+// Locked reports whether the root has release keys: whatever is installed must then have been released by them.
 func (r Root) Locked() bool { return len(r.releases) > 0 }
 
 // Released is what a runtime is to install of a component.
@@ -60,7 +60,7 @@ func (r Root) CheckFloor(component, version string) error {
 	return nil
 }
 
-// CheckRelease tells whether the makers of a component released what is installed of it: enough of the release keys for its name
+// CheckRelease reports whether the makers of a component released what is installed of it: enough of the release keys for its name
 // signed its descriptor, and the descriptor's digests, and those of what it refers to, cover every content and every image. A
 // publisher key alone can then install nothing that was never released. documents are those of the manifest's Release, by digest and
 // as they were compared with it. Without release keys only the floor counts.
@@ -101,7 +101,7 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	return nil
 }
 
-// releaseRole gives the role for a component: that of the longest prefix.
+// releaseRole returns the role for a component: that of the longest prefix.
 func (r Root) releaseRole(component string) (releaseRole, bool) {
 	best, found := releaseRole{}, false
 	for _, role := range r.releases {
@@ -160,7 +160,7 @@ func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
 	return found, nil
 }
 
-// closure gives a descriptor and all that it refers to, each compared with the digest that is signed.
+// closure returns a descriptor and all that it refers to, each compared with the digest that is signed.
 func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]ocm.Descriptor, error) {
 	if depth > maxReleaseDepth {
 		return nil, fmt.Errorf("references are more than %d deep", maxReleaseDepth)
@@ -189,7 +189,7 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	return all, nil
 }
 
-// covers tells whether a content is what a resource of that name was released with.
+// covers reports whether a content is what a resource of that name was released with.
 func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	for _, resource := range d.Resources {
 		if resource.Name != content.Name || !resource.Digest.Covered() {
@@ -211,7 +211,7 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	return fmt.Errorf("content %q (%s) is none of those that were released", content.Name, content.Digest)
 }
 
-// pins tells whether a resource is the image of a reference: of that name and version, and with that digest.
+// pins reports whether a resource is the image of a reference: of that name and version, and with that digest.
 func pins(image string) func(ocm.Resource) bool {
 	reference, pinned, _ := strings.Cut(image, "@")
 	named := reference[strings.LastIndex(reference, "/")+1:]

@@ -229,7 +229,7 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 	return nil
 }
 
-// roleKey gives a key of the root with its thumbprint. Its id has to be its digest, so that no key counts twice.
+// roleKey returns a key of the root with its thumbprint. Its id has to be its digest, so that no key counts twice.
 func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error) {
 	key := root.Keys[id]
 	if key == nil {
@@ -246,13 +246,13 @@ func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error
 	return public, thumbprint, err
 }
 
-// Publishers gives the thumbprints of the keys that may sign bundles, sorted.
+// Publishers returns the thumbprints of the keys that may sign bundles, sorted.
 func (r Root) Publishers() []string { return slices.Sorted(maps.Keys(r.publishers)) }
 
-// Enrollers gives the thumbprints of the keys that may sign agents' certificates, sorted.
+// Enrollers returns the thumbprints of the keys that may sign agents' certificates, sorted.
 func (r Root) Enrollers() []string { return slices.Sorted(maps.Keys(r.enrollers)) }
 
-// Releases gives the prefixes of the components that have a second lock, sorted.
+// Releases returns the prefixes of the components that have a second lock, sorted.
 func (r Root) Releases() []string {
 	prefixes := make([]string, 0, len(r.releases))
 	for _, role := range r.releases {
@@ -262,7 +262,7 @@ func (r Root) Releases() []string {
 	return prefixes
 }
 
-// Signers gives the thumbprints of the root keys, sorted, and how many of them it takes.
+// Signers returns the thumbprints of the root keys, sorted, and how many of them it takes.
 func (r Root) Signers() ([]string, int) {
 	role := r.parsed.Signed.Roles[RoleRoot]
 	var thumbprints []string
@@ -278,13 +278,13 @@ func (r Root) Signers() ([]string, int) {
 // PublisherKey returns the publisher key with this thumbprint, nil when the root lists none.
 func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publishers[thumbprint] }
 
-// Trusts tells whether the key with this thumbprint may sign bundles.
+// Trusts reports whether the key with this thumbprint may sign bundles.
 func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] != nil }
 
-// TrustsEnrol tells whether the key with this thumbprint may sign agents' certificates.
+// TrustsEnrol reports whether the key with this thumbprint may sign agents' certificates.
 func (r Root) TrustsEnrol(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
 
-// IsRevoked tells whether a key was taken out for good.
+// IsRevoked reports whether a key was taken out for good.
 func (r Root) IsRevoked(thumbprint string) bool { return slices.Contains(r.Revoked, thumbprint) }
 
 func wholeNumber(value any) (int64, error) {

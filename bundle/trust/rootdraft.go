@@ -160,5 +160,5 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 	return nil
 }
 
-// Bytes gives the file as it is so far.
+// Bytes returns the file as it is so far.
 func (d *RootDraft) Bytes() ([]byte, error) { return d.metadata.ToBytes(true) }

@@ -113,7 +113,7 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For gives the schedule of a runtime: the windows of the first rule that matches it. minimum is how long a window has to
+// For returns the schedule of a runtime: the windows of the first rule that matches it. minimum is how long a window has to
 // stay open for an upgrade to begin in it.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
@@ -195,7 +195,7 @@ func compile(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// windows gives those that can open.
+// windows returns those that can open.
 func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
 	if len(files) > MaxWindows {
 		return nil, fmt.Errorf("%s: %d, at most %d", field, len(files), MaxWindows)

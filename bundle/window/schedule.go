@@ -50,7 +50,7 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next gives the stretch of time in which an upgrade may begin: the one that now is within, or the next. It says no when there
+// Next returns the stretch of time in which an upgrade may begin: the one that now is within, or the next. It says no when there
 // is none ahead. Windows that touch or overlap are one, so that an upgrade may run from one into the next. A window that does
 // not pass Check never opens.
 func (s Schedule) Next(now time.Time) (Span, bool) {
@@ -79,7 +79,7 @@ func next(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
 	return Span{}, false
 }
 
-// joined gives the spans in order, with those that touch or overlap made one.
+// joined returns the spans in order, with those that touch or overlap made one.
 func joined(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return a.Begin.Compare(b.Begin) })
 	var all []Span

@@ -31,7 +31,7 @@ type Window struct {
 // Span is a stretch of time: Begin belongs to it, End does not.
 type Span struct{ Begin, End time.Time }
 
-// Contains says whether t is within the span.
+// Contains reports whether t is within the span.
 func (s Span) Contains(t time.Time) bool { return !t.Before(s.Begin) && t.Before(s.End) }
 
 var dayNames = [...]string{time.Sunday: "Sun", time.Monday: "Mon", time.Tuesday: "Tue", time.Wednesday: "Wed", time.Thursday: "Thu", time.Friday: "Fri", time.Saturday: "Sat"}
@@ -127,7 +127,7 @@ func date(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// spans gives the occurrences that end after t; of a weekly window those of a week and a day, in order.
+// spans returns the occurrences that end after t; of a weekly window those of a week and a day, in order.
 func (t times) spans(now time.Time) []Span {
 	if t.once != nil {
 		if t.once.End.After(now) {

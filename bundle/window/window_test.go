@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// written gives a span as "begin > end" in UTC, and "never" for none.
+// written returns a span as "begin > end" in UTC, and "never" for none.
 func written(span Span, ok bool) string {
 	if !ok {
 		return "never"

@@ -22,6 +22,8 @@ type Request struct {
 	Allowed bool
 }
 
+const auditLog = "audit.log"
+
 // audit lets the API server note every request of these users.
 func audit(api *envtest.APIServer, dir string, users []string) error {
 	policy, err := json.Marshal(map[string]any{
@@ -32,13 +34,13 @@ func audit(api *envtest.APIServer, dir string, users []string) error {
 		return err
 	}
 	path := filepath.Join(dir, "audit-policy.json")
-	api.Configure().Set("audit-policy-file", path).Set("audit-log-path", filepath.Join(dir, "audit.log"))
+	api.Configure().Set("audit-policy-file", path).Set("audit-log-path", filepath.Join(dir, auditLog))
 	return os.WriteFile(path, policy, 0o600)
 }
 
 // Requests gives what the users of Options.Audit asked for so far, each thing once.
 func (c *Cluster) Requests() ([]Request, error) {
-	data, err := os.ReadFile(filepath.Join(c.dir, "audit.log"))
+	data, err := os.ReadFile(filepath.Join(c.dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // nobody asked for anything
 	}
@@ -47,7 +49,7 @@ func (c *Cluster) Requests() ([]Request, error) {
 	}
 	var found []Request
 	seen := map[Request]bool{}
-	for line := range bytes.Lines(data) {
+	for line := range bytes.Lines(data[c.audited:]) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it is being written
 		}

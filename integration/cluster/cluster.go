@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kyma-pull/kyma-pull/hack/assets"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
 // Options describe a cluster.
@@ -41,21 +42,25 @@ type Options struct {
 type Cluster struct {
 	Config *rest.Config
 
+	options    Options
+	programs   assets.Assets
 	dir        string
 	kubeconfig string
 	env        *envtest.Environment
 	log        *os.File // what the API server says
 	kwok       *kwok
 	reaper     *reaper
+	paused     bool
+	audited    int64 // bytes of the audit log that are of others who had the cluster before
+
+	giveBack func(*Cluster) error // nil for a cluster that is of no pool
+	origin   *pristine.Snapshot   // of one that is
 }
 
 // Start brings a cluster up and waits until it answers.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
-	progress := options.Progress
-	if progress == nil {
-		progress = io.Discard
-	}
-	found, err := assets.Ensure(ctx, progress)
+	c := &Cluster{options: options}
+	found, err := assets.Ensure(ctx, c.progress())
 	if err != nil {
 		return nil, fmt.Errorf("obtain the programs of a cluster: %w", err)
 	}
@@ -63,7 +68,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	c.dir, c.kubeconfig = dir, filepath.Join(dir, "kubeconfig")
 	if c.reaper, err = startReaper(dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -72,6 +77,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 			return nil, errors.Join(err, c.reaper.dismiss(), os.RemoveAll(dir))
 		}
 	}
+	c.programs = found
 	if c.env, c.log, err = environment(found, dir, options); err != nil {
 		return nil, errors.Join(err, c.reaper.dismiss(), os.RemoveAll(dir))
 	}
@@ -93,12 +99,34 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := installCRDs(c.Config, options.CRDs); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
-	if options.Workloads {
-		if c.kwok, err = startKwok(found.Kwok, dir, c.kubeconfig); err != nil {
-			return nil, errors.Join(fmt.Errorf("start kwok: %w", err), c.Stop())
-		}
+	if err := c.begin(options); err != nil {
+		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
+}
+
+// begin makes ready for whoever uses the cluster next.
+func (c *Cluster) begin(options Options) error {
+	if options.Workloads && c.kwok == nil {
+		var err error
+		if c.kwok, err = startKwok(c.programs.Kwok, c.dir, c.kubeconfig); err != nil {
+			return fmt.Errorf("start kwok: %w", err)
+		}
+	}
+	log, err := os.Stat(filepath.Join(c.dir, auditLog))
+	if err == nil {
+		c.audited = log.Size()
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (c *Cluster) progress() io.Writer {
+	if c.options.Progress == nil {
+		return io.Discard
+	}
+	return c.options.Progress
 }
 
 func environment(found assets.Assets, dir string, options Options) (*envtest.Environment, *os.File, error) {
@@ -185,6 +213,7 @@ func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 
 // Pause stops the API server; etcd keeps the data, and Config and the users' configurations stay good for Resume.
 func (c *Cluster) Pause() error {
+	c.paused = true
 	if err := c.env.ControlPlane.APIServer.Stop(); err != nil {
 		return fmt.Errorf("stop kube-apiserver: %w", err)
 	}
@@ -196,6 +225,7 @@ func (c *Cluster) Resume() error {
 	if err := c.env.ControlPlane.APIServer.Start(); err != nil {
 		return fmt.Errorf("start kube-apiserver: %w", err)
 	}
+	c.paused = false
 	return nil
 }
 
@@ -204,8 +234,15 @@ func (c *Cluster) Started(context.Context) (time.Time, error) {
 	return c.reaper.started("kube-apiserver")
 }
 
-// Stop ends the cluster and removes its data.
+// Stop ends the cluster and removes its data, or gives it back to its pool.
 func (c *Cluster) Stop() error {
+	if c.giveBack != nil {
+		return c.giveBack(c)
+	}
+	return c.end()
+}
+
+func (c *Cluster) end() error {
 	var problems []error
 	if c.kwok != nil {
 		problems = append(problems, c.kwok.stop())

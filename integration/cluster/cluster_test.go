@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,32 +25,54 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func start(t *testing.T, options Options) *Cluster {
+// clusters are those of all tests but the one whose process is killed.
+var clusters Pool
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	code := m.Run()
+	if err := clusters.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// take lends a cluster with the definitions of a control plane.
+func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
-	options.Progress = os.Stderr
 	started := time.Now()
-	c, err := Start(t.Context(), options)
+	options := Options{Progress: os.Stderr, Workloads: workloads, CRDs: []fs.FS{charts.PublisherCRDs}, Audit: []string{"auditor"}}
+	c, err := clusters.Take(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left behind: %v", c.dir, err)
-		}
-	})
 	t.Logf("cluster up after %s", time.Since(started).Round(time.Millisecond))
 	return c
 }
 
+// lend takes one for as long as the test runs.
+func lend(t *testing.T, workloads bool) *Cluster {
+	t.Helper()
+	c := take(t, workloads)
+	t.Cleanup(func() { stop(t, c) })
+	return c
+}
+
+func stop(t *testing.T, c *Cluster) {
+	t.Helper()
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
-	c := start(t, Options{Workloads: true})
+	c := lend(t, true)
 	client := kubernetes.NewForConfigOrDie(c.Config)
 	dyn := dynamic.NewForConfigOrDie(c.Config)
 	apps := client.AppsV1()
@@ -107,7 +130,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 }
 
 func TestAnAPIServerThatWasAwayIsTheSameToItsClients(t *testing.T) {
-	c := start(t, Options{Workloads: true, CRDs: []fs.FS{charts.AgentCRDs}})
+	c := lend(t, true)
 	ctx := t.Context()
 	client := kubernetes.NewForConfigOrDie(c.Config)
 	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
@@ -142,7 +165,7 @@ func TestAnAPIServerThatWasAwayIsTheSameToItsClients(t *testing.T) {
 }
 
 func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
-	c := start(t, Options{})
+	c := lend(t, false)
 	ctx := t.Context()
 	config, err := c.User("reader", "auditors")
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -66,6 +67,8 @@ type Options struct {
 	PublisherRights []string
 	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
 	AgentRights []string
+	// Clusters lends the API servers of this machine, nil to start new ones.
+	Clusters *cluster.Pool
 	// Account makes the programs' accounts, instead of files of rights; nil for none.
 	Account Account
 }
@@ -97,9 +100,9 @@ type Fleet struct {
 
 // Intervals are short, so that a scenario does not wait for what a real fleet does every minute.
 const (
-	agentPoll   = "700ms"
+	agentPoll   = "300ms"
 	agentReport = "2s"
-	reportPoll  = "700ms"
+	reportPoll  = "300ms"
 )
 
 // ControlPlane is the name of the control plane's cluster.

@@ -34,7 +34,7 @@ type Endpoint struct {
 	Owner     *store.Registries
 	// Modules is the same with the rights of who releases modules.
 	Modules *store.Registries
-	// Enrol are the flags of `kcp-publisher enrol` that bring an agent's access along.
+	// Enrol are the flags of `kcp-publisher enroll` that bring an agent's access along.
 	Enrol []string
 }
 
@@ -85,6 +85,8 @@ func (r *Runtime) Link() Link {
 	return nil
 }
 
-// CutRegistry takes the registry off the network for everybody; HealRegistry brings it back.
-func (f *Fleet) CutRegistry() error  { return f.ground.CutRegistry() }
+// CutRegistry takes the registry off the network for everybody.
+func (f *Fleet) CutRegistry() error { return f.ground.CutRegistry() }
+
+// HealRegistry brings it back.
 func (f *Fleet) HealRegistry() error { return f.ground.HealRegistry() }

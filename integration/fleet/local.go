@@ -65,13 +65,16 @@ func (f *Fleet) RegistryFlags(user string) []string {
 }
 
 func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (Cluster, error) {
-	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Audit: audited(agentAccount, f.options.AgentRights)}
+	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Audit: accounts}
 	if control { // what the publisher's chart would bring
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
-		options.Audit = audited(publisherAccount, f.options.PublisherRights)
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	}
-	c, err := cluster.Start(ctx, options)
+	start := cluster.Start
+	if f.options.Clusters != nil {
+		start = f.options.Clusters.Take
+	}
+	c, err := start(ctx, options)
 	if err != nil {
 		return nil, err // not c, whose nil would be a Cluster
 	}

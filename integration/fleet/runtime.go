@@ -111,7 +111,7 @@ func (r *Runtime) AgentKubeconfig() string {
 	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
 }
 
-// enrol makes the agent's namespace with what `kcp-publisher enrol` prints.
+// enrol makes the agent's namespace with what `kcp-publisher enroll` prints.
 func (r *Runtime) enrol(ctx context.Context) error {
 	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
 		return err
@@ -119,10 +119,10 @@ func (r *Runtime) enrol(ctx context.Context) error {
 	return r.Enrol(ctx)
 }
 
-// Enrol applies what `kcp-publisher enrol` prints; again, it lets the agent introduce another key.
+// Enrol applies what `kcp-publisher enroll` prints; again, it lets the agent introduce another key.
 func (r *Runtime) Enrol(ctx context.Context) error {
 	var problems bytes.Buffer
-	args := []string{"enrol", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
+	args := []string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
 	if r.location == "" {
 		args = append(args, r.fleet.endpoint.Enrol...)
 	}
@@ -130,7 +130,7 @@ func (r *Runtime) Enrol(ctx context.Context) error {
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("enrol %s: %w\n%s", r.ID, err, problems.String())
+		return fmt.Errorf("enroll %s: %w\n%s", r.ID, err, problems.String())
 	}
 	secret := &corev1.Secret{}
 	if err := yaml.Unmarshal(output, secret); err != nil {
@@ -269,7 +269,7 @@ func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 
 // UntilAccepted waits until the runtime's own Kyma says so of its condition Accepted.
 func (r *Runtime) UntilAccepted(ctx context.Context, status metav1.ConditionStatus, reason string) error {
-	return Until(ctx, 30*time.Second, fmt.Sprintf("%s says Accepted=%s because %s", r.ID, status, reason), func() (bool, string) {
+	return Until(ctx, time.Minute, fmt.Sprintf("%s says Accepted=%s because %s", r.ID, status, reason), func() (bool, string) {
 		kyma, err := r.Kyma(ctx)
 		if err != nil {
 			return false, err.Error()

@@ -73,9 +73,9 @@ func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, e
 }
 
 func (s *Simulated) enrol(ctx context.Context) error {
-	output, err := exec.CommandContext(ctx, s.fleet.binaries.Publisher, "enrol", s.ID, "--keys", s.fleet.Keys(), "--location", s.fleet.Location()).Output()
+	output, err := exec.CommandContext(ctx, s.fleet.binaries.Publisher, "enroll", s.ID, "--keys", s.fleet.Keys(), "--location", s.fleet.Location()).Output()
 	if err != nil {
-		return fmt.Errorf("enrol %s: %w", s.ID, err)
+		return fmt.Errorf("enroll %s: %w", s.ID, err)
 	}
 	var secret corev1.Secret
 	if err := yaml.Unmarshal(output, &secret); err != nil {
@@ -95,8 +95,10 @@ func (s *Simulated) enrol(ctx context.Context) error {
 	return err
 }
 
-// GoAway cuts the runtime off from everybody; ComeBack ends that.
-func (s *Simulated) GoAway()   { s.set(func() { s.away = true }) }
+// GoAway cuts the runtime off from everybody.
+func (s *Simulated) GoAway() { s.set(func() { s.away = true }) }
+
+// ComeBack ends what GoAway began.
 func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 
 // BreakWith makes every module fail that has this version.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
 func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
@@ -74,4 +75,25 @@ func TestAStoppedRegistryComesBackWithItsData(t *testing.T) {
 	if _, err := store.Head(t.Context(), repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("want not found, got %v", err)
 	}
+}
+
+func TestARegistryConformsAsAStore(t *testing.T) {
+	r, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	registries, err := store.NewRegistries(store.Access{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := store.Open(r.Host()+"/fleet", registries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Conform(t, place)
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,14 +117,11 @@ func TestADeletionCanBeForced(t *testing.T) {
 	kyma.Labels[v1beta2.LabelForceDeletion] = v1beta2.True
 	must(t, f.Control.Patch(ctx, kyma, client.MergeFrom(before)))
 	untilForgotten(t, r, 30*time.Second)
-	var events corev1.EventList
-	must(t, f.Control.List(ctx, &events, client.InNamespace(sample.Namespace)))
-	for _, e := range events.Items {
-		if e.Reason == "DeletionForced" {
-			return
-		}
-	}
-	t.Error("no Event says that the deletion was forced")
+	until(t, 20*time.Second, "an Event says that the deletion was forced", func() (bool, string) {
+		var events corev1.EventList
+		err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace))
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "DeletionForced" }), fmt.Sprint(len(events.Items), err)
+	})
 }
 
 func TestAKymaThatIsDeletedInItsRuntimeComesBack(t *testing.T) {

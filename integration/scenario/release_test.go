@@ -61,9 +61,7 @@ func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
 	must(t, err)
 	public := filepath.Join(t.TempDir(), "release.pem")
 	must(t, os.WriteFile(public, key.PublicPEM(), 0o600))
-	f, err := fleet.Start(ctx, fleet.Options{Progress: os.Stderr, PublisherFlags: []string{"--keys-poll-interval", "1s", "--component-poll-interval", "1s"}})
-	must(t, err)
-	t.Cleanup(func() { must(t, f.Close()) })
+	f := startFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s", "--component-poll-interval", "1s"}})
 	changeKeys(t, f, "release", "kyma-pull.dev/module/", "--public-key", public)
 	released := func(version string) sample.Version {
 		v := sample.Scaler(version)

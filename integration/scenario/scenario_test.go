@@ -4,6 +4,8 @@ package scenario
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,21 +17,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
+// clusters are those of all stories, one after the other.
+var clusters cluster.Pool
+
+// beside is how many stories are told beside each other, unless -parallel says something else: most of one is waiting.
+const beside = "6"
+
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	os.Exit(m.Run())
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set(beside); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	if err := clusters.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "scenario:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
-// startFleet starts a fleet that offers nothing, and shows the logs of a story that went wrong. Stories are told beside each other: most of
-// one is waiting.
+// startFleet starts a fleet that offers nothing, and shows the logs of a story that went wrong.
 func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
 	t.Parallel()
-	options.Progress = os.Stderr
+	options.Progress, options.Clusters = os.Stderr, &clusters
 	f, err := fleet.Start(t.Context(), options)
 	must(t, err)
 	t.Cleanup(func() {
@@ -99,7 +118,8 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
+// until waits for a minute at least, as the others may have the processors.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
-	must(t, fleet.Until(t.Context(), limit, what, seen))
+	must(t, fleet.Until(t.Context(), max(limit, time.Minute), what, seen))
 }

@@ -71,6 +71,7 @@ func TestARegistryWithOnePasswordForAllAgentsIsRefused(t *testing.T) {
 }
 
 func TestTheTokenServiceTakesUpARenewedCertificate(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	program, err := fleet.Build()
 	must(t, err)

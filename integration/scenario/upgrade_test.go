@@ -54,43 +54,52 @@ func deployed(t *testing.T, r *fleet.Runtime) *appsv1.Deployment {
 	return &deployment
 }
 
+// untilRuns waits until the agent's Deployment has an image.
+func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
+	t.Helper()
+	until(t, 60*time.Second, "the Deployment runs "+image, func() (bool, string) {
+		got := deployed(t, r).Spec.Template.Spec.Containers[0].Image
+		return got == image, got
+	})
+}
+
+// untilAgentSays waits until the control plane's Kyma says so of the agent's image.
+func untilAgentSays(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
+	t.Helper()
+	until(t, 60*time.Second, "the control plane is told: "+part, func() (bool, string) {
+		record, err := r.Record(t.Context())
+		must(t, err)
+		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionAgent)
+		return c != nil && c.Status == status && strings.Contains(c.Message, part), fmt.Sprint(c)
+	})
+}
+
 func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
-	first, second, third, fourth, fifth := agentImage("1.0"), agentImage("2.0"), agentImage("3.0"), agentImage("4.0"), agentImage("5.0")
-	runs := func(image string) {
-		t.Helper()
-		until(t, 60*time.Second, "the Deployment runs "+image, func() (bool, string) {
-			got := deployed(t, berlin).Spec.Template.Spec.Containers[0].Image
-			return got == image, got
-		})
-	}
-	told := func(status metav1.ConditionStatus, part string) {
-		t.Helper()
-		until(t, 60*time.Second, "the control plane is told: "+part, func() (bool, string) {
-			record, err := berlin.Record(t.Context())
-			must(t, err)
-			c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionAgent)
-			return c != nil && c.Status == status && strings.Contains(c.Message, part), fmt.Sprint(c)
-		})
-	}
+	first, second, third, fourth := agentImage("1.0"), agentImage("2.0"), agentImage("3.0"), agentImage("4.0")
 	deployAgent(t, berlin, first)
 	becomePod(t, berlin, "agent-1", first)
 
 	// One whose pods never get ready: the old agent takes it back.
 	must(t, berlin.WantAgent(t.Context(), second))
-	runs(second)
-	stuck := deployed(t, berlin)
-	stuck.Status.ObservedGeneration = stuck.Generation
-	stuck.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
-	must(t, berlin.API.Status().Update(t.Context(), stuck))
-	runs(first)
-	told(metav1.ConditionFalse, "gave up its image "+second)
+	untilRuns(t, berlin, second)
+	until(t, 60*time.Second, "the Deployment runs "+first, func() (bool, string) {
+		stuck := deployed(t, berlin)
+		if stuck.Spec.Template.Spec.Containers[0].Image == first {
+			return true, ""
+		}
+		stuck.Status.ObservedGeneration = stuck.Generation
+		stuck.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
+		// Again and again, as kwok may come later and say that it is ready; the agent may come between.
+		return false, fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
+	})
+	untilAgentSays(t, berlin, metav1.ConditionFalse, "gave up its image "+second)
 	must(t, berlin.UntilState(t.Context(), "scaler", "1.7.0", v1beta2.StateReady))
 
 	// One that gets ready, and then ends again and again: it takes itself back.
 	must(t, berlin.WantAgent(t.Context(), third))
-	runs(third)
+	untilRuns(t, berlin, third)
 	becomePod(t, berlin, "agent-3", third)
 	for start := 1; start <= 4; start++ {
 		until(t, 60*time.Second, fmt.Sprintf("start %d of an unproven image was counted", start), func() (bool, string) {
@@ -100,24 +109,31 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 		berlin.Agent().Stop()
 		must(t, berlin.StartAgent())
 	}
-	runs(first)
+	untilRuns(t, berlin, first)
 	becomePod(t, berlin, "agent-1-again", first)
-	told(metav1.ConditionFalse, "gave up its image "+third)
+	untilAgentSays(t, berlin, metav1.ConditionFalse, "gave up its image "+third)
 
 	// One that works.
 	must(t, berlin.WantAgent(t.Context(), fourth))
-	runs(fourth)
+	untilRuns(t, berlin, fourth)
 	becomePod(t, berlin, "agent-4", fourth)
 	until(t, 120*time.Second, "the new image has proven itself", func() (bool, string) {
 		annotations := deployed(t, berlin).Annotations
 		return annotations["kyma-pull.dev/proven-image"] == fourth, fmt.Sprint(annotations)
 	})
-	told(metav1.ConditionTrue, "runs what its bundle names")
+	untilAgentSays(t, berlin, metav1.ConditionTrue, "runs what its bundle names")
+}
 
-	// One that runs, and cannot read what is in the registry: as an agent that knows nothing of it, it would never be replaced.
+// As an agent that knows nothing of what is in the registry, it would never be replaced.
+func TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp(t *testing.T) {
+	f := newFleet(t, fleet.Options{})
+	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
+	fourth, fifth := agentImage("4.0"), agentImage("5.0")
+	deployAgent(t, berlin, fourth)
+	becomePod(t, berlin, "agent-4", fourth)
 	berlin.AgentFlags = append(berlin.AgentFlags, "--upgrade-deadline=70s")
 	must(t, berlin.WantAgent(t.Context(), fifth))
-	runs(fifth)
+	untilRuns(t, berlin, fifth)
 	f.Registry.Stop()
 	becomePod(t, berlin, "agent-5", fifth)
 	until(t, 120*time.Second, "it is given up", func() (bool, string) {
@@ -127,8 +143,8 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 		}
 		return annotations["kyma-pull.dev/failed-image"] == fifth, fmt.Sprint(annotations)
 	})
-	runs(fourth)
+	untilRuns(t, berlin, fourth)
 	must(t, f.Registry.Resume())
 	becomePod(t, berlin, "agent-4-again", fourth)
-	told(metav1.ConditionFalse, "gave up its image "+fifth)
+	untilAgentSays(t, berlin, metav1.ConditionFalse, "gave up its image "+fifth)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,9 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
+// free counts the addresses that were handed out.
+var free atomic.Int32
+
+// freeAddress is one that a program can listen on later. Each has an IP of its own, as on 127.0.0.1 the port would soon be another program's.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.1.%d:0", free.Add(1)))
 	must(t, err)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()

@@ -162,7 +162,7 @@ func annotate(meta *metav1.ObjectMeta, name, value string) {
 	meta.Annotations[name] = value
 }
 
-// take gives a value back that note kept, and removes the annotation.
+// take returns a value back that note kept, and removes the annotation.
 func take(meta *metav1.ObjectMeta, name string, into any) (bool, error) {
 	text, ok := meta.Annotations[name]
 	if !ok {

@@ -246,7 +246,7 @@ type RuntimeKey struct {
 	Recipient string `json:"recipient,omitempty"`
 }
 
-// GetConditions gives the conditions, for libraries that keep them.
+// GetConditions returns the conditions, for libraries that keep them.
 func (k *Kyma) GetConditions() []metav1.Condition { return k.Status.Conditions }
 
 // SetConditions replaces the conditions.

@@ -135,7 +135,7 @@ type Resource struct {
 	metav1.GroupVersionKind `json:",inline"`
 }
 
-// GetConditions gives the conditions, for libraries that keep them.
+// GetConditions returns the conditions, for libraries that keep them.
 func (m *Manifest) GetConditions() []metav1.Condition { return m.Status.Conditions }
 
 // SetConditions replaces the conditions.

@@ -47,11 +47,11 @@ type ModuleReleaseMetaSpec struct {
 	// Mandatory installs the module everywhere.
 	// +optional
 	Mandatory *Mandatory `json:"mandatory,omitempty"`
-	// Beta shows the module only to Kymas that are labelled for beta.
+	// Beta shows the module only to Kymas that are labeled for beta.
 	// +optional
 	// +kubebuilder:default:=false
 	Beta bool `json:"beta,omitempty"`
-	// Internal shows the module only to Kymas that are labelled as internal.
+	// Internal shows the module only to Kymas that are labeled as internal.
 	// +optional
 	// +kubebuilder:default:=false
 	Internal bool `json:"internal,omitempty"`

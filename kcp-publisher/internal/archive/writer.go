@@ -22,6 +22,7 @@ import (
 // Format is what an archive is on disk.
 type Format string
 
+// The formats of an archive.
 const (
 	Folder Format = "folder"
 	Tar    Format = "tar"

@@ -15,11 +15,13 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -43,7 +45,7 @@ func run(args ...string) outcome {
 func done(t *testing.T, args ...string) string {
 	t.Helper()
 	o := run(args...)
-	if o.code != exitDone {
+	if o.code != cli.ExitDone {
 		t.Fatalf("%v: exit %d: %s", args, o.code, o.err)
 	}
 	return o.out
@@ -108,7 +110,7 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, left), "precious")
 			o := run("keys", "init", "--keys", dir)
-			if o.code != exitFailed || !strings.Contains(o.err, filepath.Join(dir, left)+" exists") || o.out != "" {
+			if o.code != cli.ExitFailed || !strings.Contains(o.err, filepath.Join(dir, left)+" exists") || o.out != "" {
 				t.Errorf("%+v", o)
 			}
 			if got := read(t, filepath.Join(dir, left)); got != "precious" {
@@ -118,6 +120,26 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 				t.Errorf("there are %v, %v", entries, err)
 			}
 		})
+	}
+}
+
+func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
+	dir := keyFolder(t)
+	shown := func() []string {
+		var root shownRoot
+		if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
+			t.Fatal(err)
+		}
+		return root.Enrollers
+	}
+	before := shown()
+	for _, name := range []string{"enroll", "enrol"} {
+		done(t, "keys", "rotate", name, "--keys", dir)
+		after := shown()
+		if slices.Equal(after, before) {
+			t.Errorf("rotate %s: the keys are still %v", name, after)
+		}
+		before = after
 	}
 }
 
@@ -171,46 +193,47 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		code int
 		want string
 	}{
-		"Nothing asked for gives the help":            {"", exitDone, "kcp-publisher"},
-		"Help is no failure":                          {"publish --help", exitDone, "--from"},
-		"The version is no failure":                   {"--version", exitDone, "v0.0.0-test"},
-		"keys alone gives its help":                   {"keys", exitDone, "init"},
-		"An unknown command is a usage error":         {"fly", exitUsage, `unknown command "fly"`},
-		"An unknown command of keys too":              {"keys lose", exitUsage, `unknown command "lose"`},
-		"An unknown flag too":                         {"publish --fast", exitUsage, "unknown flag: --fast"},
-		"A flag that does not parse too":              {"publish --validity soon", exitUsage, "--validity"},
-		"An argument too many too":                    {"publish here", exitUsage, "want no arguments, got 1 arguments"},
-		"publish from nowhere too":                    {"publish --to oci-layout:x", exitUsage, "--from and --to are required"},
-		"publish to nowhere too":                      {"publish --from x", exitUsage, "--from and --to are required"},
-		"A place with a scheme too":                   {"publish --from " + empty + " --to https://host/path --keys " + dir, exitUsage, "--to: location"},
-		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, exitUsage, "--components ./nowhere: is neither folder nor file"},
-		"An output format that is not known too":      {"keys show -o xml --keys " + dir, exitUsage, `-o "xml": want table, json or yaml`},
-		"enrol without a runtime too":                 {"enrol", exitUsage, "want one runtime id, got 0 arguments"},
-		"enrol of what can be no runtime too":         {"enrol ../x --location l", exitUsage, `runtime id "../x"`},
-		"enrol without a location too":                {"enrol one", exitUsage, "--location is required"},
-		"why without a runtime too":                   {"why", exitUsage, "want a runtime id"},
-		"run without a location too":                  {"run", exitUsage, "--location is required"},
-		"run to a folder too":                         {"run --location oci-layout:x", exitUsage, "`run` needs a registry"},
-		"A configuration that is not there too":       {"keys --config /nowhere.yaml", exitUsage, "--config: open /nowhere.yaml"},
-		"A configuration that is no dictionary too":   {"keys --config " + noDictionary, exitUsage, "--config " + noDictionary},
-		"A registry's certificates that are not too":  {"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, exitUsage, "--registry-ca: open /nowhere"},
-		"A maintenance policy that is not there too":  {"publish --from " + empty + " --to oci-layout:x --maintenance-policy /nowhere", exitUsage, "--maintenance-policy: open /nowhere"},
-		"A maintenance policy that means nothing too": {"publish --from " + empty + " --to oci-layout:x --maintenance-policy " + badPolicy, exitUsage, badPolicy + ": rules[0].match.plan: error parsing regexp"},
-		"A window that has to be open for days too":   {"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", exitUsage, "--min-maintenance-window-size: 25h0m0s: want 0 to 24h0m0s"},
-		"A folder that is not there is a failure":     {"publish --from /nowhere --to oci-layout:x", exitFailed, "/nowhere"},
-		"A folder with a bad file is a failure":       {"publish --from " + bad + " --to oci-layout:x", exitFailed, "bad.yaml:1: apiVersion"},
-		"Keys that are not there are a failure":       {"keys show --keys /nowhere", exitFailed, "make one with `kcp-publisher keys init --keys /nowhere`"},
-		"A kubeconfig that is not there is a failure": {"why one --kubeconfig /nowhere", exitFailed, "kubeconfig"},
+		"Nothing asked for gives the help":            {"", cli.ExitDone, "kcp-publisher"},
+		"Help is no failure":                          {"publish --help", cli.ExitDone, "--from"},
+		"The version is no failure":                   {"--version", cli.ExitDone, "v0.0.0-test"},
+		"keys alone gives its help":                   {"keys", cli.ExitDone, "init"},
+		"An unknown command is a usage error":         {"fly", cli.ExitUsage, `unknown command "fly"`},
+		"An unknown command of keys too":              {"keys lose", cli.ExitUsage, `unknown command "lose"`},
+		"An unknown flag too":                         {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
+		"A flag that does not parse too":              {"publish --validity soon", cli.ExitUsage, "--validity"},
+		"An argument too many too":                    {"publish here", cli.ExitUsage, "want no arguments, got 1 arguments"},
+		"publish from nowhere too":                    {"publish --to oci-layout:x", cli.ExitUsage, "--from and --to are required"},
+		"publish to nowhere too":                      {"publish --from x", cli.ExitUsage, "--from and --to are required"},
+		"A place with a scheme too":                   {"publish --from " + empty + " --to https://host/path --keys " + dir, cli.ExitUsage, "--to: location"},
+		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, cli.ExitUsage, "--components ./nowhere: is neither folder nor file"},
+		"An output format that is not known too":      {"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`},
+		"enroll without a runtime too":                {"enroll", cli.ExitUsage, "want one runtime id, got 0 arguments"},
+		"enroll of what can be no runtime too":        {"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`},
+		"enroll by its earlier name too":              {"enrol one", cli.ExitUsage, "--location is required"},
+		"why without a runtime too":                   {"why", cli.ExitUsage, "want a runtime id"},
+		"run without a location too":                  {"run", cli.ExitUsage, "--location is required"},
+		"run of a selector that is none too":          {"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage, "--watch-label-selector: "},
+		"run to a folder too":                         {"run --location oci-layout:x", cli.ExitUsage, "`run` needs a registry"},
+		"A configuration that is not there too":       {"keys --config /nowhere.yaml", cli.ExitUsage, "--config: open /nowhere.yaml"},
+		"A configuration that is no dictionary too":   {"keys --config " + noDictionary, cli.ExitUsage, "--config " + noDictionary},
+		"A registry's certificates that are not too":  {"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, cli.ExitUsage, "--registry-ca: open /nowhere"},
+		"A maintenance policy that is not there too":  {"publish --from " + empty + " --to oci-layout:x --maintenance-policy /nowhere", cli.ExitUsage, "--maintenance-policy: open /nowhere"},
+		"A maintenance policy that means nothing too": {"publish --from " + empty + " --to oci-layout:x --maintenance-policy " + badPolicy, cli.ExitUsage, badPolicy + ": rules[0].match.plan: error parsing regexp"},
+		"A window that has to be open for days too":   {"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", cli.ExitUsage, "--min-maintenance-window-size: 25h0m0s: want 0 to 24h0m0s"},
+		"A folder that is not there is a failure":     {"publish --from /nowhere --to oci-layout:x", cli.ExitFailed, "/nowhere"},
+		"A folder with a bad file is a failure":       {"publish --from " + bad + " --to oci-layout:x", cli.ExitFailed, "bad.yaml:1: apiVersion"},
+		"Keys that are not there are a failure":       {"keys show --keys /nowhere", cli.ExitFailed, "make one with `kcp-publisher keys init --keys /nowhere`"},
+		"A kubeconfig that is not there is a failure": {"why one --kubeconfig /nowhere", cli.ExitFailed, "kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(strings.Fields(c.args)...)
 			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
 				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
 			}
-			if c.code != exitDone && (o.out != "" || !strings.HasPrefix(o.err, "kcp-publisher: ")) {
+			if c.code != cli.ExitDone && (o.out != "" || !strings.HasPrefix(o.err, "kcp-publisher: ")) {
 				t.Errorf("errors belong on the error output: %+v", o)
 			}
-			if strings.Contains(o.err, "--help") != (c.code == exitUsage) {
+			if strings.Contains(o.err, "--help") != (c.code == cli.ExitUsage) {
 				t.Errorf("only a usage error points to the help: %q", o.err)
 			}
 		})
@@ -226,13 +249,13 @@ func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"A flag that is not given comes from the file": {"keys: " + dir + "\noutput: json\n", nil, exitDone, `"version": 1`},
-		"A flag that is given wins":                    {"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, exitDone, "version: 1\n"},
-		"A value in the file is checked like a flag's": {"keys: " + dir + "\noutput: xml\n", nil, exitUsage, `-o "xml"`},
-		"A flag of all commands may be in the file":    {"keys: " + dir + "\nlog-level: debug\n", nil, exitDone, "PUBLISHER KEYS"},
-		"What is no flag is refused":                   {"kyes: x\n", nil, exitUsage, `"kyes" is no flag of this command`},
-		"The file cannot name another":                 {"config: other.yaml\n", nil, exitUsage, `"config" is no flag of this command`},
-		"A name that appears twice is refused":         {"output: json\noutput: yaml\n", nil, exitUsage, "already set"},
+		"A flag that is not given comes from the file": {"keys: " + dir + "\noutput: json\n", nil, cli.ExitDone, `"version": 1`},
+		"A flag that is given wins":                    {"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, cli.ExitDone, "version: 1\n"},
+		"A value in the file is checked like a flag's": {"keys: " + dir + "\noutput: xml\n", nil, cli.ExitUsage, `-o "xml"`},
+		"A flag of all commands may be in the file":    {"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS"},
+		"What is no flag is refused":                   {"kyes: x\n", nil, cli.ExitUsage, `"kyes" is no flag of this command`},
+		"The file cannot name another":                 {"config: other.yaml\n", nil, cli.ExitUsage, `"config" is no flag of this command`},
+		"A name that appears twice is refused":         {"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, config, c.config)
@@ -244,9 +267,12 @@ func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
 	}
 	t.Run("A list sets a flag that may be repeated, a number one that counts", func(t *testing.T) {
 		write(t, config, "components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: true\n")
-		g := &global{config: config}
+		root, g := cli.NewRoot("kcp-publisher", "", "v0.0.0-test")
 		cmd := newPublish(g)
-		if err := g.readConfig(cmd.Flags()); err != nil {
+		cmd.RunE = func(*cobra.Command, []string) error { return nil }
+		root.AddCommand(cmd)
+		root.SetArgs([]string{"publish", "--config", config})
+		if err := root.Execute(); err != nil {
 			t.Fatal(err)
 		}
 		for flag, want := range map[string]string{
@@ -259,7 +285,7 @@ func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
 	})
 	t.Run("A value that does not parse names flag and file", func(t *testing.T) {
 		write(t, config, "validity: soon\n")
-		if o := run("publish", "--config", config); o.code != exitUsage || !strings.Contains(o.err, "--config "+config+": validity: ") {
+		if o := run("publish", "--config", config); o.code != cli.ExitUsage || !strings.Contains(o.err, "--config "+config+": validity: ") {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -452,7 +478,7 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if o.code != exitFailed || !strings.Contains(o.err, "runtime id r-1 is that of Kyma") {
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "runtime id r-1 is that of Kyma") {
 		t.Errorf("%+v", o)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
@@ -474,7 +500,7 @@ func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
 
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
 	var rows []published
-	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != exitFailed {
+	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
 		t.Fatalf("%v, %+v", err, o)
 	}
 	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ", "RolloutPolicy careful is ignored: "} {
@@ -519,7 +545,7 @@ func TestAPublisherKeyThatTheRootDoesNotListIsRefused(t *testing.T) {
 	dir, other := keyFolder(t), keyFolder(t)
 	write(t, filepath.Join(dir, keys.FilePublisherKey), read(t, filepath.Join(other, keys.FilePublisherKey)))
 	o := run("publish", "--from", fleet(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
-	if o.code != exitFailed || !strings.Contains(o.err, "is not listed in the root of trust") {
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "is not listed in the root of trust") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -22,20 +23,17 @@ import (
 // componentCommand is what all commands about one component version take.
 type componentCommand struct {
 	components componentFlags
-	registry   registryFlags
+	registry   cli.Registry
 	format     string
 }
 
 func newComponent() *cobra.Command {
-	cmd := &cobra.Command{Use: "component", Short: "shows, verifies and copies OCM component versions", Args: exactly(0, "a subcommand: show, verify or copy"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(newComponentShow(), newComponentVerify(), newComponentCopy())
-	return cmd
+	return cli.Group("component", "shows, verifies and copies OCM component versions", newComponentShow(), newComponentVerify(), newComponentCopy())
 }
 
 func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 	c.components.add(cmd.Flags())
-	c.registry.add(cmd.Flags())
+	c.registry.AddFlags(cmd.Flags())
 	return cmd
 }
 
@@ -43,13 +41,9 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context.Context, *components, *store.Registries, component.Component) error) (err error) {
 	name, version, ok := strings.Cut(name, ":")
 	if !ok {
-		return usageError{fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", name)}
+		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", name))
 	}
-	access, err := c.registry.access()
-	if err != nil {
-		return err
-	}
-	registries, err := store.NewRegistries(access)
+	registries, err := c.registry.Registries(store.Access{})
 	if err != nil {
 		return err
 	}
@@ -68,7 +62,7 @@ func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context
 func newComponentShow() *cobra.Command {
 	c := &componentCommand{}
 	cmd := c.add(&cobra.Command{
-		Use: "show NAME:VERSION", Short: "shows what a component version is made of", Args: exactly(1, "NAME:VERSION"),
+		Use: "show NAME:VERSION", Short: "shows what a component version is made of", Args: cli.Exactly(1, "NAME:VERSION"),
 		Long: "show prints a component version: its resources, references, images and signatures as a table, or its descriptor with all that is in it as YAML or JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
@@ -84,11 +78,11 @@ func newComponentShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return print(cmd.OutOrStdout(), c.format, tree, func(out io.Writer) { drawComponent(out, found, all) })
+				return cli.Print(cmd.OutOrStdout(), c.format, tree, func(out io.Writer) { drawComponent(out, found, all) })
 			})
 		},
 	})
-	outputFlag(cmd.Flags(), &c.format)
+	cli.OutputFlag(cmd.Flags(), &c.format)
 	return cmd
 }
 
@@ -136,12 +130,12 @@ func digestText(d *ocm.Digest) string {
 func newComponentVerify() *cobra.Command {
 	c := &componentCommand{}
 	return c.add(&cobra.Command{
-		Use: "verify NAME:VERSION", Short: "checks a component version against a signature policy", Args: exactly(1, "NAME:VERSION"),
+		Use: "verify NAME:VERSION", Short: "checks a component version against a signature policy", Args: cli.Exactly(1, "NAME:VERSION"),
 		Long: "verify checks a component version as the publisher does before it uses it: descriptor, references and contents by the signature\n" +
 			"policy. Exit code 0 means that it may be used, 3 that the policy refuses it, with the reason.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.components.policy == "" {
-				return usageError{errors.New("--signature-policy is required")}
+				return cli.Usage(errors.New("--signature-policy is required"))
 			}
 			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
 				selection, err := resolve.Select(found.Descriptor)
@@ -169,10 +163,10 @@ func newComponentCopy() *cobra.Command {
 	var to string
 	var replace bool
 	cmd := c.add(&cobra.Command{
-		Use: "copy NAME:VERSION", Short: "copies a component version, with those it refers to, into a registry or archive", Args: exactly(1, "NAME:VERSION"),
+		Use: "copy NAME:VERSION", Short: "copies a component version, with those it refers to, into a registry or archive", Args: cli.Exactly(1, "NAME:VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usageError{errors.New("--to is required")}
+				return cli.Usage(errors.New("--to is required"))
 			}
 			return c.with(cmd, args[0], func(ctx context.Context, opened *components, registries *store.Registries, found component.Component) error {
 				all, err := opened.reader.Closure(ctx, found)
@@ -184,7 +178,7 @@ func newComponentCopy() *cobra.Command {
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file by its ending .tar, .tgz or .tar.gz")
-	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an archive file that is there")
+	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an existing archive file")
 	return cmd
 }
 
@@ -197,7 +191,7 @@ func copyComponents(ctx context.Context, out io.Writer, all []component.Componen
 	}
 	place, err := store.Open(to, registries)
 	if err != nil {
-		return usageError{fmt.Errorf("--to: %w", err)}
+		return cli.Usage(fmt.Errorf("--to: %w", err))
 	}
 	for _, c := range all {
 		where, err := c.CopyTo(ctx, place)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 const kedaVersion = "kyma-project.io/module/keda:1.0.0"
@@ -29,7 +30,7 @@ func TestAComponentIsShownAndCopiedThroughEveryArchive(t *testing.T) {
 			t.Errorf("%s shows\n%s\nwant\n%s", name, again, first)
 		}
 		if strings.Contains(name, ".") {
-			if o := run("component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); o.code != exitFailed {
+			if o := run("component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); o.code != cli.ExitFailed {
 				t.Errorf("%s is overwritten: %+v", name, o)
 			}
 			done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to, "--replace")
@@ -55,16 +56,16 @@ func TestVerifyingAComponentSaysYesOrWhyNot(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing is required":      {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)}, exitDone, kedaVersion + " may be used"},
-		"a signature is required":  {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: true}`)}, exitRefused, "is not signed"},
-		"no rule covers it":        {[]string{"verify", kedaVersion, "--signature-policy", policy("{components: a.io/*, required: false}")}, exitRefused, "no rule of the signature policy"},
-		"a policy is needed":       {[]string{"verify", kedaVersion}, exitUsage, "--signature-policy is required"},
-		"a policy that is missing": {[]string{"verify", kedaVersion, "--signature-policy", "/nowhere"}, exitUsage, "--signature-policy: "},
-		"no version":               {[]string{"show", "kyma-project.io/module/keda"}, exitUsage, "want NAME:VERSION"},
-		"a missing version":        {[]string{"show", "kyma-project.io/module/keda:2.0.0"}, exitFailed, "component version not found"},
-		"nowhere to copy to":       {[]string{"copy", kedaVersion}, exitUsage, "--to is required"},
-		"a size that is none":      {[]string{"show", kedaVersion, "--component-cache", filepath.Join(dir, "cache"), "--component-cache-size", "big"}, exitUsage, "--component-cache-size"},
-		"an archive that is none":  {[]string{"show", kedaVersion, "--components", dir}, exitFailed, dir},
+		"nothing is required":      {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)}, cli.ExitDone, kedaVersion + " may be used"},
+		"a signature is required":  {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: true}`)}, cli.ExitRefused, "is not signed"},
+		"no rule covers it":        {[]string{"verify", kedaVersion, "--signature-policy", policy("{components: a.io/*, required: false}")}, cli.ExitRefused, "no rule of the signature policy"},
+		"a policy is needed":       {[]string{"verify", kedaVersion}, cli.ExitUsage, "--signature-policy is required"},
+		"a policy that is missing": {[]string{"verify", kedaVersion, "--signature-policy", "/nowhere"}, cli.ExitUsage, "--signature-policy: "},
+		"no version":               {[]string{"show", "kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION"},
+		"a missing version":        {[]string{"show", "kyma-project.io/module/keda:2.0.0"}, cli.ExitFailed, "component version not found"},
+		"nowhere to copy to":       {[]string{"copy", kedaVersion}, cli.ExitUsage, "--to is required"},
+		"a size that is none":      {[]string{"show", kedaVersion, "--component-cache", filepath.Join(dir, "cache"), "--component-cache-size", "big"}, cli.ExitUsage, "--component-cache-size"},
+		"an archive that is none":  {[]string{"show", kedaVersion, "--components", dir}, cli.ExitFailed, dir},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component"}, append(c.args, "--components", archive)...)...)
@@ -84,7 +85,7 @@ func TestVerifyingAComponentSaysYesOrWhyNot(t *testing.T) {
 			}
 		}
 		o := run("component", "verify", kedaVersion, "--components", archive, "--signature-policy", policy(`{components: "*", required: false}`))
-		if o.code == exitDone {
+		if o.code == cli.ExitDone {
 			t.Errorf("got %+v", o)
 		}
 	})
@@ -126,7 +127,7 @@ func TestWatchersOfAFolderReachItsRuntimes(t *testing.T) {
 		t.Errorf("a new watcher made no bundle: %+v", second)
 	}
 	write(t, filepath.Join(from, "watcher.yaml"), watcher("secrets"))
-	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != exitFailed || !strings.Contains(o.err, "secrets are never watched") {
+	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != cli.ExitFailed || !strings.Contains(o.err, "secrets are never watched") {
 		t.Errorf("got %+v", o)
 	}
 }

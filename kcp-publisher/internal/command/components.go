@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/cache"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
@@ -30,9 +31,9 @@ type componentFlags struct {
 func (f *componentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sources, "components", nil, "registry path, or common transport archive as a folder, tar or tgz, with OCM components; may be repeated")
 	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil, "URL prefix of Helm repositories that components may take charts from; may be repeated")
-	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that keeps what was read of components, so that a restart need not read it again")
-	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "how large that folder may grow")
-	flags.StringVar(&f.policy, "signature-policy", "", "file that says which components must be signed, and by whom; without one none must")
+	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that caches components across restarts")
+	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of that folder")
+	flags.StringVar(&f.policy, "signature-policy", "", "file that says which components must be signed, and by whom; default: none must")
 }
 
 // components are the opened sources with what reads and checks them.
@@ -73,7 +74,7 @@ func (f *componentFlags) open(registries *store.Registries, more []string, reval
 	if f.cacheDir != "" {
 		size, err := resource.ParseQuantity(f.cacheSize)
 		if err != nil || size.Value() <= 0 {
-			return nil, errors.Join(usageError{fmt.Errorf("--component-cache-size %q: want a size such as 2Gi", f.cacheSize)}, opened.close())
+			return nil, errors.Join(cli.Usage(fmt.Errorf("--component-cache-size %q: want a size such as 2Gi", f.cacheSize)), opened.close())
 		}
 		kept, err := cache.Open(f.cacheDir, size.Value())
 		if err != nil {
@@ -84,7 +85,7 @@ func (f *componentFlags) open(registries *store.Registries, more []string, reval
 	if f.policy != "" {
 		policy, err := signature.ReadPolicy(f.policy)
 		if err != nil {
-			return nil, errors.Join(usageError{fmt.Errorf("--signature-policy: %w", err)}, opened.close())
+			return nil, errors.Join(cli.Usage(fmt.Errorf("--signature-policy: %w", err)), opened.close())
 		}
 		opened.verifier = signature.NewVerifier(policy, time.Now)
 		options.Check = opened.verifier.Check
@@ -105,7 +106,7 @@ func (c *components) source(name string, registries *store.Registries) (componen
 		c.archives = append(c.archives, opened)
 		return opened, nil
 	case strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
-		return nil, usageError{fmt.Errorf("--components %s: is neither folder nor file", name)}
+		return nil, cli.Usage(fmt.Errorf("--components %s: is neither folder nor file", name))
 	}
 	return component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)}, nil
 }

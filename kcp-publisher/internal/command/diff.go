@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
@@ -33,7 +34,7 @@ type diffFlags struct {
 func newDiff() *cobra.Command {
 	f := &diffFlags{}
 	cmd := &cobra.Command{
-		Use: "diff", Short: "previews what a commit would do to the control plane and its fleet", Args: exactly(0, "no arguments"),
+		Use: "diff", Short: "previews what a commit would do to the control plane and its fleet", Args: cli.Exactly(0, "no arguments"),
 		Long: "diff reads a commit, or a folder as if it were one, compares it with the control plane and resolves every runtime with it. It changes nothing.\n" +
 			"Components are not read: that they can be is taken for granted.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -45,13 +46,13 @@ func newDiff() *cobra.Command {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
 	f.maintenance.add(flags)
-	outputFlag(flags, &f.format)
+	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
 
 func (f *diffFlags) run(cmd *cobra.Command) error {
 	if f.from == "" {
-		return usageError{errors.New("--from is required")}
+		return cli.Usage(errors.New("--from is required"))
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
@@ -81,7 +82,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if d.Forecast, err = f.forecast(ctx, api, loaded.objects, survey.Plan.Prune, maintenance); err != nil {
 		return err
 	}
-	return print(cmd.OutOrStdout(), f.format, d, d.draw)
+	return cli.Print(cmd.OutOrStdout(), f.format, d, d.draw)
 }
 
 // forecast resolves the fleet as it is and as it would be.

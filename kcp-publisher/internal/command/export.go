@@ -8,18 +8,17 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
@@ -30,36 +29,31 @@ type exportFlags struct {
 	since, platforms               []string
 	images, offers, zstd, dryRun   bool
 	keys                           keys.Folder
-	registry                       registryFlags
+	registry                       cli.Registry
 }
 
 func newExport() *cobra.Command {
 	f := &exportFlags{}
 	cmd := &cobra.Command{
-		Use: "export RUNTIME-ID... -o FILE", Short: "writes a file that is carried to runtimes which no network reaches",
+		Use: "export RUNTIME-ID... -o FILE", Short: "writes a file for runtimes without a network connection",
 		Long: "export writes the newest bundles of the runtimes with all that they need into one OCI layout as a tar, for `skr-agent import`.\n" +
-			"What was written when it was interrupted is kept in FILE.partial, and continued by the same command.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("want at least one runtime id")}
-			}
-			return nil
-		},
+			"An interrupted export leaves FILE.partial, and the same command continues it.",
+		Args: cli.AtLeastOne("runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "where bundles are published: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVarP(&f.file, "output", "o", "", "file to write")
-	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it lives by; may be given again for other runtimes' reports")
-	flags.BoolVar(&f.images, "images", false, "take the container images of the modules along, as the desired state lists them")
-	flags.BoolVar(&f.offers, "offers", true, "take along what runtimes with autonomy may choose by themselves")
-	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; left out: all. Images that are named by digest are always whole")
+	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it has applied; may be repeated")
+	flags.BoolVar(&f.images, "images", false, "include the container images of the modules, as the desired state lists them")
+	flags.BoolVar(&f.offers, "offers", true, "include what runtimes with autonomy may choose by themselves")
+	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images that are named by digest always include all")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
-	flags.StringVar(&f.volumeSize, "volume-size", "", "cut the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "say what the file would hold, and write none")
+	flags.StringVar(&f.volumeSize, "volume-size", "", "split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show what the file would contain, and write none")
 	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
 	publisherKeyFlags(flags, &f.keys)
-	f.registry.add(flags)
+	f.registry.AddFlags(flags)
 	return cmd
 }
 
@@ -87,57 +81,47 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 		told.LeftOutBytes += entry.LeftOutBytes
 	}
 	if !f.dryRun {
-		advance, done := bytesDone(cmd.ErrOrStderr(), "exporting", told.SizeBytes)
-		told.Files, err = carry.Write(ctx, f.file, parcel.Layout, packing, advance)
+		advance, done := cli.Bytes(cmd.ErrOrStderr(), "exporting", told.SizeBytes)
+		told.Files, err = airgap.Write(ctx, f.file, parcel.Layout, packing, advance)
 		done()
 		if err != nil {
 			return fmt.Errorf("write %s: %w", f.file, err)
 		}
 	}
-	return print(cmd.OutOrStdout(), f.format, told, told.draw)
+	return cli.Print(cmd.OutOrStdout(), f.format, told, told.draw)
 }
 
-func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, carry.Packing, error) {
+func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, airgap.Packing, error) {
 	var options export.Options
-	packing := carry.Packing{Zstd: f.zstd}
+	packing := airgap.Packing{Zstd: f.zstd}
 	if f.from == "" || f.file == "" && !f.dryRun {
-		return options, packing, usageError{errors.New("--from and -o are required")}
+		return options, packing, cli.Usage(errors.New("--from and -o are required"))
 	}
 	for _, id := range runtimes {
 		if err := trust.CheckRuntimeID(id); err != nil {
-			return options, packing, usageError{err}
+			return options, packing, cli.Usage(err)
 		}
 	}
 	var err error
 	if f.volumeSize != "" {
-		if packing.VolumeBytes, err = carry.ParseSize(f.volumeSize); err != nil {
-			return options, packing, usageError{fmt.Errorf("--volume-size: %w", err)}
+		if packing.VolumeBytes, err = airgap.ParseSize(f.volumeSize); err != nil {
+			return options, packing, cli.Usage(fmt.Errorf("--volume-size: %w", err))
 		}
 	}
 	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun}
 	if options.Since, err = f.bases(runtimes); err != nil {
-		return options, packing, usageError{fmt.Errorf("--since: %w", err)}
+		return options, packing, cli.Usage(fmt.Errorf("--since: %w", err))
 	}
 	if options.Platforms, err = platforms(f.platforms); err != nil {
-		return options, packing, usageError{fmt.Errorf("--platform: %w", err)}
+		return options, packing, cli.Usage(fmt.Errorf("--platform: %w", err))
 	}
-	access, err := f.registry.access()
+	options.Place, options.Registries, err = f.registry.Open("--from", f.from, store.Access{RequestTimeout: cli.TransferTimeout})
 	if err != nil {
 		return options, packing, err
-	}
-	access.RequestTimeout = transferTimeout
-	if options.Registries, err = store.NewRegistries(access); err != nil {
-		return options, packing, err
-	}
-	if options.Place, err = store.Open(f.from, options.Registries); err != nil {
-		return options, packing, usageError{fmt.Errorf("--from: %w", err)}
 	}
 	options.Keys, err = f.keys.Load(ctx)
 	return options, packing, err
 }
-
-// transferTimeout bounds one request with its body: the largest layer of an image over a slow line.
-const transferTimeout = 2 * time.Hour
 
 // bases reads what runtimes have already, by runtime.
 func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error) {
@@ -223,26 +207,4 @@ func (e exported) draw(out io.Writer) {
 	for _, file := range e.Files {
 		fmt.Fprintln(out, file)
 	}
-}
-
-func sizeText(n int64) string {
-	switch {
-	case n == 0:
-		return ""
-	case n < 1<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-}
-
-// bytesDone draws a bar on a terminal; elsewhere the table at the end says it all.
-func bytesDone(out io.Writer, what string, total int64) (advance func(int64), done func()) {
-	if !isTerminal(out) {
-		return func(int64) {}, func() {}
-	}
-	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // drawing is a courtesy
 }

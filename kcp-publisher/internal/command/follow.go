@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
@@ -22,22 +23,22 @@ type followFlags struct {
 }
 
 func (f *followFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.url, "git-url", "", "URL of a Git repository whose objects the control plane shall have; without one, they are whoever's applies them")
+	flags.StringVar(&f.url, "git-url", "", "URL of a Git repository whose objects are applied to the control plane; default: none")
 	f.git.add(flags)
-	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "how often the Git repository is asked for a new commit")
-	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "let a commit remove all objects, or all Kymas, that earlier commits brought")
+	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "how often to look for a new commit in the Git repository")
+	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "allow a commit to prune all objects, or all Kymas, of earlier commits")
 }
 
 // follower gives the follower, nil without a repository.
 func (f *followFlags) follower(namespace string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.pruneAll {
-			return nil, usageError{errors.New("--git-url is required for the other --git flags to mean something")}
+			return nil, cli.Usage(errors.New("--git-url is required for the other --git flags to mean something"))
 		}
 		return nil, nil
 	}
 	if f.interval <= 0 {
-		return nil, usageError{fmt.Errorf("--git-poll-interval: %s: want more than 0", f.interval)}
+		return nil, cli.Usage(fmt.Errorf("--git-poll-interval: %s: want more than 0", f.interval))
 	}
 	open := func() (*git.Repository, error) { return f.git.open("--git-url", f.url) }
 	if _, err := open(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
 )
@@ -20,9 +21,9 @@ type gitFlags struct {
 }
 
 func (f *gitFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; without branch and tag it is its HEAD")
+	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; default: its HEAD")
 	flags.StringVar(&f.tag, "git-tag", "", "tag of the Git repository, instead of a branch")
-	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; nothing outside of it is read")
+	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; nothing outside it is read")
 	flags.StringVar(&f.credentials, "git-credentials", "", "folder with username and password, or bearerToken, and ca.crt, or identity and known_hosts: the files of a Flux Git Secret")
 	flags.StringVar(&f.signers, "git-signers", "", "armored OpenPGP key ring, or file of SSH allowed signers: one of them must have signed the commit")
 }
@@ -35,17 +36,17 @@ func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	var err error
 	if f.credentials != "" {
 		if options.Credentials, err = git.ReadCredentials(f.credentials); err != nil {
-			return nil, usageError{fmt.Errorf("--git-credentials: %w", err)}
+			return nil, cli.Usage(fmt.Errorf("--git-credentials: %w", err))
 		}
 	}
 	if f.signers != "" {
 		if options.Signers, err = git.ReadSigners(f.signers); err != nil {
-			return nil, usageError{fmt.Errorf("--git-signers: %w", err)}
+			return nil, cli.Usage(fmt.Errorf("--git-signers: %w", err))
 		}
 	}
 	repository, err := git.Open(options)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", flag, err)}
+		return nil, cli.Usage(fmt.Errorf("%s: %w", flag, err))
 	}
 	return repository, nil
 }
@@ -69,7 +70,7 @@ func (l loaded) close() {
 func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (loaded, error) {
 	if !git.Is(from) {
 		if f.isSet() {
-			return loaded{}, usageError{fmt.Errorf("%s %s: is a folder, for which the --git flags mean nothing: write a repository on this machine as file://PATH", flag, from)}
+			return loaded{}, cli.Usage(fmt.Errorf("%s %s: is a folder, for which the --git flags mean nothing: write a repository on this machine as file://PATH", flag, from))
 		}
 		objects, err := source.Folder(from)
 		return loaded{objects: objects}, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -101,7 +102,7 @@ func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 	write(t, filepath.Join(r.dir, "fleet", "bad.yaml"), "# a comment\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
 	hash := r.commit()
 	got := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if want := "commit " + hash + " of " + r.url() + ": fleet/bad.yaml:2: unknown field"; got.code != exitFailed || !strings.Contains(got.err, want) {
+	if want := "commit " + hash + " of " + r.url() + ": fleet/bad.yaml:2: unknown field"; got.code != cli.ExitFailed || !strings.Contains(got.err, want) {
 		t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, want)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
@@ -116,11 +117,11 @@ func TestGitFlagsThatMeanNothingAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"a branch of a folder":   {[]string{"--from", dir, "--git-branch", "main"}, exitUsage, "is a folder, for which the --git flags mean nothing"},
-		"a password in the URL":  {[]string{"--from", "https://a:hunter2@git.example/x"}, exitUsage, "--from: the URL holds credentials"},
-		"credentials of no kind": {[]string{"--from", "file://" + dir, "--git-credentials", dir}, exitUsage, "--git-credentials: "},
-		"signers of no kind":     {[]string{"--from", "file://" + dir, "--git-signers", dir}, exitUsage, "--git-signers: "},
-		"no repository":          {[]string{"--from", "file://" + dir}, exitFailed, "repository does not exist"},
+		"a branch of a folder":   {[]string{"--from", dir, "--git-branch", "main"}, cli.ExitUsage, "is a folder, for which the --git flags mean nothing"},
+		"a password in the URL":  {[]string{"--from", "https://a:hunter2@git.example/x"}, cli.ExitUsage, "--from: the URL holds credentials"},
+		"credentials of no kind": {[]string{"--from", "file://" + dir, "--git-credentials", dir}, cli.ExitUsage, "--git-credentials: "},
+		"signers of no kind":     {[]string{"--from", "file://" + dir, "--git-signers", dir}, cli.ExitUsage, "--git-signers: "},
+		"no repository":          {[]string{"--from", "file://" + dir}, cli.ExitFailed, "repository does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := run(append([]string{"publish", "--to", "oci-layout:" + filepath.Join(t.TempDir(), "layout")}, c.args...)...)

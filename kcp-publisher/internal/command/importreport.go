@@ -13,30 +13,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 func newImportReport() *cobra.Command {
 	var to, format string
-	var registry registryFlags
+	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "import-report FILE", Short: "takes in a report that was carried from a runtime", Args: exactly(1, "one file"),
+		Use: "import-report FILE", Short: "imports a report that was carried from a runtime", Args: cli.Exactly(1, "one file"),
 		Long: "import-report puts a report, as `skr-agent export-report` wrote it or as a QR code's text, where the publisher reads reports.\n" +
-			"The publisher checks its signature there like any other's. A report that is older than the one that lies there is refused.",
+			"The publisher checks its signature there like any other's. A report older than the one already there is refused.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usageError{errors.New("--to is required")}
+				return cli.Usage(errors.New("--to is required"))
 			}
-			access, err := registry.access()
+			place, _, err := registry.Open("--to", to, store.Access{})
 			if err != nil {
 				return err
-			}
-			registries, err := store.NewRegistries(access)
-			if err != nil {
-				return err
-			}
-			place, err := store.Open(to, registries)
-			if err != nil {
-				return usageError{fmt.Errorf("--to: %w", err)}
 			}
 			fetched, err := reportFile(args[0])
 			if err != nil {
@@ -46,12 +39,12 @@ func newImportReport() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return print(cmd.OutOrStdout(), format, taken, taken.draw)
+			return cli.Print(cmd.OutOrStdout(), format, taken, taken.draw)
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "where the publisher reads reports: registry prefix HOST/PATH, or oci-layout:DIR")
-	outputFlag(cmd.Flags(), &format)
-	registry.add(cmd.Flags())
+	cli.OutputFlag(cmd.Flags(), &format)
+	registry.AddFlags(cmd.Flags())
 	return cmd
 }
 
@@ -60,17 +53,17 @@ type takenReport struct {
 	Runtime  string    `json:"runtime"`
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
-	// Bundle is the sequence of the bundle that the runtime lives by, 0 for none.
+	// Bundle is the sequence of the bundle that the runtime has applied, 0 for none.
 	Bundle int64 `json:"bundle"`
 	Known  bool  `json:"known"`
 }
 
 func (r takenReport) draw(out io.Writer) {
-	what := "taken in"
+	what := "imported"
 	if r.Known {
 		what = "was there already"
 	}
-	fmt.Fprintf(out, "report %d of runtime %s of %s %s; it lives by bundle %d\n", r.Sequence, r.Runtime, r.Time.Format(time.RFC3339), what, r.Bundle)
+	fmt.Fprintf(out, "report %d of runtime %s of %s %s; its bundle is %d\n", r.Sequence, r.Runtime, r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 
 // importReport pushes a report unless a newer one is there. Who signed it is judged by the publisher, which knows the runtime's key.
@@ -92,7 +85,7 @@ func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched
 		return taken, err
 	}
 	if err == nil {
-		// What lies there unreadable is no report, and is replaced.
+		// What cannot be read is no report, and is replaced.
 		if known, err := bundle.ClaimedReport(before); err == nil {
 			if known.Sequence > report.Sequence {
 				return taken, &refusal.Error{Reason: refusal.Rollback, Detail: fmt.Sprintf(

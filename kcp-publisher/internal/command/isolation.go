@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
 )
 
@@ -21,31 +22,30 @@ type registryCheckFlags struct {
 	to, keys, format string
 	runtimes         []string
 	generation       int
-	registry         registryFlags
+	registry         cli.Registry
 }
 
 func newRegistryCheck() *cobra.Command {
 	f := &registryCheckFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "tries whether one runtime can reach what is another's; exits with 3 if the registry lets it", Args: exactly(0, "no arguments"),
+		Use: "check", Short: "checks that runtimes are isolated in the registry (exit 3: leak found)", Args: cli.Exactly(0, "no arguments"),
 		Long: "check needs two runtimes that have bundles, and the credentials of their agents: a docker config.json each, or the key folder that\n" +
 			"their passwords for the token service are derived from. It overwrites nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringArrayVar(&f.runtimes, "runtime", nil, "ID, or ID=FILE with the docker config.json of its agent; to be given twice")
+	flags.StringArrayVar(&f.runtimes, "runtime", nil, "ID, or ID=FILE with the docker config.json of its agent; required twice")
 	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of derived passwords")
 	keysFlag(flags, &f.keys)
-	outputFlag(flags, &f.format)
-	flags.StringVar(&f.registry.ca, "registry-ca", "", "PEM file with certificates that the registry's may descend from")
-	flags.BoolVar(&f.registry.plainHTTP, "plain-http", false, "speak HTTP to a registry that is not on this machine too")
+	cli.OutputFlag(flags, &f.format)
+	f.registry.AddTLSFlags(flags)
 	return cmd
 }
 
 func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	if f.to == "" || len(f.runtimes) != 2 {
-		return usageError{errors.New("--to is required, and --runtime twice")}
+		return cli.Usage(errors.New("--to is required, and --runtime twice"))
 	}
 	options := isolation.Options{Location: strings.Trim(f.to, "/"), Random: rand.Reader}
 	var err error
@@ -61,7 +61,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	if len(findings) == 0 {
 		return err
 	}
-	drawn := print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) {
+	drawn := cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) {
 		t := newTable(out)
 		t.AppendHeader(table.Row{"TRIED TO", "REQUEST", "STATUS", ""})
 		for _, finding := range findings {
@@ -79,13 +79,13 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {
 	id, path, given := strings.Cut(text, "=")
 	if err := trust.CheckRuntimeID(id); err != nil {
-		return isolation.Runtime{}, usageError{fmt.Errorf("--runtime %s: %w", text, err)}
+		return isolation.Runtime{}, cli.Usage(fmt.Errorf("--runtime %s: %w", text, err))
 	}
 	var config []byte
 	var err error
 	if given {
 		if config, err = os.ReadFile(path); err != nil {
-			return isolation.Runtime{}, usageError{fmt.Errorf("--runtime %s: %w", id, err)}
+			return isolation.Runtime{}, cli.Usage(fmt.Errorf("--runtime %s: %w", id, err))
 		}
 	} else if config, err = registryCredentials(nil, f.keys, f.to, id, f.generation); err != nil {
 		return isolation.Runtime{}, err
@@ -95,10 +95,5 @@ func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {
 }
 
 func (f *registryCheckFlags) registries(config []byte) (*store.Registries, error) {
-	access, err := f.registry.access()
-	if err != nil {
-		return nil, err
-	}
-	access.DockerConfig, access.NoRetry = config, true
-	return store.NewRegistries(access)
+	return f.registry.Registries(store.Access{DockerConfig: config, NoRetry: true})
 }

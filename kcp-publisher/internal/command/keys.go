@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -32,21 +33,15 @@ func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 }
 
 func newKeys() *cobra.Command {
-	cmd := &cobra.Command{Use: "keys", Short: "makes, shows and changes the fleet's keys", RunE: func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return usageError{fmt.Errorf("unknown command %q", args[0])}
-		}
-		return cmd.Help()
-	}}
-	cmd.AddCommand(newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())
-	return cmd
+	return cli.Group("keys", "creates, shows and changes the fleet's keys",
+		newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())
 }
 
 func newKeysInit() *cobra.Command {
 	var dir, passphrase, format string
 	beginning := keys.Beginning{}
 	cmd := &cobra.Command{
-		Use: "init", Short: "makes a root of trust, the keys that it lists, and a secret for enrolment tokens", Args: exactly(0, "no arguments"),
+		Use: "init", Short: "creates a root of trust, the keys that it lists, and a secret for enrollment tokens", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, err := folderOf(dir, passphrase)
 			if err != nil {
@@ -61,12 +56,12 @@ func newKeysInit() *cobra.Command {
 		},
 	}
 	keysFlag(cmd.Flags(), &dir)
-	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; left out, one is made up")
-	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "more than the last one for a fleet that starts anew after it lost its root keys")
-	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "how many root keys there are")
-	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "how many of them a new root of trust takes")
+	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; default: a generated name")
+	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "epoch of the new root; for a fleet that lost its root keys, more than the last one")
+	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "number of root keys")
+	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "number of root keys that must sign a new version of the root of trust")
 	passphraseFlag(cmd.Flags(), &passphrase)
-	outputFlag(cmd.Flags(), &format)
+	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
 
@@ -81,17 +76,17 @@ func folderOf(dir, passphraseFile string) (keys.Folder, error) {
 	}
 	data, err := os.ReadFile(passphraseFile)
 	if err != nil {
-		return folder, usageError{fmt.Errorf("--passphrase-file: %w", err)}
+		return folder, cli.Usage(fmt.Errorf("--passphrase-file: %w", err))
 	}
 	folder.Passphrase = []byte(strings.TrimRight(string(data), "\r\n"))
 	if len(folder.Passphrase) == 0 {
-		return folder, usageError{errors.New("--passphrase-file: is empty")}
+		return folder, cli.Usage(errors.New("--passphrase-file: is empty"))
 	}
 	return folder, nil
 }
 
 func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
-	return print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
+	return cli.Print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
 		t := newTable(out)
 		t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
 		for _, f := range made {
@@ -112,10 +107,10 @@ type changing struct {
 func (c *changing) add(flags *pflag.FlagSet) {
 	keysFlag(flags, &c.dir)
 	passphraseFlag(flags, &c.passphrase)
-	outputFlag(flags, &c.format)
-	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
-	flags.DurationVar(&c.validity, "validity", rootValidity, "life of the new version")
-	flags.BoolVar(&c.newEpoch, "new-epoch", false, "let sequences start over: void what a thief published far ahead")
+	cli.OutputFlag(flags, &c.format)
+	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
+	flags.DurationVar(&c.validity, "validity", rootValidity, "validity of the new version")
+	flags.BoolVar(&c.newEpoch, "new-epoch", false, "start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
 // make changes the root and prints what was written.
@@ -149,8 +144,8 @@ func newKeysRotate() *cobra.Command {
 	var public, old string
 	var dropOld bool
 	cmd := &cobra.Command{
-		Use: "rotate [publisher|enrol|root]", Short: "replaces a key, or renews the root of trust",
-		Long: "Makes the next version of the root of trust. Agents and a running publisher take it up by themselves.\nWithout a role only its life is renewed.",
+		Use: "rotate [publisher|enroll|root]", Short: "replaces a key, or renews the root of trust",
+		Long: "Makes the next version of the root of trust. Agents and a running publisher adopt it by themselves.\nWithout a role, only its validity is renewed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			role := strings.Join(args, "")
@@ -158,18 +153,20 @@ func newKeysRotate() *cobra.Command {
 				switch role {
 				case "":
 					return nil
+				case "enroll":
+					return change.Rotate(cmd.Context(), trust.RoleEnrol, public, dropOld)
 				case trust.RolePublisher, trust.RoleEnrol:
 					return change.Rotate(cmd.Context(), role, public, dropOld)
 				case trust.RoleRoot:
 					return change.RotateRoot(old)
 				}
-				return usageError{fmt.Errorf("role %q: want publisher, enrol or root", role)}
+				return cli.Usage(fmt.Errorf("role %q: want publisher, enroll or root", role))
 			})
 		},
 	}
 	c.add(cmd.Flags())
-	cmd.Flags().StringVar(&public, "public-key", "", "file or KMS reference of the key to list; left out, one is made")
-	cmd.Flags().BoolVar(&dropOld, "drop-old", false, "do not accept any more what the key in use signed, until it is signed anew")
+	cmd.Flags().StringVar(&public, "public-key", "", "file or KMS reference of the key to list; default: a new key")
+	cmd.Flags().BoolVar(&dropOld, "drop-old", false, "distrust the current key immediately")
 	cmd.Flags().StringVar(&old, "old", "", "thumbprint of the root key to replace")
 	return cmd
 }
@@ -177,7 +174,7 @@ func newKeysRotate() *cobra.Command {
 func newKeysRevoke() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "revoke THUMBPRINT", Short: "takes a key out of every role, for good", Args: exactly(1, "one thumbprint"),
+		Use: "revoke THUMBPRINT", Short: "revokes a key in every role, for good", Args: cli.Exactly(1, "one thumbprint"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, func(change *keys.Change) error { return change.Revoke(args[0]) })
 		},
@@ -191,25 +188,25 @@ func newKeysRelease() *cobra.Command {
 	var public string
 	var threshold int
 	cmd := &cobra.Command{
-		Use: "release PREFIX", Short: "lists a key that has to have signed the components whose names begin so: the second lock",
-		Args: exactly(1, "one prefix of component names, '' for all"),
+		Use: "release PREFIX", Short: "requires the signature of a release key on the components whose names have the prefix",
+		Args: cli.Exactly(1, "one prefix of component names, '' for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if public == "" {
-				return usageError{errors.New("--public-key is required")}
+				return cli.Usage(errors.New("--public-key is required"))
 			}
 			return c.make(cmd, func(change *keys.Change) error { return change.Release(args[0], public, threshold) })
 		},
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the RSA key that signs the components")
-	cmd.Flags().IntVar(&threshold, "threshold", 1, "how many of the prefix's keys have to have signed")
+	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's keys that must have signed")
 	return cmd
 }
 
 func newKeysFloor() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "floor COMPONENT [VERSION]", Short: "says the lowest version of a component that runtimes install; without one, takes the floor away",
+		Use: "floor COMPONENT [VERSION]", Short: "sets the minimum version of a component that runtimes install; without a version, removes it",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, func(change *keys.Change) error {
@@ -225,7 +222,7 @@ func newKeysFloor() *cobra.Command {
 func newKeysSign() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "sign DRAFT", Short: "signs a root of trust that others began, and puts it in force when enough have signed", Args: exactly(1, "one file"),
+		Use: "sign DRAFT", Short: "signs a draft of the root of trust, and puts it in force when enough keys have signed", Args: cli.Exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := folderOf(c.dir, c.passphrase)
 			if err != nil {
@@ -243,8 +240,8 @@ func newKeysSign() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &c.dir)
 	passphraseFlag(cmd.Flags(), &c.passphrase)
-	outputFlag(cmd.Flags(), &c.format)
-	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, repeatable; left out, those of the folder")
+	cli.OutputFlag(cmd.Flags(), &c.format)
+	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
 	return cmd
 }
 
@@ -266,7 +263,7 @@ type shownRoot struct {
 func newKeysShow() *cobra.Command {
 	var dir, format string
 	cmd := &cobra.Command{
-		Use: "show", Short: "shows the root of trust", Args: exactly(0, "no arguments"),
+		Use: "show", Short: "shows the root of trust", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := keys.Folder{Dir: dir}.Root()
 			if err != nil {
@@ -277,11 +274,11 @@ func newKeysShow() *cobra.Command {
 				Publishers: root.Publishers(), Enrollers: root.Enrollers(), Releases: root.Releases(), Floors: root.Floors, Revoked: root.Revoked,
 			}
 			shown.Root, shown.Threshold = root.Signers()
-			return print(cmd.OutOrStdout(), format, shown, shown.draw)
+			return cli.Print(cmd.OutOrStdout(), format, shown, shown.draw)
 		},
 	}
 	keysFlag(cmd.Flags(), &dir)
-	outputFlag(cmd.Flags(), &format)
+	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
 
@@ -292,25 +289,15 @@ func (s shownRoot) draw(out io.Writer) {
 	t.Render()
 	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
 	if len(s.Enrollers) > 0 {
-		fmt.Fprintf(out, "enrolment keys: %s\n", strings.Join(s.Enrollers, " "))
+		fmt.Fprintf(out, "enrollment keys: %s\n", strings.Join(s.Enrollers, " "))
 	}
 	for _, prefix := range s.Releases {
-		fmt.Fprintf(out, "second lock: components %q\n", prefix+"*")
+		fmt.Fprintf(out, "release keys required: components %q\n", prefix+"*")
 	}
 	for _, component := range slices.Sorted(maps.Keys(s.Floors)) {
-		fmt.Fprintf(out, "floor: %s %s\n", component, s.Floors[component])
+		fmt.Fprintf(out, "minimum version: %s %s\n", component, s.Floors[component])
 	}
 	if len(s.Revoked) > 0 {
 		fmt.Fprintf(out, "revoked: %s\n", strings.Join(s.Revoked, " "))
 	}
-}
-
-func newTable(out io.Writer) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(out)
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Box.PaddingLeft = ""
-	t.Style().Box.PaddingRight = "  "
-	return t
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -22,14 +23,14 @@ type maintenanceFlags struct {
 const defaultMinimumWindow = 20 * time.Minute
 
 func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.policy, "maintenance-policy", "", "file with a maintenance-window policy, as lifecycle-manager has it; without one, upgrades that require downtime wait only where a Kyma has windows of its own")
-	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow, "how long a maintenance window has to stay open for an upgrade to begin in it")
+	flags.StringVar(&f.policy, "maintenance-policy", "", "file with a maintenance-window policy in lifecycle-manager's format; without one, only Kymas with windows of their own delay upgrades that require downtime")
+	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow, "how long a maintenance window must remain open for an upgrade to begin in it")
 }
 
-// maintenance reads the policy; remark is told what the policy says and cannot mean.
+// maintenance reads the policy; remark gets every rule that has no effect.
 func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
-		return plan.Maintenance{}, usageError{fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum)}
+		return plan.Maintenance{}, cli.Usage(fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum))
 	}
 	maintenance := plan.Maintenance{Minimum: f.minimum}
 	if f.policy == "" {
@@ -37,7 +38,7 @@ func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, e
 	}
 	policy, err := readPolicy(f.policy)
 	if err != nil {
-		return maintenance, usageError{fmt.Errorf("--maintenance-policy: %w", err)}
+		return maintenance, cli.Usage(fmt.Errorf("--maintenance-policy: %w", err))
 	}
 	for _, text := range policy.Remarks {
 		remark(text)

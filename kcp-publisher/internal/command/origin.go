@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -16,19 +15,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // originFlags say where published bundles are, for whoever asks where a module comes from.
 type originFlags struct {
 	location, trust string
-	registry        registryFlags
+	registry        cli.Registry
 }
 
 func (f *originFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to; asks for the modules' origins, needs --trust")
 	flags.StringVar(&f.trust, "trust", "", "root of trust, as `kcp-publisher keys init` wrote it")
-	f.registry.add(flags)
+	f.registry.AddFlags(flags)
 }
 
 // origins returns where the modules of the bundle come from that the Kyma says was published, of one module if it is named; nothing when
@@ -38,27 +38,15 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 		return nil, nil
 	}
 	if f.location == "" || f.trust == "" {
-		return nil, usageError{errors.New("--location and --trust belong together")}
+		return nil, cli.Usage(errors.New("--location and --trust belong together"))
 	}
-	data, err := os.ReadFile(f.trust)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--trust: %w", err)}
-	}
-	pinned, err := trust.ParseRoot(data)
-	if err != nil {
-		return nil, fmt.Errorf("--trust %s: %w", f.trust, err)
-	}
-	access, err := f.registry.access()
+	pinned, err := cli.ReadRoot(f.trust)
 	if err != nil {
 		return nil, err
 	}
-	registries, err := store.NewRegistries(access)
+	place, _, err := f.registry.Open("--location", f.location, store.Access{})
 	if err != nil {
 		return nil, err
-	}
-	place, err := store.Open(f.location, registries)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--location: %w", err)}
 	}
 	id := plan.RuntimeID(kyma)
 	published, err := publishedTo(ctx, place, id, kyma.Status.Runtime, pinned)

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
@@ -77,7 +78,7 @@ func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
 			return r != nil && r.Reason == refusal.WrongRuntime
 		}},
 		"a bundle that is gone is not another":  {asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool { return errors.Is(err, store.ErrNotFound) }},
-		"a place without a root is no question": {originFlags{location: asking.location}, "", func(err error) bool { return errors.As(err, new(usageError)) }},
+		"a place without a root is no question": {originFlags{location: asking.location}, "", func(err error) bool { return cli.IsUsage(err) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if origins, err := c.flags.origins(t.Context(), kyma(c.digest), ""); !c.judge(err) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/promote"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
@@ -30,7 +31,7 @@ type promoteFlags struct {
 func newPromote() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
-		Use: "promote MODULE", Short: "gives a channel the version that another channel has, by a commit", Args: exactly(1, "a module"),
+		Use: "promote MODULE", Short: "promotes the version of one channel to another, with a commit", Args: cli.Exactly(1, "a module"),
 		Long: "promote changes one version in the ModuleReleaseMeta of a module, commits that with a sign-off and pushes it to the branch, or to a new one.\n" +
 			"Comments and notation of the file stay as they are.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -40,11 +41,11 @@ func newPromote() *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "channel that gets it")
 	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
 	f.git.add(flags)
-	flags.StringVar(&f.author, "author", "", `who commits and signs off, "NAME <ADDRESS>"`)
-	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, to be reviewed; without one, the branch itself is pushed to")
+	flags.StringVar(&f.author, "author", "", `committer, who also signs off, "NAME <ADDRESS>"`)
+	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: the branch itself")
 	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit and make none")
-	outputFlag(flags, &f.format)
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
+	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
 
@@ -59,10 +60,10 @@ type promoted struct {
 
 func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	if f.from == "" || f.to == "" || f.url == "" || f.author == "" {
-		return usageError{errors.New("--from, --to, --git-url and --author are required")}
+		return cli.Usage(errors.New("--from, --to, --git-url and --author are required"))
 	}
 	if f.git.tag != "" {
-		return usageError{errors.New("--git-tag: a commit is made on a branch: say --git-branch")}
+		return cli.Usage(errors.New("--git-tag: a commit is made on a branch: say --git-branch"))
 	}
 	author, err := readAuthor(f.author)
 	if err != nil {
@@ -71,7 +72,7 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	change := git.Change{Name: author.Name, Email: author.Address, Time: time.Now()}
 	if f.key != "" {
 		if change.Key, err = git.ReadSigningKey(f.key); err != nil {
-			return usageError{fmt.Errorf("--git-signing-key: %w", err)}
+			return cli.Usage(fmt.Errorf("--git-signing-key: %w", err))
 		}
 	}
 	repository, err := f.git.open("--git-url", f.url)
@@ -88,13 +89,13 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	if err != nil {
 		return err
 	}
-	return print(cmd.OutOrStdout(), f.format, row, row.draw)
+	return cli.Print(cmd.OutOrStdout(), f.format, row, row.draw)
 }
 
 func readAuthor(text string) (*mail.Address, error) {
 	author, err := mail.ParseAddress(text)
 	if err != nil || author.Name == "" || strings.ContainsAny(author.Name+author.Address, "<>\n") {
-		return nil, usageError{fmt.Errorf(`--author %q: want "NAME <ADDRESS>"`, text)}
+		return nil, cli.Usage(fmt.Errorf(`--author %q: want "NAME <ADDRESS>"`, text))
 	}
 	return author, nil
 }
@@ -121,7 +122,7 @@ func (f *promoteFlags) promote(ctx context.Context, repository *git.Repository, 
 	change.Message = promotion.Message(change.Name + " <" + change.Email + ">")
 	row := promoted{Promotion: promotion, Branch: cmp.Or(f.branch, commit.Branch)}
 	if row.Branch == "" {
-		return row, usageError{errors.New("the repository's HEAD is no branch: say --git-branch")}
+		return row, cli.Usage(errors.New("the repository's HEAD is no branch: say --git-branch"))
 	}
 	if f.dryRun {
 		row.Preview, err = repository.Preview(commit, change)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 const releasesYAML = `# what the team agreed on
@@ -79,7 +81,7 @@ func TestPromotingCommitsOneLineWithASignOff(t *testing.T) {
 	if row.Commit == "" || row.Branch != "master" || row.From != "1.0.0" || row.To != "2.0.0" {
 		t.Errorf("says %+v", row)
 	}
-	if again := run(r.promote()...); again.code != exitDone || !strings.Contains(again.err, "there is nothing to promote: it has version 2.0.0") || again.out != "" {
+	if again := run(r.promote()...); again.code != cli.ExitDone || !strings.Contains(again.err, "there is nothing to promote: it has version 2.0.0") || again.out != "" {
 		t.Errorf("a second time: %+v", again)
 	}
 }
@@ -108,7 +110,7 @@ func TestAPromotionMayBeABranchToReview(t *testing.T) {
 	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
 		t.Errorf("master is at %v, %v", head, err)
 	}
-	if again := run(r.promote("--branch", "keda-2")...); again.code != exitFailed || !strings.Contains(again.err, "branch keda-2 exists already") {
+	if again := run(r.promote("--branch", "keda-2")...); again.code != cli.ExitFailed || !strings.Contains(again.err, "branch keda-2 exists already") {
 		t.Errorf("a second time: %+v", again)
 	}
 }
@@ -125,16 +127,16 @@ func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, exitUsage, "--author are required"},
-		"an author without a name": {r.promote("--author", "ada@example.com"), exitUsage, `--author "ada@example.com": want "NAME <ADDRESS>"`},
-		"a tag":                    {r.promote("--git-tag", "v1"), exitUsage, "--git-tag: a commit is made on a branch"},
-		"no repository":            {r.promote("--git-url", folder), exitFailed, "repository does not exist"},
-		"no such folder":           {r.promote("--git-path", "nowhere"), exitFailed, "folder nowhere"},
-		"a channel of nothing":     {r.promote("--from", "slow"), exitFailed, "commit " + hash + " of " + r.url() + `: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`},
-		"an older version":         {r.promote("--from", "regular", "--to", "fast"), exitFailed, "it has version 2.0.0, and 1.0.0 is older"},
-		"a key that is none":       {r.promote("--git-signing-key", key), exitUsage, "--git-signing-key: "},
-		"a module of nobody":       {append(r.promote(), "--", "extra"), exitUsage, "want a module, got 2 arguments"},
-		"a folder":                 {r.promote("--git-url", r.dir+"/nowhere"), exitFailed, "repository does not exist"},
+		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage, "--author are required"},
+		"an author without a name": {r.promote("--author", "ada@example.com"), cli.ExitUsage, `--author "ada@example.com": want "NAME <ADDRESS>"`},
+		"a tag":                    {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: a commit is made on a branch"},
+		"no repository":            {r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist"},
+		"no such folder":           {r.promote("--git-path", "nowhere"), cli.ExitFailed, "folder nowhere"},
+		"a channel of nothing":     {r.promote("--from", "slow"), cli.ExitFailed, "commit " + hash + " of " + r.url() + `: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`},
+		"an older version":         {r.promote("--from", "regular", "--to", "fast"), cli.ExitFailed, "it has version 2.0.0, and 1.0.0 is older"},
+		"a key that is none":       {r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key: "},
+		"a module of nobody":       {append(r.promote(), "--", "extra"), cli.ExitUsage, "want a module, got 2 arguments"},
+		"a folder":                 {r.promote("--git-url", r.dir+"/nowhere"), cli.ExitFailed, "repository does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := run(c.args...); got.code != c.code || !strings.Contains(got.err, c.want) {
@@ -142,7 +144,7 @@ func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != exitFailed || !strings.Contains(got.err, "module mail has no ModuleReleaseMeta in it") {
+	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != cli.ExitFailed || !strings.Contains(got.err, "module mail has no ModuleReleaseMeta in it") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -160,7 +162,7 @@ func TestRunRefusesGitFlagsWithoutARepository(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := run(append([]string{"run", "--location", "registry.example/fleet"}, c.args...)...)
-			if got.code != exitUsage || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
+			if got.code != cli.ExitUsage || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
 				t.Errorf("exit code %d\n%s", got.code, got.err)
 			}
 		})

@@ -10,11 +10,9 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
@@ -22,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
@@ -39,15 +38,15 @@ type publishFlags struct {
 	maintenance      maintenanceFlags
 	validity         time.Duration
 	concurrency      int
-	registry         registryFlags
+	registry         cli.Registry
 	attachCosign     bool
 	git              gitFlags
 }
 
-func newPublish(*global) *cobra.Command {
+func newPublish(*cli.Root) *cobra.Command {
 	f := &publishFlags{}
 	cmd := &cobra.Command{
-		Use: "publish", Short: "publishes a folder of YAML, or that of a commit, to its runtimes, without any Kubernetes", Args: exactly(0, "no arguments"),
+		Use: "publish", Short: "publishes a folder of YAML, or that of a commit, to its runtimes, without any Kubernetes", Args: cli.Exactly(0, "no arguments"),
 		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or a Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
 			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing. Annotations and labels of Kymas mean\n" +
 			"what they mean to `run`; what needs a control plane is named and ignored.",
@@ -63,8 +62,8 @@ func newPublish(*global) *cobra.Command {
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "how long a bundle is valid, at least; it is renewed after a third of it")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
 	publisherKeyFlags(flags, &f.keys)
-	outputFlag(flags, &f.format)
-	f.registry.add(flags)
+	cli.OutputFlag(flags, &f.format)
+	f.registry.AddFlags(flags)
 	attachFlag(flags, &f.attachCosign)
 	return cmd
 }
@@ -92,7 +91,7 @@ type published struct {
 
 func (f *publishFlags) run(cmd *cobra.Command) error {
 	if f.from == "" || f.to == "" {
-		return usageError{errors.New("--from and --to are required")}
+		return cli.Usage(errors.New("--from and --to are required"))
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
@@ -129,7 +128,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	rules := plan.Rules{Settings: settings, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())
 	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, cmd.ErrOrStderr())
-	if err := print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
+	if err := cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
 	failed := 0
@@ -184,17 +183,9 @@ func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 
 // publisher returns the publisher and what ends its use of files.
 func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*publish.Publisher, func(), error) {
-	access, err := f.registry.access()
+	place, registries, err := f.registry.Open("--to", f.to, store.Access{})
 	if err != nil {
 		return nil, nil, err
-	}
-	registries, err := store.NewRegistries(access)
-	if err != nil {
-		return nil, nil, err
-	}
-	place, err := store.Open(f.to, registries)
-	if err != nil {
-		return nil, nil, usageError{fmt.Errorf("--to: %w", err)}
 	}
 	loaded, err := f.keys.Load(ctx)
 	if err != nil {
@@ -229,7 +220,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 
 func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
-	advance := progressOf(progress, len(kymas))
+	advance := cli.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
@@ -286,26 +277,4 @@ func drawPublished(out io.Writer, rows []published) {
 		t.AppendRow(table.Row{row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), strings.Join(problems, "\n")})
 	}
 	t.Render()
-}
-
-func shortDigest(d string) string {
-	if len(d) > 19 {
-		return d[:19]
-	}
-	return d
-}
-
-// progressOf draws a bar on a terminal when there is enough to wait for; elsewhere the table at the end says it all.
-func progressOf(out io.Writer, total int) func() {
-	if total < 20 || !isTerminal(out) {
-		return func() {}
-	}
-	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription("publishing"),
-		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
-	var mu sync.Mutex
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		_ = bar.Add(1) // drawing is a courtesy
-	}
 }

@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
@@ -25,43 +24,29 @@ const (
 )
 
 func newRegistry() *cobra.Command {
-	cmd := &cobra.Command{Use: "registry", Short: "prepares and checks the registry that runtimes pull from", RunE: func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return usageError{fmt.Errorf("unknown command %q", args[0])}
-		}
-		return cmd.Help()
-	}}
-	cmd.AddCommand(newRegistryInit(), newRegistryCredentials(), newRegistryCheck())
-	return cmd
+	return cli.Group("registry", "prepares and checks the registry that runtimes pull from", newRegistryInit(), newRegistryCredentials(), newRegistryCheck())
 }
 
 func newRegistryInit() *cobra.Command {
 	var dir, format string
 	cmd := &cobra.Command{
-		Use: "init", Short: "makes the key that signs a registry's tokens, and what the registry needs to check them", Args: exactly(0, "no arguments"),
+		Use: "init", Short: "creates the key that signs a registry's tokens, and what the registry needs to verify them", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			made, err := initRegistryKey(dir)
 			if err != nil {
 				return err
 			}
-			return print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
-				t := newTable(out)
-				t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
-				for _, f := range made {
-					t.AppendRow(table.Row{f.File, f.What, f.Keep})
-				}
-				t.Render()
-			})
+			return printMade(cmd, format, made)
 		},
 	}
 	keysFlag(cmd.Flags(), &dir)
-	outputFlag(cmd.Flags(), &format)
+	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
 
 func initRegistryKey(dir string) ([]keys.Made, error) {
 	if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
-		return nil, fmt.Errorf("%s exists: the registry that trusts it would refuse everybody, so nothing was changed", path)
+		return nil, fmt.Errorf("%s exists: a registry that trusts it would refuse all tokens of a new one; nothing was changed", path)
 	}
 	key, err := trust.GenerateKey()
 	if err != nil {
@@ -115,7 +100,7 @@ func newRegistryCredentials() *cobra.Command {
 	var dir, location string
 	var generation int
 	cmd := &cobra.Command{
-		Use: "credentials USER", Short: "prints a docker config.json with a user's password for the token service", Args: exactly(1, "one user"),
+		Use: "credentials USER", Short: "prints a docker config.json with a user's password for the token service", Args: cli.Exactly(1, "one user"),
 		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher + " (who publishes bundles) or of " + token.UserModules + " (who releases modules). It is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := registryCredentials(nil, dir, location, args[0], generation)
@@ -136,13 +121,13 @@ func newRegistryCredentials() *cobra.Command {
 func registryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
 	host, _, err := token.SplitLocation(location)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--location %q: %w", location, err)}
+		return nil, cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
 	if err := token.CheckUser(user); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	if generation < 1 {
-		return nil, usageError{fmt.Errorf("generation %d: want at least 1", generation)}
+		return nil, cli.Usage(fmt.Errorf("generation %d: want at least 1", generation))
 	}
 	secret, err := (keys.Folder{Dir: dir}).TokenSecret()
 	if err != nil {
@@ -156,19 +141,19 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 	auths := map[string]json.RawMessage{}
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &content); err != nil {
-			return nil, usageError{errors.New("--registry-config: is no JSON object")}
+			return nil, cli.Usage(errors.New("--registry-config: is no JSON object"))
 		}
 		if raw := content["auths"]; raw != nil {
 			if err := json.Unmarshal(raw, &auths); err != nil {
-				return nil, usageError{errors.New("--registry-config: auths: is no JSON object")}
+				return nil, cli.Usage(errors.New("--registry-config: auths: is no JSON object"))
 			}
 		}
 	}
 	if auths == nil || content == nil {
-		return nil, usageError{errors.New("--registry-config: want a JSON object with auths")}
+		return nil, cli.Usage(errors.New("--registry-config: want a JSON object with auths"))
 	}
 	if _, taken := auths[host]; taken {
-		return nil, usageError{fmt.Errorf("--registry-config: has credentials for %s already: leave them out, or leave --registry-password out", host)}
+		return nil, cli.Usage(fmt.Errorf("--registry-config: has credentials for %s already: leave them out, or leave --registry-password out", host))
 	}
 	auths[host], err = json.Marshal(map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(user + ":" + password))})
 	if err != nil {

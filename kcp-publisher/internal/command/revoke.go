@@ -9,12 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 func newRevoke() *cobra.Command {
 	var kubeconfig, namespace string
 	cmd := &cobra.Command{
-		Use: "revoke RUNTIME-ID", Short: "lets nothing count any more that is signed with the key of a runtime's agent", Args: exactly(1, "one runtime id"),
+		Use: "revoke RUNTIME-ID", Short: "revokes the key of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := controlPlane(kubeconfig)
 			if err != nil {
@@ -39,8 +40,8 @@ func newRevoke() *cobra.Command {
 					return fmt.Errorf("annotate Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 				}
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "key %s of runtime %s is revoked\n\nTo let its agent back in with another key, in the runtime:\n"+
-				"  kubectl -n %s delete secret skr-agent-key\n  kubectl apply -f <(kcp-publisher enrol %s ...)\n  kubectl -n %s rollout restart deployment skr-agent\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "key %s of runtime %s is revoked\n\nTo enroll its agent again with another key, in the runtime:\n"+
+				"  kubectl -n %s delete secret skr-agent-key\n  kubectl apply -f <(kcp-publisher enroll %s ...)\n  kubectl -n %s rollout restart deployment skr-agent\n",
 				thumbprint, args[0], v1beta2.RuntimeNamespace, args[0], v1beta2.RuntimeNamespace)
 			return nil
 		},

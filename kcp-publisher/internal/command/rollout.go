@@ -12,9 +12,11 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
@@ -23,30 +25,21 @@ type rolloutFlags struct{ kubeconfig, namespace, format string }
 
 func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
-	cmd := &cobra.Command{
-		Use: "rollout", Short: "shows and steers how promotions reach the fleet",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q", args[0])}
-			}
-			return cmd.Help()
-		},
-		Args: cobra.ArbitraryArgs,
-	}
-	cmd.PersistentFlags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
-	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "kcp-system", "namespace of the Rollouts")
-	cmd.AddCommand(newRolloutList(f), newRolloutShow(f),
-		f.steer("pause", "lets no further runtime have the version", pause(true)),
-		f.steer("resume", "lets a paused rollout go on", pause(false)),
+	cmd := cli.Group("rollout", "shows and controls rollouts",
+		newRolloutList(f), newRolloutShow(f),
+		f.steer("pause", "pauses a rollout: no further runtime gets the version", pause(true)),
+		f.steer("resume", "resumes a paused rollout", pause(false)),
 		newRolloutApprove(f),
 		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", abort),
-		f.steer("undo", "gives every runtime that the rollout touched its last good version back", undo))
+		f.steer("undo", "rolls back every runtime that the rollout updated", undo))
+	cmd.PersistentFlags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
+	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "kcp-system", "namespace of the Rollouts")
 	return cmd
 }
 
 func newRolloutList(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "lists rollouts, those under way first", Args: exactly(0, "no arguments"),
+		Use: "list", Short: "lists rollouts, those under way first", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := controlPlane(f.kubeconfig)
 			if err != nil {
@@ -57,10 +50,10 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
 			slices.SortFunc(all.Items, byInterest)
-			return print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) { drawRollouts(out, all.Items) })
+			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) { drawRollouts(out, all.Items) })
 		},
 	}
-	outputFlag(cmd.Flags(), &f.format)
+	cli.OutputFlag(cmd.Flags(), &f.format)
 	return cmd
 }
 
@@ -92,7 +85,7 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "show ROLLOUT", Short: "shows how far a rollout is; on a terminal, until it has ended", Args: exactly(1, "the name of a rollout"),
+		Use: "show ROLLOUT", Short: "shows how far a rollout is; on a terminal, until it has ended", Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := controlPlane(f.kubeconfig)
 			if err != nil {
@@ -103,12 +96,12 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			terminal := isTerminal(out)
+			terminal := cli.IsTerminal(out)
 			if !cmd.Flags().Changed("watch") {
 				watch = terminal
 			}
 			if !watch || f.format != "table" {
-				return print(out, f.format, one, func(out io.Writer) { drawRollout(out, one, time.Now()) })
+				return cli.Print(out, f.format, one, func(out io.Writer) { drawRollout(out, one, time.Now()) })
 			}
 			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
 			if terminal {
@@ -117,8 +110,8 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 			return watchRollout(cmd.Context(), lookEvery, read, plain(out))
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; so it is on a terminal unless told otherwise")
-	outputFlag(cmd.Flags(), &f.format)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; default on a terminal")
+	cli.OutputFlag(cmd.Flags(), &f.format)
 	return cmd
 }
 
@@ -133,14 +126,14 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 // steer makes a command that changes the spec of a rollout; change gives what to tell.
 func (f *rolloutFlags) steer(name, short string, change func(*v1alpha1.Rollout) (string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: name + " ROLLOUT", Short: short, Args: exactly(1, "the name of a rollout"),
+		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], change) },
 	}
 }
 
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "approve ROLLOUT WAVE", Short: "lets a wave begin that asks for approval", Args: exactly(2, "the names of a rollout and a wave"),
+		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.change(cmd, args[0], func(r *v1alpha1.Rollout) (string, error) { return approve(r, args[1]) })
 		},
@@ -152,17 +145,24 @@ func (f *rolloutFlags) change(cmd *cobra.Command, name string, change func(*v1al
 	if err != nil {
 		return err
 	}
-	one, err := f.find(cmd.Context(), api, name)
+	var told string
+	// The publisher writes the status of a rollout at any time.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		one, err := f.find(cmd.Context(), api, name)
+		if err != nil {
+			return err
+		}
+		before := one.DeepCopy()
+		if told, err = change(one); err != nil {
+			return fmt.Errorf("rollout %s: %w", name, err)
+		}
+		if err := api.Patch(cmd.Context(), one, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("change Rollout %s/%s: %w", f.namespace, name, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	before := one.DeepCopy()
-	told, err := change(one)
-	if err != nil {
-		return fmt.Errorf("rollout %s: %w", name, err)
-	}
-	if err := api.Patch(cmd.Context(), one, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("change Rollout %s/%s: %w", f.namespace, name, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, told)
 	return nil
@@ -194,7 +194,7 @@ func approve(r *v1alpha1.Rollout, wave string) (string, error) {
 	case slices.Contains(r.Spec.ApprovedWaves, wave):
 		return "has wave " + wave + " approved already", nil
 	case !slices.Contains(waiting, wave):
-		return "", usageError{fmt.Errorf("wave %q asks for no approval; those that do: %s", wave, cmp.Or(strings.Join(waiting, ", "), "none"))}
+		return "", cli.Usage(fmt.Errorf("wave %q asks for no approval; those that do: %s", wave, cmp.Or(strings.Join(waiting, ", "), "none")))
 	}
 	r.Spec.ApprovedWaves = append(r.Spec.ApprovedWaves, wave)
 	return "may begin wave " + wave, nil

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // underWay is a rollout in its second wave of two, the second with approval, three minutes after noon.
@@ -132,8 +132,7 @@ func TestSteeringARollout(t *testing.T) {
 			}
 		})
 	}
-	var usage usageError
-	if _, err := approve(underWay(), "nobody"); !errors.As(err, &usage) {
+	if _, err := approve(underWay(), "nobody"); !cli.IsUsage(err) {
 		t.Errorf("a wave that is not there is no mistake in the call: %v", err)
 	}
 }

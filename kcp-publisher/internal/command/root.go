@@ -2,208 +2,26 @@
 package command
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"slices"
-
-	"github.com/fluxcd/pkg/runtime/logger"
-	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
-	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signature"
 )
 
-// Exit codes, a contract.
-const (
-	exitDone    = 0
-	exitFailed  = 1
-	exitUsage   = 2
-	exitRefused = 3
-)
-
-// usageError is a mistake in how the command was called.
-type usageError struct{ error }
-
-// Execute runs the command line and gives the exit code.
+// Execute runs the command line and returns the exit code.
 func Execute(version string, args []string, out, errOut io.Writer) int {
-	root := newRoot(version)
-	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	err := root.Execute()
-	var usage usageError
+	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull", version)
+	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnroll(), newRevoke(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
+		newPromote(), newDiff(), newExport(), newImportReport())
+	return cli.Execute(root, refused, args, out, errOut)
+}
+
+// refused reports whether an error is a verdict on what was checked, not a failure to check it.
+func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak
-	switch {
-	case err == nil:
-		return exitDone
-	case errors.As(err, &usage):
-		fmt.Fprintf(errOut, "kcp-publisher: %v\nrun `kcp-publisher --help`\n", err)
-		return exitUsage
-	case refusal.Of(err) != nil, errors.As(err, &unsigned), errors.Is(err, ocm.ErrDiffers), errors.As(err, &leak):
-		fmt.Fprintf(errOut, "kcp-publisher: %v\n", err)
-		return exitRefused
-	}
-	fmt.Fprintf(errOut, "kcp-publisher: %v\n", err)
-	return exitFailed
-}
-
-// global are the flags that every command has.
-type global struct {
-	version   string
-	config    string
-	logLevel  string
-	logFormat string
-}
-
-func newRoot(version string) *cobra.Command {
-	g := &global{version: version}
-	root := &cobra.Command{
-		Use: "kcp-publisher", Short: "resolves Kymas into signed desired-state bundles that runtimes pull",
-		Version: version, SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.readConfig(cmd.Flags()); err != nil {
-				return err
-			}
-			return g.checkLogging()
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q", args[0])}
-			}
-			return cmd.Help()
-		},
-		Args: cobra.ArbitraryArgs,
-	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	flags := root.PersistentFlags()
-	flags.StringVar(&g.config, "config", "", "YAML file with values for flags, by flag name; flags given win")
-	flags.StringVar(&g.logLevel, "log-level", "info", "trace, debug, info or error")
-	flags.StringVar(&g.logFormat, "log-format", "json", "json or console")
-	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnrol(), newRevoke(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
-		newPromote(), newDiff(), newExport(), newImportReport())
-	return root
-}
-
-// readConfig sets every flag that the file names and the command line does not.
-func (g *global) readConfig(flags *pflag.FlagSet) error {
-	if g.config == "" {
-		return nil
-	}
-	data, err := os.ReadFile(g.config)
-	if err != nil {
-		return usageError{fmt.Errorf("--config: %w", err)}
-	}
-	values := map[string]any{}
-	if err := yaml.UnmarshalStrict(data, &values); err != nil {
-		return usageError{fmt.Errorf("--config %s: %w", g.config, err)}
-	}
-	for name, value := range values {
-		flag := flags.Lookup(name)
-		if flag == nil || name == "config" {
-			return usageError{fmt.Errorf("--config %s: %q is no flag of this command", g.config, name)}
-		}
-		if flag.Changed {
-			continue
-		}
-		list, ok := value.([]any)
-		if !ok {
-			list = []any{value}
-		}
-		for _, v := range list {
-			if err := flags.Set(name, fmt.Sprint(v)); err != nil {
-				return usageError{fmt.Errorf("--config %s: %s: %w", g.config, name, err)}
-			}
-		}
-	}
-	return nil
-}
-
-// checkLogging refuses what the logger would pass over in silence.
-func (g *global) checkLogging() error {
-	if !slices.Contains([]string{"trace", "debug", "info", "error"}, g.logLevel) {
-		return usageError{fmt.Errorf("--log-level %q: want trace, debug, info or error", g.logLevel)}
-	}
-	if g.logFormat != "json" && g.logFormat != "console" {
-		return usageError{fmt.Errorf("--log-format %q: want json or console", g.logFormat)}
-	}
-	return nil
-}
-
-func (g *global) logger() logr.Logger {
-	return logger.NewLogger(logger.Options{LogLevel: g.logLevel, LogEncoding: g.logFormat})
-}
-
-// exactly takes n positional arguments and says what they are otherwise.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("want %s, got %d arguments", what, len(args))}
-		}
-		return nil
-	}
-}
-
-// registryFlags are how registries are spoken to.
-type registryFlags struct {
-	config    string
-	ca        string
-	plainHTTP bool
-}
-
-func (r *registryFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&r.config, "registry-config", "", "docker config.json with the registries' credentials")
-	flags.StringVar(&r.ca, "registry-ca", "", "PEM file with certificates that registries' may descend from")
-	flags.BoolVar(&r.plainHTTP, "plain-http", false, "speak HTTP to registries that are not on this machine too")
-}
-
-func (r *registryFlags) access() (store.Access, error) {
-	access := store.Access{PlainHTTP: r.plainHTTP}
-	for _, file := range []struct {
-		flag, path string
-		into       *[]byte
-	}{{"registry-config", r.config, &access.DockerConfig}, {"registry-ca", r.ca, &access.CA}} {
-		if file.path == "" {
-			continue
-		}
-		data, err := os.ReadFile(file.path)
-		if err != nil {
-			return access, usageError{fmt.Errorf("--%s: %w", file.flag, err)}
-		}
-		*file.into = data
-	}
-	return access, nil
-}
-
-// print writes data as the flag -o says; table draws the table.
-func print(out io.Writer, format string, data any, table func(io.Writer)) error {
-	switch format {
-	case "table":
-		table(out)
-		return nil
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(data)
-	case "yaml":
-		text, err := yaml.Marshal(data)
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
-	}
-	return usageError{fmt.Errorf("-o %q: want table, json or yaml", format)}
-}
-
-func outputFlag(flags *pflag.FlagSet, into *string) {
-	flags.StringVarP(into, "output", "o", "table", "table, json or yaml")
+	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.As(err, &leak)
 }

@@ -21,6 +21,7 @@ import (
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
@@ -36,12 +37,12 @@ type tokenServiceFlags struct {
 // tokenPath is where distribution sends clients with autoredirect.
 const tokenPath = "/auth/token"
 
-func newTokenService(g *global) *cobra.Command {
+func newTokenService(g *cli.Root) *cobra.Command {
 	f := &tokenServiceFlags{}
 	cmd := &cobra.Command{
-		Use: "token-service", Short: "gives a registry's users short-lived tokens for exactly what they may", Args: exactly(0, "no arguments"),
-		Long: "token-service answers GET " + tokenPath + ", which the registry's own hostname must lead to: see docs/registry.md.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.logger()) },
+		Use: "token-service", Short: "issues short-lived tokens for a registry, limited to each user's rights", Args: cli.Exactly(0, "no arguments"),
+		Long: "token-service serves GET " + tokenPath + ", to which the registry's own hostname must route: see docs/registry.md.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
@@ -50,7 +51,7 @@ func newTokenService(g *global) *cobra.Command {
 	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "name in auth.token.issuer")
 	flags.StringVar(&f.generations, "generations", "", "YAML file USER: GENERATION with the lowest password generation that counts; it may change at any time")
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
-	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; without one it speaks HTTP, behind whoever ends TLS")
+	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
 	keysFlag(flags, &f.keys)
 	return cmd
@@ -58,7 +59,7 @@ func newTokenService(g *global) *cobra.Command {
 
 func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	if (f.certificate == "") != (f.key == "") {
-		return usageError{errors.New("--tls-certificate and --tls-key: want both or none")}
+		return cli.Usage(errors.New("--tls-certificate and --tls-key: want both or none"))
 	}
 	service, err := f.open(log)
 	if err != nil {
@@ -87,12 +88,12 @@ func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *
 		// Certificates are renewed while the service runs.
 		watcher, err := certwatcher.New(f.certificate, f.key)
 		if err != nil {
-			return usageError{fmt.Errorf("--tls-certificate and --tls-key: %w", err)}
+			return cli.Usage(fmt.Errorf("--tls-certificate and --tls-key: %w", err))
 		}
 		group.Go(func() error { return watcher.Start(running) })
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
-	log.Info("answers", "address", listener.Addr().String(), "location", f.location)
+	log.Info("listening", "address", listener.Addr().String(), "location", f.location)
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -101,9 +102,9 @@ func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *
 	})
 	group.Go(func() error {
 		<-running.Done()
-		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		return server.Shutdown(farewell)
+		return server.Shutdown(deadline)
 	})
 	return group.Wait()
 }
@@ -111,14 +112,14 @@ func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 	host, prefix, err := token.SplitLocation(f.location)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--location %q: %w", f.location, err)}
+		return nil, cli.Usage(fmt.Errorf("--location %q: %w", f.location, err))
 	}
 	if f.service == "" {
 		f.service = host
 	}
 	policy, err := token.NewPolicy(prefix, f.modules)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	secret, err := (keys.Folder{Dir: f.keys}).TokenSecret()
 	if err != nil {
@@ -130,7 +131,7 @@ func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 	}
 	generations, err := token.OpenGenerations(f.generations)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--generations: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("--generations: %w", err))
 	}
 	return token.NewService(token.Options{
 		Secret: secret, Policy: policy, Issuer: issuer, InForce: generations.InForce, Now: time.Now, FreshID: rand.Text, Log: log,

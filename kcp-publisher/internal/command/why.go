@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -32,7 +33,7 @@ func newWhy() *cobra.Command {
 			"it, and says where each module comes from: component, content, bundle and the key that signed it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return usageError{errors.New("want a runtime id and, if you like, a module")}
+				return cli.Usage(errors.New("want a runtime id and, if you like, a module"))
 			}
 			return nil
 		},
@@ -56,12 +57,12 @@ func newWhy() *cobra.Command {
 			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}
-			return print(cmd.OutOrStdout(), format, answer, answer.draw)
+			return cli.Print(cmd.OutOrStdout(), format, answer, answer.draw)
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	cmd.Flags().StringVar(&namespace, "namespace", "kcp-system", "namespace of the Kymas")
-	outputFlag(cmd.Flags(), &format)
+	cli.OutputFlag(cmd.Flags(), &format)
 	registry.add(cmd.Flags())
 	return cmd
 }

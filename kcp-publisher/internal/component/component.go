@@ -88,6 +88,9 @@ type entry struct {
 	checked time.Time
 }
 
+// read reports whether the version was read at least once.
+func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
+
 // verdict is what Check said of a version. It has a lock of its own, for checking one version reads others.
 type verdict struct {
 	mu    sync.Mutex
@@ -232,43 +235,58 @@ func (r *Reader) entryOf(name, version string) *entry {
 	return e
 }
 
-// lookup gives a component version as it is, whether or not it may be used.
+// lookup returns a component version as it is, whether or not it may be used.
 func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
 	e := r.entryOf(name, version)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	age := r.now().Sub(e.checked)
-	if !e.checked.IsZero() && (e.err == nil && age < r.Revalidate || e.err != nil && age < r.RetryAfter) {
+	if r.fresh(e) {
 		return e.component, e.err
 	}
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	known := e.component.Manifest.Digest
-	if known != "" && e.err == nil && e.component.unchanged(bounded) {
+	if e.read() && e.err == nil && e.component.unchanged(bounded) {
 		e.checked = r.now()
 		return e.component, nil
 	}
 	component, err := r.read(bounded, name, version)
-	if err != nil && ctx.Err() != nil { // says something about the caller, nothing about the version
-		return Component{}, err
-	}
 	switch {
-	case err != nil && known != "" && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
+	case err != nil && ctx.Err() != nil:
+		return Component{}, err // says something about the caller, nothing about the version
+	case err != nil && e.read() && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
 		// What was read once is pinned by digest and stays true while the registry is away.
 		e.checked = r.now()
 		return e.component, e.err
-	case err == nil && e.frozen && component.Manifest.Digest != known:
-		err = changed(name, version, known, component.Manifest.Digest)
-	case err == nil && r.Check == nil:
-		e.component, e.frozen, err = component, true, r.pin(component)
 	case err == nil:
-		e.component = component
+		err = r.accept(e, component)
 	}
 	e.err, e.checked = err, r.now()
 	if err != nil {
 		return Component{}, err
 	}
 	return e.component, nil
+}
+
+// fresh reports whether an entry was read or looked at recently enough to be used as it is.
+func (r *Reader) fresh(e *entry) bool {
+	lifetime := r.Revalidate
+	if e.err != nil {
+		lifetime = r.RetryAfter
+	}
+	return !e.checked.IsZero() && r.now().Sub(e.checked) < lifetime
+}
+
+// accept stores a version that was read in its entry. A frozen entry takes no other manifest; without a check it is frozen at once.
+func (r *Reader) accept(e *entry, component Component) error {
+	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
+		return changed(component.Descriptor.Name, component.Descriptor.Version, was, is)
+	}
+	e.component = component
+	if r.Check != nil {
+		return nil
+	}
+	e.frozen = true
+	return r.pin(component)
 }
 
 // errChanged says that something is not what it was when it was first read.

@@ -166,7 +166,7 @@ func TestAChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 			t.Errorf("got %+v", found)
 		}
 	})
-	t.Run("and its repository may be away later", func(t *testing.T) {
+	t.Run("and its repository may be away later", func(*testing.T) {
 		away.Store(true)
 		at.at = at.at.Add(time.Hour)
 		_, err := content(place)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -32,7 +33,7 @@ func (b *registryBackoff) wait(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if wait := b.until.Sub(now); b.backoff != nil && wait > 0 {
-		return jittered(wait)
+		return jitter.JitteredIntervalDuration(wait)
 	}
 	return 0
 }
@@ -51,7 +52,7 @@ func (b *registryBackoff) begin(ctx context.Context, now time.Time, err error) t
 	if !now.Before(b.until) {
 		b.until = now.Add(b.backoff.NextBackOff())
 	}
-	return jittered(b.until.Sub(now))
+	return jitter.JitteredIntervalDuration(b.until.Sub(now))
 }
 
 // end notes that the registry answered.

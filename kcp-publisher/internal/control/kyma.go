@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -194,10 +193,6 @@ func status(before v1beta2.KymaStatus, runtime plan.Runtime, facts ingest.Facts,
 		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, runtime.Secrets.All, facts)
 	}
 	return ingest.Status(before, facts, now)
-}
-
-func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
 }
 
 // registryFailed makes all runtimes wait at once, so that one outage is one backoff and one line of log.

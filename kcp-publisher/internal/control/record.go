@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,9 +56,9 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 			"digest", outcome.Published.Digest, "reason", outcome.Reason)
 		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
 		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
-		return ctrl.Result{RequeueAfter: jittered(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
+		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
 	}
-	return k.written(ctx, before, after, ctrl.Result{RequeueAfter: jittered(k.PollInterval), Priority: new(routine)})
+	return k.written(ctx, before, after, ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(k.PollInterval), Priority: new(routine)})
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {

@@ -25,7 +25,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
@@ -156,7 +156,7 @@ func (f *fleet) gather(options Options) Parcel {
 func (f *fleet) written(parcel Parcel) int64 {
 	f.t.Helper()
 	path := filepath.Join(f.t.TempDir(), "file.tar")
-	_, err := carry.Write(f.t.Context(), path, parcel.Layout, carry.Packing{}, func(int64) {})
+	_, err := airgap.Write(f.t.Context(), path, parcel.Layout, airgap.Packing{}, func(int64) {})
 	f.must(err)
 	info, err := os.Stat(path)
 	f.must(err)
@@ -164,7 +164,7 @@ func (f *fleet) written(parcel Parcel) int64 {
 }
 
 func (p Parcel) holds(d digest.Digest) bool {
-	return slices.ContainsFunc(p.Layout.Items, func(item carry.Item) bool { return item.Descriptor.Digest == d })
+	return slices.ContainsFunc(p.Layout.Items, func(item airgap.Item) bool { return item.Descriptor.Digest == d })
 }
 
 func TestADeltaIsLittleMoreThanWhatChanged(t *testing.T) {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -126,7 +125,7 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published) ([
 		return nil, err
 	}
 	name := fmt.Sprintf("%s, sequence %d", runtime, b.Statement.Predicate.Sequence)
-	own := need{runtime: runtime, kind: KindBundle, name: name, repository: bundle.DesiredRepository(runtime), item: carry.InMemory(b.manifest)}
+	own := need{runtime: runtime, kind: KindBundle, name: name, repository: bundle.DesiredRepository(runtime), item: airgap.InMemory(b.manifest)}
 	needs := []need{own}
 	for _, d := range []ocispec.Descriptor{b.Config, b.Catalog} {
 		own.item = itemFrom(repository, d)
@@ -194,7 +193,7 @@ func (g *gathering) image(ctx context.Context, needs []need, runtime, reference 
 
 // held is a content with the manifest that keeps registries from collecting it.
 func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
-	from, err := g.repository(ctx, c.Repository)
+	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -205,20 +204,13 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 	}
 	n := need{runtime: runtime, kind: kind, name: name, repository: bundle.ContentRepository, item: itemFrom(from, blob)}
 	held, empty := n, n
-	held.item, held.reference = carry.InMemory(holder), bundle.ContentRepository+":"+tag
-	empty.item = carry.InMemory(bundle.EmptyBlob())
+	held.item, held.reference = airgap.InMemory(holder), bundle.ContentRepository+":"+tag
+	empty.item = airgap.InMemory(bundle.EmptyBlob())
 	return []need{n, held, empty}, nil
 }
 
-func (g *gathering) repository(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
-	if relative, ok := strings.CutPrefix(name, "./"); ok {
-		return g.Place.Reading(ctx, relative)
-	}
-	return g.Registries.Repository(name)
-}
-
-func itemFrom(from oras.ReadOnlyTarget, d ocispec.Descriptor) carry.Item {
-	return carry.Item{Descriptor: d, Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) }}
+func itemFrom(from oras.ReadOnlyTarget, d ocispec.Descriptor) airgap.Item {
+	return airgap.Item{Descriptor: d, Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) }}
 }
 
 // trust takes the versions of the root along that one of the runtimes may lack.
@@ -247,7 +239,7 @@ func (g *gathering) trust(ctx context.Context) error {
 		for i, blob := range []bundle.Blob{
 			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), bundle.NewBlob(bundle.MediaTypeRoot, data), bundle.EmptyBlob(),
 		} {
-			n := need{kind: KindRoot, name: fmt.Sprintf("version %d", version), item: carry.InMemory(blob)}
+			n := need{kind: KindRoot, name: fmt.Sprintf("version %d", version), item: airgap.InMemory(blob)}
 			if i == 0 {
 				n.reference = bundle.TrustRepository + ":" + tag
 			}

@@ -12,23 +12,11 @@ import (
 
 	"github.com/distribution/reference"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
-)
-
-// Limits on images, which come from anywhere.
-const (
-	maxImageManifestBytes = 4 << 20 // what registries take
-	maxImageBlobs         = 10_000
-)
-
-const (
-	dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
-	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
 // imageFinder finds images with all their blobs, each once.
@@ -70,84 +58,52 @@ func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error)
 	if err != nil {
 		return foundImage{}, store.NotFound(err)
 	}
-	walk := &walk{from: repository, name: text, to: bundle.ImageRepository(named.Name())}
-	if !pinned && isIndex(root.MediaType) && len(f.platforms) > 0 {
-		err = walk.filtered(ctx, root, f.platforms)
-	} else {
-		err = walk.whole(ctx, root) // a digest covers all platforms
+	found := foundImage{}
+	walk := airgap.ImageWalk{
+		Locate: func(context.Context, ocispec.Descriptor) (content.Fetcher, error) { return repository, nil },
+		Found: func(d ocispec.Descriptor, manifest []byte) {
+			item := itemFrom(repository, d)
+			if manifest != nil {
+				item = airgap.InMemory(bundle.NewBlob(d.MediaType, manifest))
+			}
+			found.needs = append(found.needs, need{kind: KindImage, name: text, repository: bundle.ImageRepository(named.Name()), item: item})
+		},
 	}
-	if err != nil {
+	if !pinned && airgap.IsImageIndex(root.MediaType) && len(f.platforms) > 0 { // a digest covers all platforms
+		index, err := filtered(ctx, repository, root, f.platforms)
+		if err != nil {
+			return foundImage{}, err
+		}
+		root = index.Descriptor
+		walk.Locate = func(_ context.Context, d ocispec.Descriptor) (content.Fetcher, error) {
+			if d.Digest == root.Digest {
+				return inMemory(index), nil
+			}
+			return repository, nil
+		}
+	}
+	if err := walk.Walk(ctx, root); err != nil {
 		return foundImage{}, err
 	}
-	top := walk.needs[0].item.Descriptor
 	name := bundle.ImageRepository(named.Name()) + ":" + tag
-	walk.needs[0].reference = name
-	result := foundImage{
-		bundle.CarriedImage{Reference: text, Name: name, MediaType: top.MediaType, Digest: top.Digest, SizeBytes: top.Size}, walk.needs,
-	}
+	found.needs[0].reference = name
+	found.image = bundle.CarriedImage{Reference: text, Name: name, MediaType: root.MediaType, Digest: root.Digest, SizeBytes: root.Size}
 	if f.found == nil {
 		f.found = map[string]foundImage{}
 	}
-	f.found[text] = result
-	return result, nil
-}
-
-func isIndex(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageIndex || mediaType == dockerList
-}
-
-// walk collects the blobs of one image, the one that is named first.
-type walk struct {
-	from  oras.ReadOnlyTarget
-	name  string
-	to    string
-	needs []need
-}
-
-func (w *walk) add(item carry.Item) error {
-	if len(w.needs) == maxImageBlobs {
-		return fmt.Errorf("more than %d blobs", maxImageBlobs)
-	}
-	w.needs = append(w.needs, need{kind: KindImage, name: w.name, repository: w.to, item: item})
-	return nil
-}
-
-func (w *walk) whole(ctx context.Context, d ocispec.Descriptor) error {
-	if !isIndex(d.MediaType) && d.MediaType != ocispec.MediaTypeImageManifest && d.MediaType != dockerManifest {
-		return w.add(itemFrom(w.from, plain(d)))
-	}
-	data, err := store.FetchBlob(ctx, w.from, d, maxImageManifestBytes)
-	if err != nil {
-		return err
-	}
-	blob := bundle.NewBlob(d.MediaType, data)
-	if err := w.add(carry.InMemory(blob)); err != nil {
-		return err
-	}
-	from := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(data)), nil
-	})
-	below, err := content.Successors(ctx, from, blob.Descriptor)
-	if err != nil {
-		return fmt.Errorf("manifest %s: %w", d.Digest, err)
-	}
-	for _, next := range below {
-		if err := w.whole(ctx, next); err != nil {
-			return err
-		}
-	}
-	return nil
+	f.found[text] = found
+	return found, nil
 }
 
 // filtered makes an index of only the platforms asked for.
-func (w *walk) filtered(ctx context.Context, d ocispec.Descriptor, platforms []ocispec.Platform) error {
-	data, err := store.FetchBlob(ctx, w.from, d, maxImageManifestBytes)
+func filtered(ctx context.Context, from content.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform) (bundle.Blob, error) {
+	data, err := store.FetchBlob(ctx, from, d, airgap.MaxImageManifestBytes)
 	if err != nil {
-		return err
+		return bundle.Blob{}, err
 	}
 	var index ocispec.Index
 	if err := json.Unmarshal(data, &index); err != nil {
-		return fmt.Errorf("index %s: %w", d.Digest, err)
+		return bundle.Blob{}, fmt.Errorf("index %s: %w", d.Digest, err)
 	}
 	var offered []string
 	index.Manifests = slices.DeleteFunc(index.Manifests, func(m ocispec.Descriptor) bool {
@@ -160,20 +116,18 @@ func (w *walk) filtered(ctx context.Context, d ocispec.Descriptor, platforms []o
 		})
 	})
 	if len(index.Manifests) == 0 {
-		return fmt.Errorf("is there for none of the platforms asked for, only for %q", offered)
+		return bundle.Blob{}, fmt.Errorf("is there for none of the platforms asked for, only for %q", offered)
 	}
 	if data, err = json.Marshal(index); err != nil {
-		return err
+		return bundle.Blob{}, err
 	}
-	if err := w.add(carry.InMemory(bundle.NewBlob(d.MediaType, data))); err != nil {
-		return err
-	}
-	for _, m := range index.Manifests {
-		if err := w.whole(ctx, m); err != nil {
-			return err
-		}
-	}
-	return nil
+	return bundle.NewBlob(d.MediaType, data), nil
+}
+
+func inMemory(blob bundle.Blob) content.Fetcher {
+	return content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
+	})
 }
 
 func platformName(p ocispec.Platform) string {
@@ -182,10 +136,6 @@ func platformName(p ocispec.Platform) string {
 		name += "/" + p.Variant
 	}
 	return name
-}
-
-func plain(d ocispec.Descriptor) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 }
 
 // list adds the signed list of the images. One that was signed before is taken again: a signature has other bytes every time.
@@ -213,7 +163,7 @@ func (g *gathering) list(ctx context.Context) error {
 	}
 	tag := bundle.CarriedRepository + ":" + bundle.CarriedTag(list.Descriptor.Digest)
 	for i, blob := range []bundle.Blob{manifest, list, bundle.EmptyBlob()} {
-		n := need{kind: KindImage, name: "signed list", item: carry.InMemory(blob)}
+		n := need{kind: KindImage, name: "signed list", item: airgap.InMemory(blob)}
 		if i == 0 {
 			n.reference = tag
 		}

@@ -1,13 +1,19 @@
 package export
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 func TestImagesAreTakenForThePlatformsAskedFor(t *testing.T) {
@@ -79,5 +85,24 @@ func TestTheSameExportGivesTheSameFileAgain(t *testing.T) {
 	}
 	if one, two := digests(), digests(); one != two {
 		t.Errorf("first\n%s\nthen\n%s", one, two)
+	}
+}
+
+func TestAnImageThatCannotBeImportedIsNotExported(t *testing.T) {
+	f := newFleet(t)
+	index, _ := f.image("lab/keda:1", "linux/amd64")
+	to, err := f.registries.Repository(f.host + "/lab/keda")
+	f.must(err)
+	for depth := 3; depth <= airgap.MaxImageDepth; depth++ { // the index, its image and that one's layers are three
+		data, err := json.Marshal(ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{index.Descriptor}})
+		f.must(err)
+		index = bundle.NewBlob(ocispec.MediaTypeImageIndex, data)
+		f.must(store.PushManifest(t.Context(), to, index, fmt.Sprint("nested-", depth)))
+	}
+	f.publish("berlin", f.module("keda", 10, fmt.Sprint(f.host, "/lab/keda:nested-", airgap.MaxImageDepth)))
+	options := f.options("berlin")
+	options.Images = true
+	if _, err := Gather(t.Context(), options); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.TooLarge {
+		t.Errorf("an image of more levels than import takes: %v", err)
 	}
 }

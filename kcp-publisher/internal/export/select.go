@@ -9,7 +9,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 )
 
 // Kinds of what is carried.
@@ -25,7 +25,7 @@ const (
 type need struct {
 	runtime    string
 	kind, name string
-	item       carry.Item
+	item       airgap.Item
 	// repository is where the blob is needed: a registry that has it in another one lacks it here.
 	repository string
 	// reference names the blob in the file, empty for what a manifest names.
@@ -47,7 +47,7 @@ type Entry struct {
 
 // Parcel is what a file is to hold.
 type Parcel struct {
-	Layout   carry.Layout
+	Layout   airgap.Layout
 	Contents []Entry
 }
 
@@ -83,7 +83,7 @@ func selected(needs []need, known map[string]map[place]bool) Parcel {
 		}
 		d := n.item.Descriptor
 		if wanted[d.Digest] && n.reference != "" {
-			parcel.Layout.References = append(parcel.Layout.References, carry.Reference{Name: n.reference, Descriptor: d})
+			parcel.Layout.References = append(parcel.Layout.References, airgap.Reference{Name: n.reference, Descriptor: d})
 		}
 		if counted[d.Digest] {
 			continue

@@ -9,11 +9,11 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 )
 
 func needOf(runtime, kind, name, text string) need {
-	return need{runtime: runtime, kind: kind, name: name, repository: "content", item: carry.InMemory(bundle.NewBlob("text/plain", []byte(text)))}
+	return need{runtime: runtime, kind: kind, name: name, repository: "content", item: airgap.InMemory(bundle.NewBlob("text/plain", []byte(text)))}
 }
 
 func TestWhatIsCarriedIsToldLineByLine(t *testing.T) {

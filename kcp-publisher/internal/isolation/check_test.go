@@ -291,8 +291,8 @@ func TestARegistryThatIsUnwellOrUselessIsNotCalledSafe(t *testing.T) {
 		front func(w http.ResponseWriter, r *http.Request) bool
 		want  string
 	}{
-		"refuses everything": {func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(403); return true }, "cannot read its own bundle"},
-		"has no bundles":     {func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(404); return true }, "publish one to each"},
+		"refuses everything": {func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(403); return true }, "cannot read its own bundle"},
+		"has no bundles":     {func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(404); return true }, "publish one to each"},
 		"fails": {func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, "/tags/list") {
 				w.WriteHeader(500)

@@ -49,6 +49,15 @@ func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
 	}
 }
 
+// A report of the newest bundle that is put back while the control plane learns of that bundle counts: the runtime made it.
+func TestAReportThatIsPutBackCountsForTheBundleItNames(t *testing.T) {
+	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
+	w.live()
+	if w.problem != "" {
+		t.Error(w.problem)
+	}
+}
+
 // live is a promotion with all that can happen to it, and then peace.
 func (w *world) live() {
 	w.channel = "2.0.0"
@@ -97,6 +106,7 @@ func (w *world) stir() {
 			if n := len(m.reports); n > 0 {
 				old := m.reports[w.random.IntN(n)]
 				m.said, m.saidState = old.about, old.state
+				w.believe(m)
 			}
 		case 5: // a report about somebody else's bundle
 			m.said, m.saidState, m.heard = -1, v1beta2.StateReady, w.now

@@ -155,7 +155,7 @@ func (p *plan) grant(runtimes []Runtime) {
 			}
 			continue
 		}
-		free := w.maxConcurrent - w.inFlight - p.keepGrants(w, i, before, runtimes)
+		free := w.maxConcurrent - w.inFlight - p.keepGrants(i, before, runtimes)
 		slices.SortFunc(w.reachable, func(a, b int) int { return cmp.Compare(p.members[a].place, p.members[b].place) })
 		for _, r := range w.reachable {
 			if open && free > 0 && !p.members[r].granted {
@@ -173,7 +173,7 @@ func (p *plan) grant(runtimes []Runtime) {
 }
 
 // keepGrants grants again what was granted and may be under way, and tells how many of them take a place among the concurrent.
-func (p *plan) keepGrants(w *wave, number int, before []string, runtimes []Runtime) (kept int) {
+func (p *plan) keepGrants(number int, before []string, runtimes []Runtime) (kept int) {
 	if len(before) == 0 {
 		return 0
 	}

@@ -46,7 +46,7 @@ func Check(course fleet.Course) error {
 		}
 		names[w.Name] = true
 		if _, err := metav1.LabelSelectorAsSelector(w.Selector); err != nil {
-			return fmt.Errorf("waves[%d].selector: %v", i, err)
+			return fmt.Errorf("waves[%d].selector: %w", i, err)
 		}
 		for _, bound := range []struct {
 			field string

@@ -2,6 +2,7 @@ package token
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -136,8 +137,8 @@ func (s *Service) refuse(w http.ResponseWriter, request *http.Request, err error
 		problem(w, http.StatusTooManyRequests, "TOOMANYREQUESTS", "too many refusals")
 		return
 	}
-	if err != errRefused {
-		s.log.Error(err, "nobody gets a token")
+	if !errors.Is(err, errRefused) {
+		s.log.Error(err, "cannot issue tokens")
 		problem(w, http.StatusServiceUnavailable, "UNAVAILABLE", "come back later")
 		return
 	}

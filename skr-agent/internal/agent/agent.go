@@ -9,10 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
@@ -28,13 +29,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/autonomy"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sayonce"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
@@ -48,11 +50,11 @@ type Options struct {
 	ClusterUID        string
 	Place             store.Store
 	// Folder is looked into for files that were carried, nil for none.
-	Folder  *receive.Folder
-	Store   *content.Store
+	Folder  *importer.Folder
+	Store   *contentstore.Store
 	Puller  *pull.Puller
-	Syncer  *sync.Syncer
-	Secrets *unseal.Keeper
+	Syncer  *objects.Syncer
+	Secrets *secrets.Keeper
 	// Reader may cache; it sees Kyma, Manifests and the catalog.
 	Client client.Client
 	Events events.EventRecorder
@@ -75,20 +77,14 @@ type Agent struct {
 	watches  *watch.Watches
 	nextPoll time.Time
 	unstaged map[string]error
-	// waiting are the modules whose upgrade was said to wait for a maintenance window, with the reason.
-	waiting map[string]string
-	outage  bool
+	// said is what was logged of the registry, the agent's certificate and its decisions, waiting of upgrades that wait for a maintenance
+	// window, by module, and notImported of files that could not be imported.
+	said, waiting, notImported sayonce.Memo
 	// staged names the contents that were looked for last; kept is what the last prune left.
-	staged string
-	// decided are the modules that the runtime chose by itself.
-	decided    []string
-	kept       map[digest.Digest]bool
-	sent       string
-	sentAt     time.Time
-	sequence   int64
-	reportDown bool
-	// notImported is why files, or the whole import folder, could not be read at the last look.
-	notImported map[string]string
+	staged   string
+	kept     map[digest.Digest]bool
+	delivery delivery
+	sequence int64
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
 	// unread says that the last look at the registry brought nothing to follow: it could not be read, or what it has was refused.
@@ -100,11 +96,16 @@ type Agent struct {
 	agentProblem string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
-	// badCertificate is why the last certificate was not taken.
-	badCertificate string
 }
 
-// New gives an Agent that has not looked at anything yet.
+// Subjects of Agent.said.
+const (
+	saidOutage      = "registry"
+	saidDecided     = "decided"
+	saidCertificate = "certificate"
+)
+
+// New returns an Agent that has not looked at anything yet.
 func New(options Options) *Agent { return &Agent{Options: options, unstaged: map[string]error{}} }
 
 // Reconcile does one round. It never fails because a registry or one object is in trouble: that is told, and tried again.
@@ -114,7 +115,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	polled := !now.Before(a.nextPoll)
 	if polled {
 		a.poll(ctx, log)
-		a.nextPoll = now.Add(jittered(a.pollInterval()))
+		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -148,39 +149,25 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if syncErr != nil {
 		return ctrl.Result{}, fmt.Errorf("sync the runtime: %w", syncErr)
 	}
-	next := time.Until(a.nextPoll)
 	trial := time.Duration(0)
 	if a.Deployment != nil && !a.proven {
 		trial = upgrade.Trial
 	}
-	for _, sooner := range []time.Duration{moreToTell, opens, trial} {
-		if sooner > 0 {
-			next = min(next, sooner)
-		}
-	}
-	return ctrl.Result{RequeueAfter: max(next, 10*time.Millisecond)}, nil
+	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), moreToTell, opens, trial)}, nil
 }
 
-func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
-
 func (a *Agent) pollInterval() time.Duration {
-	if b := a.Puller.Current(); b != nil {
-		return cmp.Or(b.State.Settings.PollInterval.Duration, a.PollInterval)
-	}
-	return a.PollInterval
+	return cmp.Or(settingsOf(a.Puller.Current()).PollInterval.Duration, a.PollInterval)
 }
 
 func (a *Agent) reportInterval() time.Duration {
-	if b := a.Puller.Current(); b != nil {
-		return cmp.Or(b.State.Settings.ReportInterval.Duration, a.ReportInterval)
-	}
-	return a.ReportInterval
+	return cmp.Or(settingsOf(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
 // poll looks for a newer bundle, and for content that could not be had before.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
-		a.receive(ctx, log)
+		a.importFiles(ctx, log)
 	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
@@ -195,14 +182,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	rootVersion.Set(float64(a.Puller.Root().Version))
 	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
-	switch refusal := refusal.Of(err); {
-	case err != nil && refusal == nil && !a.outage:
-		a.outage = true
-		log.Error(err, "no bundle could be read, what is in force stays", "location", a.Place.String())
-	case (err == nil || refusal != nil) && a.outage:
-		a.outage = false
-		log.Info("bundles can be read again", "location", a.Place.String())
-	}
+	a.noteOutage(log, err != nil && refusal.Of(err) == nil, err)
 	if changed {
 		b := a.Puller.Current()
 		bundlesAccepted.Inc()
@@ -212,6 +192,16 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	if len(a.unstaged) > 0 {
 		a.staged = "" // what could not be had may be there now
+	}
+}
+
+// noteOutage logs once that bundles cannot be read, whatever the reason, and that they can be read again.
+func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
+	switch changed := a.said.Changed(saidOutage, map[bool]string{true: "unreadable"}[outage]); {
+	case changed && outage:
+		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Place.String())
+	case changed:
+		log.Info("bundles can be read again", "location", a.Place.String())
 	}
 }
 
@@ -230,23 +220,11 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	a.unstaged, a.staged = unstaged, needed
 }
 
-// contentsOf names all contents of a state.
-func contentsOf(state bundle.DesiredState) string {
-	names := "staged"
-	for _, m := range state.All() {
-		for _, c := range m.Content {
-			names += " " + c.Digest.String()
-		}
-	}
-	return names
-}
-
-// noteDecided says once what the runtime does by itself.
+// noteDecided logs once what the runtime does by itself.
 func (a *Agent) noteDecided(log logr.Logger, followed autonomy.Followed) {
-	if !slices.Equal(a.decided, followed.Decided) && len(followed.Decided) > 0 {
+	if a.said.Changed(saidDecided, strings.Join(followed.Decided, " ")) && len(followed.Decided) > 0 {
 		log.Info("follows the runtime's Kyma before the control plane answers", "modules", followed.Decided)
 	}
-	a.decided = followed.Decided
 }
 
 func (a *Agent) tellRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
@@ -256,7 +234,7 @@ func (a *Agent) tellRefused(ctx context.Context, log logr.Logger, refused bundle
 		what, stays = "a root of trust", "the one before is followed"
 	}
 	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason", refused.Reason)
-	a.event(ctx, "BundleRefused", fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
+	a.event(ctx, v1beta2.ReasonBundleRefused, fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
 func (a *Agent) event(ctx context.Context, reason, note string) {
@@ -266,7 +244,7 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma gives the runtime's own, nil while there is none.
+// kyma returns the runtime's own, nil while there is none.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -334,25 +312,6 @@ func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	return nil
 }
 
-// contentOf are the digests that a Manifest names, whichever bundle it comes from.
-func contentOf(m *v1beta2.Manifest) []digest.Digest {
-	var source v1beta2.ImageSpec
-	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
-		return nil // the installer says so
-	}
-	named := []string{source.Ref}
-	if m.Spec.Config != nil {
-		named = append(named, m.Spec.Config.Ref)
-	}
-	var found []digest.Digest
-	for _, ref := range named {
-		if d := digest.Digest(ref); d.Validate() == nil {
-			found = append(found, d)
-		}
-	}
-	return found
-}
-
 // report tells the control plane when something changed or it has not been told for long. A report that cannot be delivered is
 // tried again with the next poll.
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
@@ -365,25 +324,23 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	}
 	said, err := json.Marshal(next)
 	now := a.Now()
-	if err != nil || string(said) == a.sent && now.Sub(a.sentAt) < a.reportInterval() || a.reportDown && now.Before(a.sentAt.Add(a.pollInterval())) {
+	if err != nil || !a.delivery.due(string(said), now, a.reportInterval(), a.pollInterval()) {
 		return
 	}
 	a.sequence = bundle.NextSequence(a.sequence, now)
 	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
 	err = a.push(ctx, next)
-	a.sentAt = now
-	if err != nil {
-		if !a.reportDown {
-			log.Error(err, "the report cannot be delivered, it is tried again")
-		}
-		a.reportDown = true
-		return
-	}
-	if a.reportDown {
+	before := a.delivery
+	a.delivery = before.after(string(said), now, err)
+	switch {
+	case err != nil && !before.down:
+		log.Error(err, "failed to deliver the report, it is tried again")
+	case err == nil && before.down:
 		log.Info("reports are delivered again")
 	}
-	a.reportDown, a.sent = false, string(said)
-	reportsSent.Inc()
+	if err == nil {
+		reportsSent.Inc()
+	}
 }
 
 func (a *Agent) push(ctx context.Context, r bundle.Report) error {

@@ -46,7 +46,7 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
-// certificate gives the one that the bundle in force brought, nil when it brought none for this agent's key.
+// certificate returns the one that the bundle in force brought, nil when it brought none for this agent's key.
 func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
 	certificateExpiry.Set(0)
 	b := a.Puller.Current()
@@ -58,18 +58,17 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 		err = fmt.Errorf("certificate: is for another key than this agent's")
 	}
 	if err != nil {
-		if a.badCertificate != err.Error() {
-			log.Error(err, "the agent's certificate is not taken, another is asked for")
+		if a.said.Changed(saidCertificate, err.Error()) {
+			log.Error(err, "refused the agent's certificate, requesting another")
 		}
-		a.badCertificate = err.Error()
 		return nil
 	}
-	a.badCertificate = ""
+	a.said.Changed(saidCertificate, "")
 	certificateExpiry.Set(float64(certificate.NotAfter.Unix()))
 	return &certificate
 }
 
-// requestFor gives the request for a certificate when there is none or a third of its life is over, the same until then.
+// requestFor returns the request for a certificate when there is none or a third of its life is over, the same until then.
 func (a *Agent) requestFor(certificate *trust.Certificate) (string, error) {
 	if certificate != nil && a.Now().Before(certificate.RenewAt().Truncate(time.Second)) {
 		a.request = ""

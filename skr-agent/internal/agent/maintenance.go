@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"maps"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -10,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 )
 
-// gate gives what holds upgrades back now.
+// gate returns what holds upgrades back now.
 func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
 	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.Puller.Clock())
 }
@@ -18,12 +17,9 @@ func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
 // noteWaiting says once of every upgrade that it waits, and gives how long it is until the next window; 0 when nothing waits for
 // one.
 func (a *Agent) noteWaiting(log logr.Logger, gate maintenance.Gate, waiting map[string]string) time.Duration {
-	for module, why := range waiting {
-		if a.waiting[module] != why {
-			log.Info("an upgrade waits", "module", module, "why", why)
-		}
+	for _, module := range a.waiting.Replace(waiting) {
+		log.Info("upgrade waits", "module", module, "reason", waiting[module])
 	}
-	a.waiting = maps.Clone(waiting)
 	upgradesWaiting.Set(float64(len(waiting)))
 	if len(waiting) == 0 || gate.Opens.IsZero() {
 		return 0

@@ -2,7 +2,7 @@
 // Kyma go in, what is followed comes out. It is pure.
 //
 // The runtime resolves nothing: it chooses among offers that the control plane resolved and signed, so that whatever the control plane
-// answers later for the same wish is the same, and nothing is installed anew.
+// answers later for the same wish is the same, and nothing is installed again.
 package autonomy
 
 import (
@@ -21,7 +21,7 @@ type Followed struct {
 	Decided []string
 }
 
-// Follow gives what is followed: the bundle as it is, or, where its settings allow it and it answers another wish than the
+// Follow returns what is followed: the bundle as it is, or, where its settings allow it and it answers another wish than the
 // runtime's Kyma has now, with what the Kyma asks for.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma) Followed {
 	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
@@ -72,7 +72,7 @@ func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Ma
 	return nil
 }
 
-// choose gives the manifest of one module that is asked for, and what there is to say about it.
+// choose returns the manifest of one module that is asked for, and what there is to say about it.
 func choose(module v1beta2.Module, channel string, have *bundle.Manifest, offers []bundle.Manifest) (*bundle.Manifest, string) {
 	if !module.Managed {
 		if have == nil {

@@ -14,35 +14,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 func newExportReport() *cobra.Command {
 	var location, runtime, file string
 	var qr bool
-	var registry registryFlags
+	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "export-report", Short: "writes the runtime's newest report into a file that is carried to the control plane",
 		Long: "export-report takes the report that the agent put at its location, as the agent signed it, for `kcp-publisher import-report`.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{errors.New("want no arguments")}
-			}
-			return nil
-		},
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if location == "" || runtime == "" || file == "" && !qr {
-				return usageError{errors.New("--location, --runtime, and -o or --qr are required")}
+				return cli.Usage(errors.New("--location, --runtime, and -o or --qr are required"))
 			}
 			if err := trust.CheckRuntimeID(runtime); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			registries, err := registry.registries(false, store.Access{})
+			place, _, err := registry.Open("--location", location, store.Access{})
 			if err != nil {
 				return err
-			}
-			place, err := store.Open(location, registries)
-			if err != nil {
-				return usageError{fmt.Errorf("--location: %w", err)}
 			}
 			fetched, err := newestReport(cmd.Context(), place, runtime)
 			if err != nil {
@@ -64,7 +56,7 @@ func newExportReport() *cobra.Command {
 	flags.StringVar(&runtime, "runtime", "", "runtime id")
 	flags.StringVarP(&file, "output", "o", "", "file to write")
 	flags.BoolVar(&qr, "qr", false, "print the report as a QR code, whose text `kcp-publisher import-report` takes as well")
-	registry.add(flags)
+	registry.AddFlags(flags)
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // Secrets in the runtime: what the operator brought, and the key that never leaves.
@@ -21,7 +22,7 @@ const (
 	bootstrapSecret = "skr-agent-bootstrap"
 	keySecret       = "skr-agent-key"
 	fieldKey        = "agent.key"
-	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and gets them anew.
+	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and gets them again.
 	ageSecret     = "skr-agent-age"
 	fieldIdentity = "identity.txt"
 )
@@ -32,7 +33,7 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *trust.Token
-	// access are the registry's credentials and certificates.
+	// access are the registry's credentials and certificates; the agent has a backoff of its own.
 	access store.Access
 }
 
@@ -50,18 +51,18 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if b.runtime == "" {
 		b.runtime = string(secret.Data["runtime"])
 	}
-	b.access = store.Access{DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
+	b.access = store.Access{NoRetry: true, DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
 	root := secret.Data["root.json"]
 	if f.trust != "" {
 		if root, err = os.ReadFile(f.trust); err != nil {
-			return b, usageError{fmt.Errorf("--trust: %w", err)}
+			return b, cli.Usage(fmt.Errorf("--trust: %w", err))
 		}
 	}
 	if len(root) == 0 || b.location == "" || b.runtime == "" {
-		return b, usageError{fmt.Errorf("root of trust, location and runtime are required: apply the Secret that `kcp-publisher enrol` prints, or set --trust, --location and --runtime")}
+		return b, cli.Usage(fmt.Errorf("root of trust, location and runtime are required: apply the Secret that `kcp-publisher enroll` prints, or set --trust, --location and --runtime"))
 	}
 	if err := trust.CheckRuntimeID(b.runtime); err != nil {
-		return b, usageError{err}
+		return b, cli.Usage(err)
 	}
 	if b.root, err = trust.ParseRoot(root); err != nil {
 		return b, err
@@ -76,7 +77,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	return b, nil
 }
 
-// ownKey gives the runtime's key, made on the first start.
+// ownKey returns the runtime's key, made on the first start.
 func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
 	key, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
@@ -90,7 +91,7 @@ func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	return signer, nil
 }
 
-// ownIdentity gives what decrypts the runtime's Secrets, made on the first start.
+// ownIdentity returns what decrypts the runtime's Secrets, made on the first start.
 func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
 	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
@@ -110,7 +111,7 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	return identity, nil
 }
 
-// kept gives a field of an immutable Secret, made on the first start.
+// kept returns a field of an immutable Secret, made on the first start.
 func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error)) ([]byte, error) {
 	var secret corev1.Secret
 	err := uncached.Get(ctx, name, &secret)

@@ -10,50 +10,41 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"github.com/kyma-pull/kyma-pull/bundle/carry"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
-
-// transferTimeout bounds one request with its body: the largest layer of an image over a slow line.
-const transferTimeout = 2 * time.Hour
 
 func newImport() *cobra.Command {
 	var to, trustFile, format string
 	var skew time.Duration
-	var registry registryFlags
+	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "takes in files that `kcp-publisher export` wrote",
+		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "imports files that `kcp-publisher export` wrote",
 		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
 			"may be repeated: what is there is not written again. Volumes (FILE.001, FILE.002, ...) are given together.\n\n" +
-			"Without --trust it follows the root of trust of the first import, which it trusts and tells: compare it. Whoever lives by what is\n" +
-			"imported follows the root that was pinned there, whatever was imported.\n\n" +
+			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare it. Agents always verify with\n" +
+			"their own pinned root.\n\n" +
 			"Exit code 0 says that everything is there, 3 that a file was refused and nothing of it written.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("want at least one file")}
-			}
-			return nil
-		},
+		Args: cli.AtLeastOne("file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usageError{errors.New("--to is required")}
+				return cli.Usage(errors.New("--to is required"))
 			}
 			if skew <= 0 {
-				return usageError{fmt.Errorf("--clock-skew %s: want more than 0", skew)}
+				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
 			}
-			importer, err := newImporter(&registry, to, trustFile)
+			target, err := newImporter(&registry, to, trustFile)
 			if err != nil {
 				return err
 			}
-			importer.ClockSkew = skew
-			files, err := carry.Files(args)
+			target.ClockSkew = skew
+			files, err := airgap.Files(args)
 			if err != nil {
 				return &refusal.Error{Reason: refusal.Incomplete, Detail: err.Error()}
 			}
@@ -61,8 +52,8 @@ func newImport() *cobra.Command {
 			defer stop()
 			outcomes := []imported{}
 			for _, paths := range files {
-				var outcome receive.Outcome
-				if outcome, err = importOne(ctx, cmd, importer, paths); err != nil {
+				var outcome importer.Outcome
+				if outcome, err = importOne(ctx, cmd, target, paths); err != nil {
 					err = fmt.Errorf("%s: %w", paths[0], err)
 					break
 				}
@@ -75,56 +66,42 @@ func newImport() *cobra.Command {
 	flags.StringVar(&to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&trustFile, "trust", "", "pinned root of trust; default: that of the first import")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
-	registry.add(flags)
+	cli.OutputFlag(flags, &format)
+	registry.AddFlags(flags)
 	return cmd
 }
 
-func newImporter(registry *registryFlags, to, trustFile string) (receive.Importer, error) {
-	registries, err := registry.registries(false, store.Access{RequestTimeout: transferTimeout})
+func newImporter(registry *cli.Registry, to, trustFile string) (importer.Importer, error) {
+	place, _, err := registry.Open("--to", to, store.Access{RequestTimeout: cli.TransferTimeout})
 	if err != nil {
-		return receive.Importer{}, err
+		return importer.Importer{}, err
 	}
-	place, err := store.Open(to, registries)
-	if err != nil {
-		return receive.Importer{}, usageError{fmt.Errorf("--to: %w", err)}
-	}
-	importer := receive.Importer{To: place, Now: time.Now}
+	target := importer.Importer{To: place, Now: time.Now}
 	if trustFile == "" {
-		return importer, nil
+		return target, nil
 	}
-	data, err := os.ReadFile(trustFile)
-	if err != nil {
-		return receive.Importer{}, usageError{fmt.Errorf("--trust: %w", err)}
-	}
-	if importer.Root, err = trust.ParseRoot(data); err != nil {
-		return receive.Importer{}, fmt.Errorf("--trust %s: %w", trustFile, err)
-	}
-	return importer, nil
+	target.Root, err = cli.ReadRoot(trustFile)
+	return target, err
 }
 
-func importOne(ctx context.Context, cmd *cobra.Command, importer receive.Importer, paths []string) (receive.Outcome, error) {
-	file, ok := cmd.ErrOrStderr().(*os.File)
-	if ok && term.IsTerminal(int(file.Fd())) {
-		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription("checking and importing"),
-			progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-		importer.Advance = func(n int64) { _ = bar.Add64(n) } // drawing is a courtesy
-		defer func() { _ = bar.Finish() }()
-	}
-	return importer.Import(ctx, paths)
+func importOne(ctx context.Context, cmd *cobra.Command, target importer.Importer, paths []string) (importer.Outcome, error) {
+	advance, done := cli.Bytes(cmd.ErrOrStderr(), "checking and importing", -1)
+	defer done()
+	target.Advance = advance
+	return target.Import(ctx, paths)
 }
 
 // imported is one row of what `import` prints.
 type imported struct {
-	Files           []string `json:"files"`
-	receive.Outcome `json:",inline"`
+	Files            []string `json:"files"`
+	importer.Outcome `json:",inline"`
 }
 
 func printImported(out io.Writer, format string, outcomes []imported) error {
-	return print(out, format, outcomes, func(out io.Writer) {
+	return cli.Print(out, format, outcomes, func(out io.Writer) {
 		for _, o := range outcomes {
 			if o.TrustedAtFirst != "" {
-				fmt.Fprintf(out, "trusts     root of trust %s of the file itself, for nobody named one: compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
+				fmt.Fprintf(out, "trusts     root of trust %s: using the file's own, as no --trust was given; compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
 			}
 			fmt.Fprintf(out, "%s: %d written, %d there already\n", strings.Join(o.Files, " "), o.Written, o.Known)
 			for _, b := range o.Bundles {

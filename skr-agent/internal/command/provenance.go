@@ -22,7 +22,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/provenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
@@ -41,7 +42,7 @@ func newProvenance() *cobra.Command {
 			"KIND is a kind or resource, with its group where that is needed: configmap, deployments.apps. It changes nothing.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") || strings.HasSuffix(args[0], "/") {
-				return usageError{errors.New("want one object as KIND/NAME")}
+				return cli.Usage(errors.New("want one object as KIND/NAME"))
 			}
 			return nil
 		},
@@ -50,14 +51,14 @@ func newProvenance() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return print(cmd.OutOrStdout(), f.format, chain, func(out io.Writer) { drawChain(out, chain) })
+			return cli.Print(cmd.OutOrStdout(), f.format, chain, func(out io.Writer) { drawChain(out, chain) })
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the runtime; in a cluster its own is used")
 	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the object; of no account for kinds without")
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
-	flags.StringVarP(&f.format, "output", "o", "table", "table, json or yaml")
+	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
 
@@ -136,7 +137,7 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 		return nil, err
 	}
 	puller := pull.New(pull.Options{
-		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: content.New(api, api, v1beta2.RuntimeNamespace), Now: time.Now,
+		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: contentstore.New(api, api, v1beta2.RuntimeNamespace), Now: time.Now,
 		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime},
 	})
 	if err := puller.Restore(ctx); err != nil {

@@ -7,97 +7,85 @@ import (
 	"os"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/probes"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/receive"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/unseal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
 
-const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; a clock that nobody corrects for months needs more"
+const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; raise it where clocks are not synchronized"
 
 // runFlags are what `run` takes.
 type runFlags struct {
-	kubeconfig, trust, runtime, location string
-	metricsAddress, probeAddress         string
-	deployment, pod                      string
-	leaderElect                          bool
-	poll, report, skew, upgradeDeadline  time.Duration
-	concurrency                          int
-	accounts                             []string
-	mirrors                              []string
-	importFolder                         string
-	registry                             registryFlags
+	manager                             manager.Flags
+	trust, runtime, location            string
+	deployment, pod                     string
+	poll, report, skew, upgradeDeadline time.Duration
+	concurrency                         int
+	accounts                            []string
+	mirrors                             []string
+	importFolder                        string
+	registry                            cli.Registry
 }
 
-func newRun(g *global) *cobra.Command {
+func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use: "run", Short: "keeps the runtime as its bundle says",
-		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enrol` prints; flags win.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{errors.New("want no arguments")}
-			}
-			return nil
-		},
+		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enroll` prints; flags win.",
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error { return f.run(g) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the runtime; in a cluster its own is used")
+	f.manager.AddFlags(flags, "the runtime")
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	flags.StringVar(&f.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
-	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, 0 for none")
-	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the probes, 0 for none")
-	flags.StringVar(&f.deployment, "deployment", "", "the agent's own Deployment in kyma-system, whose image bundles may then change; empty keeps it from them")
-	flags.StringVar(&f.pod, "pod", "", "the Pod that this is, wanted with --deployment")
-	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long another image of the agent may lead until it did its work for a minute without a break; it is given up then")
-	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the lease")
-	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to ask for a newer bundle; the bundle's own setting wins")
+	flags.StringVar(&f.deployment, "deployment", "", "name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not")
+	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
+	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long a new image of the agent may take to work for a minute without interruption; it is rolled back otherwise")
+	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to look for a newer bundle; the bundle's own setting wins")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
 	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to work on at once")
+	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to reconcile at once")
 	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
 		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
-	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; wins over the bundle's settings, may be given again")
-	flags.StringVar(&f.importFolder, "import-folder", "", "folder that is looked into for files of `kcp-publisher export`; they are imported into the location")
-	f.registry.add(flags)
+	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's settings; may be repeated")
+	flags.StringVar(&f.importFolder, "import-folder", "", "folder whose files, written by kcp-publisher export, are imported into the location")
+	f.registry.AddFlags(flags)
 	return cmd
 }
 
-func (f *runFlags) run(g *global) error {
-	ctrl.SetLogger(g.logger())
+func (f *runFlags) run(g *cli.Root) error {
+	ctrl.SetLogger(g.Logger())
 	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
 	if err != nil {
-		return usageError{fmt.Errorf("--module-service-account: %w", err)}
+		return cli.Usage(fmt.Errorf("--module-service-account: %w", err))
 	}
 	ctx := ctrl.SetupSignalHandler()
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	config, err := f.manager.Config()
 	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
+		return err
 	}
-	config.QPS = -1 // the API server decides what is too much
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return err
@@ -110,23 +98,19 @@ func (f *runFlags) run(g *global) error {
 	if err != nil {
 		return err
 	}
-	if err := sync.Foundation(ctx, uncached); err != nil {
+	if err := objects.Foundation(ctx, uncached); err != nil {
 		return fmt.Errorf("prepare the runtime: %w", err)
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Logger: ctrl.Log,
+	mgr, err := f.manager.New(config, ctrl.Options{
+		Scheme: scheme,
 		// Only Kyma's own objects are cached, and only those of its namespace: memory does not grow with the cluster.
-		Cache:                  cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
-		Metrics:                metricsserver.Options{BindAddress: f.metricsAddress},
-		HealthProbeBindAddress: f.probeAddress,
-		LeaderElection:         f.leaderElect, LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
-		LeaderElectionReleaseOnCancel: true,
+		Cache:            cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
+		LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
 	})
 	if err != nil {
-		return fmt.Errorf("set up the manager: %w", err)
+		return err
 	}
-	probes.SetupChecks(mgr, ctrl.Log)
-	store := content.New(uncached, uncached, v1beta2.RuntimeNamespace)
+	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
 	options, err := f.agent(ctx, g, config, uncached, store)
 	if err != nil {
 		return err
@@ -146,17 +130,17 @@ func (f *runFlags) run(g *global) error {
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
-	ctrl.Log.Info("starting", "version", g.version, "runtime", options.Runtime, "location", options.Place.String())
+	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location", options.Place.String())
 	return mgr.Start(ctx)
 }
 
 // begin counts the start of the agent's image before anything else can end it; nil without --deployment.
 func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
 	if (f.deployment == "") != (f.pod == "") {
-		return nil, usageError{errors.New("--deployment and --pod belong together")}
+		return nil, cli.Usage(errors.New("--deployment and --pod belong together"))
 	}
 	if f.upgradeDeadline <= upgrade.Trial {
-		return nil, usageError{fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial)}
+		return nil, cli.Usage(fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial))
 	}
 	if f.deployment == "" {
 		return nil, nil
@@ -175,18 +159,14 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	return deployment, nil
 }
 
-func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, uncached client.Client, held *content.Store) (agent.Options, error) {
+func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store) (agent.Options, error) {
 	known, err := readBootstrap(ctx, uncached, f)
 	if err != nil {
 		return agent.Options{}, err
 	}
-	registries, err := f.registry.registries(true, known.access)
+	place, registries, err := f.registry.Open("--location", known.location, known.access)
 	if err != nil {
 		return agent.Options{}, err
-	}
-	place, err := store.Open(known.location, registries)
-	if err != nil {
-		return agent.Options{}, usageError{err}
 	}
 	signer, err := ownKey(ctx, uncached)
 	if err != nil {
@@ -214,14 +194,14 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 	}
 	mirrors, err := bundle.ParseMirrors(f.mirrors)
 	if err != nil {
-		return agent.Options{}, usageError{err}
+		return agent.Options{}, cli.Usage(err)
 	}
-	var folder *receive.Folder
+	var folder *importer.Folder
 	if f.importFolder != "" {
-		folder = &receive.Folder{Dir: f.importFolder}
+		folder = &importer.Folder{Dir: f.importFolder}
 	}
 	if f.skew <= 0 {
-		return agent.Options{}, usageError{fmt.Errorf("--clock-skew %s: want more than 0", f.skew)}
+		return agent.Options{}, cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", f.skew))
 	}
 	puller := pull.New(pull.Options{
 		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
@@ -231,10 +211,10 @@ func (f *runFlags) agent(ctx context.Context, g *global, config *rest.Config, un
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
-	secrets := &unseal.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
+	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	return agent.Options{
-		Runtime: known.runtime, Version: g.version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &sync.Syncer{Secrets: secrets}, Secrets: secrets, Signer: signer, Token: known.token,
+		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
+		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper}, Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

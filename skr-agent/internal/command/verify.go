@@ -5,57 +5,51 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
 func newVerify() *cobra.Command {
 	var trustFile, runtime, clusterUID, format string
-	var registry registryFlags
+	var skew time.Duration
+	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "verify REF", Short: "says whether a runtime would accept a bundle",
 		Long: "verify makes every check that the agent makes of a bundle it sees for the first time.\n\n" +
 			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an OCI layout\n" +
 			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the bundle.\n\n" +
 			"Exit code 0 says accepted, 3 refused.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{errors.New("want one reference")}
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if trustFile == "" || runtime == "" {
-				return usageError{errors.New("--trust and --runtime are required")}
+				return cli.Usage(errors.New("--trust and --runtime are required"))
+			}
+			if skew <= 0 {
+				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
 			}
 			if err := trust.CheckRuntimeID(runtime); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			registries, err := registry.registries(false, store.Access{})
+			registries, err := registry.Registries(store.Access{})
 			if err != nil {
 				return err
 			}
-			data, err := os.ReadFile(trustFile)
+			root, err := cli.ReadRoot(trustFile)
 			if err != nil {
-				return usageError{fmt.Errorf("--trust: %w", err)}
+				return err
 			}
-			root, err := trust.ParseRoot(data)
-			if err != nil {
-				return fmt.Errorf("--trust %s: %w", trustFile, err)
-			}
-			trust := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID}
-			accepted, root, err := verify(cmd.Context(), registries, args[0], trust)
+			trusted := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID, ClockSkew: skew}
+			accepted, root, err := verify(cmd.Context(), registries, args[0], trusted)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -66,40 +60,38 @@ func newVerify() *cobra.Command {
 	flags.StringVar(&trustFile, "trust", "", "root of trust, as `kcp-publisher keys init` wrote it")
 	flags.StringVar(&runtime, "runtime", "", "runtime id that the bundle must be for")
 	flags.StringVar(&clusterUID, "cluster-uid", "", "UID of the runtime's kube-system namespace; empty does not compare it")
-	flags.StringVarP(&format, "output", "o", "table", "table, json or yaml")
-	registry.add(flags)
+	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
+	cli.OutputFlag(flags, &format)
+	registry.AddFlags(flags)
 	return cmd
 }
 
 // verify judges a bundle as the runtime's agent would that knows nothing newer than the root: by the newest root that follows.
-func verify(ctx context.Context, registries *store.Registries, ref string, trust bundle.Trust) (bundle.Bundle, trust.Root, error) {
-	at, err := locate(ctx, registries, ref, trust.Runtime)
+func verify(ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust) (bundle.Bundle, trust.Root, error) {
+	at, err := locate(ctx, registries, ref, trusted.Runtime)
 	if err != nil {
-		return bundle.Bundle{}, trust.Root, err
+		return bundle.Bundle{}, trusted.Root, err
 	}
 	if at.place != nil {
-		newest, refused, _, err := store.FollowRoot(ctx, at.place, trust.Root)
+		newest, refused, _, err := store.FollowRoot(ctx, at.place, trusted.Root)
 		if err != nil {
-			return bundle.Bundle{}, trust.Root, err
+			return bundle.Bundle{}, trusted.Root, err
 		}
 		if refused != nil {
-			return bundle.Bundle{}, trust.Root, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refused)
+			return bundle.Bundle{}, trusted.Root, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refused)
 		}
-		trust.Root = newest
+		trusted.Root = newest
 	}
 	fetched, err := store.Fetch(ctx, at.repository, at.reference)
 	if err != nil {
-		return bundle.Bundle{}, trust.Root, err
+		return bundle.Bundle{}, trusted.Root, err
 	}
-	verified, err := bundle.Verify(fetched, trust, time.Now())
-	if err != nil {
-		return bundle.Bundle{}, trust.Root, err
-	}
-	opened, err := store.FetchBundle(ctx, at.repository, verified)
-	if err != nil {
-		return opened, trust.Root, err
-	}
-	return opened, trust.Root, at.checkReleases(ctx, registries, opened.State, trust.Root)
+	contents := intake.Contents{Place: at.place, Registries: registries}
+	source := intake.Source{Documents: at.repository, Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
+		return contents.Fetch(ctx, c, bundle.Settings{}, bundle.MaxManifestBytes)
+	}}
+	opened, err := intake.Open(ctx, source, fetched, trusted, time.Now())
+	return opened.Bundle, trusted.Root, err
 }
 
 // location is where a reference leads; place is nil when that is no place of a fleet.
@@ -107,40 +99,6 @@ type location struct {
 	place      store.Store
 	repository oras.ReadOnlyTarget
 	reference  string
-}
-
-// checkReleases reads what proves that a state was released, if the root asks for it, and judges it.
-func (l location) checkReleases(ctx context.Context, registries *store.Registries, state bundle.DesiredState, root trust.Root) error {
-	documents := map[digest.Digest][]byte{}
-	for _, m := range state.All() {
-		if !root.Locked() {
-			break
-		}
-		for _, c := range m.Release {
-			from, err := l.open(ctx, registries, c.Repository)
-			if err != nil {
-				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
-			}
-			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
-			if documents[c.Digest], err = store.FetchBlob(ctx, from, d, bundle.MaxManifestBytes); err != nil {
-				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
-			}
-		}
-	}
-	if err := bundle.CheckReleases(root, state, documents, time.Now()); err != nil {
-		return &refusal.Error{Reason: refusal.NotReleased, Detail: err.Error()}
-	}
-	return nil
-}
-
-func (l location) open(ctx context.Context, registries *store.Registries, name string) (oras.ReadOnlyTarget, error) {
-	if relative, ok := strings.CutPrefix(name, "./"); ok {
-		if l.place == nil {
-			return nil, fmt.Errorf("%s is relative to the fleet's place: name that instead of one repository", name)
-		}
-		return l.place.Reading(ctx, relative)
-	}
-	return registries.Repository(name)
 }
 
 // locate opens what a reference names.
@@ -163,7 +121,7 @@ func locate(ctx context.Context, registries *store.Registries, ref, runtime stri
 	}
 	place, err := store.Open(at, registries)
 	if err != nil {
-		return location{}, usageError{err}
+		return location{}, cli.Usage(err)
 	}
 	target, err := place.Reading(ctx, repository)
 	return location{place, target, reference}, err
@@ -220,7 +178,7 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root trust.Root
 	for _, o := range b.Origins() {
 		v.Modules = append(v.Modules, module{o.Module, o.Version, o.Channel, o.Component, o.Content})
 	}
-	return print(out, format, v, v.draw)
+	return cli.Print(out, format, v, v.draw)
 }
 
 func (v verdict) draw(out io.Writer) {

@@ -86,7 +86,7 @@ func (v *visit) every(tree any, field string) error {
 	return err
 }
 
-// walk gives the tree with its images changed. What is of another form than the path expects is passed over.
+// walk returns the tree with its images changed. What is of another form than the path expects is passed over.
 func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 	if len(steps) == 0 {
 		text, ok := tree.(string)

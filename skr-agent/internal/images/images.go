@@ -120,7 +120,7 @@ func compile(r Rewriting) (rules, error) {
 	return compiled, nil
 }
 
-// rewrite gives the reference that an image is to be read by.
+// rewrite returns the reference that an image is to be read by.
 func (r rules) rewrite(text string) (string, error) {
 	i, ok := parse(text)
 	if !ok {
@@ -138,7 +138,7 @@ func (r rules) rewrite(text string) (string, error) {
 	return localized.String(), nil
 }
 
-// localize gives the localized form of an image: the one with the same last path element and tag, by the rule of Kyma.
+// localize returns the localized form of an image: the one with the same last path element and tag, by the rule of Kyma.
 func (r rules) localize(i image) (image, bool, error) {
 	if slices.ContainsFunc(r.localized, func(l image) bool { return l.name == i.name && l.tag == i.tag && l.digest == i.digest }) {
 		return i, false, nil
@@ -189,7 +189,7 @@ func closest(i image, candidates []image) []image {
 	return best
 }
 
-// Unlisted gives the images in use that a component's list lacks, each once. A listed digest covers its name and tag.
+// Unlisted returns the images in use that a component's list lacks, each once. A listed digest covers its name and tag.
 func Unlisted(uses []Use, listed []string) []string {
 	var strange []string
 	for _, use := range uses {
@@ -202,7 +202,7 @@ func Unlisted(uses []Use, listed []string) []string {
 	return strange
 }
 
-// covers tells whether a listed image is the used one, by the rule of localizing.
+// covers reports whether a listed image is the used one, by the rule of localizing.
 func covers(l, i image) bool {
 	return l.base() == i.base() && (i.tag != "" && l.tag == i.tag || i.digest != "" && l.digest == i.digest || i.tag == "" && i.digest == "" && l.tag == "") &&
 		(i.digest == "" || l.digest == "" || i.digest == l.digest)

@@ -60,7 +60,7 @@ func serviceAccountUser(account, home string) (string, error) {
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 
-// of gives the user name that a module is installed as; empty is the agent itself.
+// of returns the user name that a module is installed as; empty is the agent itself.
 func (a Accounts) of(module string) string {
 	if user, ok := a.byModule[module]; ok {
 		return user

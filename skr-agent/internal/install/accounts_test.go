@@ -4,7 +4,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
+
+func TestAModuleThatIsNamedWithItsNamespaceHasItsOwnAccount(t *testing.T) {
+	accounts, err := ParseAccounts([]string{"team/keda=installer"}, home)
+	require.NoError(t, err)
+	const user = "system:serviceaccount:kyma-system:installer"
+	i := &Installer{Options: Options{Accounts: accounts}, actors: map[string]*actor{"": {}, user: {user: user}}}
+	m := &v1beta2.Manifest{}
+	m.Name, m.Labels = "team-keda", map[string]string{v1beta2.LabelModuleName: "team-keda"}
+	m.Annotations = map[string]string{v1beta2.AnnotationModule: "team/keda"}
+	require.Equal(t, user, i.actor(m).user)
+	require.NotContains(t, i.owner(m).module, "/", "no label takes it")
+	m.Annotations[v1beta2.AnnotationModule] = "team/other"
+	require.Empty(t, i.actor(m).user)
+}
 
 func TestAccountsAreTheOperatorsChoice(t *testing.T) {
 	a, err := ParseAccounts([]string{"modules", "keda=keda-system/installer", "istio="}, home)

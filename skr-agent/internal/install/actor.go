@@ -52,10 +52,10 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	return a, nil
 }
 
-// actor gives whoever may work on a Manifest's objects.
-func (i *Installer) actor(m *v1beta2.Manifest) *actor { return i.actors[i.Accounts.of(moduleOf(m))] }
+// actor returns the one that may work on a Manifest's objects.
+func (i *Installer) actor(m *v1beta2.Manifest) *actor { return i.actors[i.Accounts.of(m.Module())] }
 
-// get gives an object as it is now, or nil when there is none, or no such kind.
+// get returns an object as it is now, or nil when there is none, or no such kind.
 func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
 	o := reference(r)
 	err := a.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -86,7 +86,7 @@ func (a *actor) unestablished(ctx context.Context, stage []*unstructured.Unstruc
 		if err != nil {
 			return "", err
 		}
-		if state, message := judgeOne(sight{key: keyOfObject(o), object: live}); state != v1beta2.StateReady {
+		if state, message := judgeOne(observation{key: keyOfObject(o), object: live}); state != v1beta2.StateReady {
 			return fmt.Sprintf("waiting for %s: %s", keyOfObject(o), message), nil
 		}
 	}

@@ -7,7 +7,7 @@
 // What the package promises:
 //   - An object is in the inventory before it is in the cluster, and leaves it after it is gone. A crash at any point forgets
 //     nothing.
-//   - Only objects that carry this Manifest's mark are deleted or let go.
+//   - Only objects that carry this Manifest's mark are deleted or released.
 //   - No worker waits. What is not finished is looked at again later, or when a watch says that something happened.
 //   - Objects are applied when the Manifest changed, when the agent started, and when a watch saw a field of ours change. They
 //     are not applied on a timer, but for a slow resync that mends what a watch may have missed.

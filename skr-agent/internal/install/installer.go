@@ -80,13 +80,13 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 	return stepLook
 }
 
-// installed tells whether this very generation was applied whole before.
+// installed reports whether this very generation was applied whole before.
 func installed(m *v1beta2.Manifest) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
-// holdBack gives how long a correction has to wait, so that somebody who insists on another value costs an API request now and
+// holdBack returns how long a correction has to wait, so that somebody who insists on another value costs an API request now and
 // then and not all of them.
 func (k memo) holdBack(now time.Time) time.Duration {
 	const patience = 5
@@ -127,7 +127,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	out := outcome{inventory: m.Status.Synced}
 	if todo != stepLook {
 		var err error
-		if out, err = i.bring(ctx, m, known, todo, changed); err != nil || out.state != "" {
+		if out, err = i.apply(ctx, m, known, todo, changed); err != nil || out.state != "" {
 			i.watches.giveBack(name, changed)
 			return out, err
 		}
@@ -168,7 +168,7 @@ func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, 
 	return i.patient(known, out), nil
 }
 
-// lookAgain gives the time until the next look at something unfinished: soon at first, then slower.
+// lookAgain returns the time until the next look at something unfinished: soon at first, then slower.
 func (k *memo) lookAgain(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pending != generation {
 		k.pending, k.pendingSince, k.looks = generation, now, 0
@@ -177,7 +177,7 @@ func (k *memo) lookAgain(generation int64, now time.Time, slowest time.Duration)
 	return min(200*time.Millisecond<<min(k.looks-1, 10), slowest)
 }
 
-// soonest gives the shortest of the durations that are set.
+// soonest returns the shortest of the durations that are set.
 func soonest(durations ...time.Duration) time.Duration {
 	var shortest time.Duration
 	for _, d := range durations {

@@ -46,9 +46,11 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	require.NoError(t, w.client.Update(ctx, config))
 	w.eventually("the value is back", func() bool { return w.exists(config, home, "sample-config") && config.Data["key"] == "value" })
 	require.Equal(t, "stays", config.Data["theirs"])
-	var counted dto.Metric
-	require.NoError(t, driftCorrected.WithLabelValues("sample", "ConfigMap").Write(&counted))
-	require.Positive(t, counted.GetCounter().GetValue())
+	w.eventually("it is counted", func() bool {
+		var counted dto.Metric
+		require.NoError(t, driftCorrected.WithLabelValues("sample", "ConfigMap").Write(&counted))
+		return counted.GetCounter().GetValue() > 0
+	})
 
 	t.Log("so is a label that is taken away, and an object that is deleted")
 	delete(config.Labels, v1beta2.LabelManagedBy)

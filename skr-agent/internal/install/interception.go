@@ -76,7 +76,7 @@ func intercepts(o *unstructured.Unstructured, home string, homeLabels labels.Set
 	return ""
 }
 
-// sees tells whether requests about a target come to the interceptor.
+// sees reports whether requests about a target come to the interceptor.
 func (in interceptor) sees(t target, homeLabels labels.Set) bool {
 	if !selects(in.NamespaceSelector, homeLabels) || !selects(in.ObjectSelector, t.labels) {
 		return false
@@ -90,7 +90,7 @@ func (in interceptor) sees(t target, homeLabels labels.Set) bool {
 	})
 }
 
-// selects tells whether a selector lets the labels through. None does, and so does one that the API server is going to refuse.
+// selects reports whether a selector lets the labels through. None does, and so does one that the API server is going to refuse.
 func selects(selector *metav1.LabelSelector, found labels.Set) bool {
 	if selector == nil {
 		return true

@@ -70,7 +70,7 @@ func keysOf(resources []v1beta2.Resource) keys {
 	return s
 }
 
-// union gives both lists, sorted; where both have an object, the first list's version counts.
+// union returns both lists, sorted; where both have an object, the first list's version counts.
 func union(a, b []v1beta2.Resource) []v1beta2.Resource {
 	all := slices.Concat(a, without(b, keysOf(a)))
 	slices.SortFunc(all, func(x, y v1beta2.Resource) int {

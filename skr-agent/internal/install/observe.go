@@ -14,7 +14,7 @@ import (
 
 // observe reads every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
 // and the default CR. It tells whether watches will report all of them from now on.
-func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) (seen []sight, watched bool, err error) {
+func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
 	known := keysOf(inventory)
 	watched = true
 	var wanted []v1beta2.Resource
@@ -48,7 +48,7 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 		if ok && keyOf(w) == keyOf(r) && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] == "" {
 			watched = false // somebody made it before us, without our label
 		}
-		seen = append(seen, sight{key: keyOf(w), object: live})
+		seen = append(seen, observation{key: keyOf(w), object: live})
 		if ok && keyOf(w) == keyOf(r) {
 			seen[len(seen)-1].checks = stateChecks(m)
 		}

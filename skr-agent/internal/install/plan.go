@@ -18,7 +18,7 @@ import (
 // errUnknownKind is what a scopes function gives for a kind that the API server does not serve.
 var errUnknownKind = errors.New("the cluster does not know this kind")
 
-// scopes tells whether objects of a kind live in namespaces.
+// scopes reports whether objects of a kind live in namespaces.
 type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
 
 // plan is what applying a Manifest comes to.
@@ -46,7 +46,7 @@ func (p *plan) keepOnly(changed keys) {
 	}
 }
 
-// all gives every object that the plan may write.
+// all returns every object that the plan may write.
 func (p *plan) all() []*unstructured.Unstructured {
 	all := slices.Concat(p.shared, slices.Concat(p.stages[:]...))
 	if p.defaultCR != nil {
@@ -166,7 +166,7 @@ func mark(o *unstructured.Unstructured, by owner) {
 	})
 }
 
-// isShared tells whether the object is a namespace that must outlive every module, such as the one this agent lives in.
+// isShared reports whether the object is a namespace that must outlive every module, such as the one this agent lives in.
 func isShared(k key, home string) bool {
 	if !isNamespace(schema.GroupKind{Group: k.group, Kind: k.kind}) {
 		return false
@@ -186,7 +186,7 @@ func stageOf(o *unstructured.Unstructured) int {
 	return 2
 }
 
-// claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other for ever,
+// claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other forever,
 // so that the one who came later stands back: the one that does not have the object yet, else the younger one.
 func claimedByOther(m *v1beta2.Manifest, wanted []v1beta2.Resource, all []v1beta2.Manifest) error {
 	mine, want := keysOf(m.Status.Synced), keysOf(wanted)
@@ -198,7 +198,7 @@ func claimedByOther(m *v1beta2.Manifest, wanted []v1beta2.Resource, all []v1beta
 		for _, r := range other.Status.Synced {
 			k := keyOf(r)
 			if want.has(k) && (!mine.has(k) || older(other, m)) {
-				return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, moduleOf(other))
+				return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, other.Module())
 			}
 		}
 	}
@@ -210,13 +210,6 @@ func older(a, b *v1beta2.Manifest) bool {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
 	}
 	return a.Name < b.Name
-}
-
-func moduleOf(m *v1beta2.Manifest) string {
-	if module := m.Labels[v1beta2.LabelModuleName]; module != "" {
-		return module
-	}
-	return m.Name
 }
 
 // removalStages says in which order objects go. Each stage has to be gone before the next begins: webhooks first, for they answer

@@ -33,7 +33,7 @@ func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	return c
 }
 
-// grants gives rights under a name; again, it gives these instead.
+// grants returns rights under a name; again, it gives these instead.
 func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}

@@ -54,7 +54,7 @@ func protect(objects []*unstructured.Unstructured, home string) error {
 	return nil
 }
 
-// protected gives the rule that keeps an object from modules by what it is called; empty when they may have it.
+// protected returns the rule that keeps an object from modules by what it is called; empty when they may have it.
 func protected(k key, home string) string {
 	switch {
 	case k.group == v1beta2.GroupVersion.Group && ownKinds[k.kind] != "":

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// sight is one object whose status counts, as it was seen.
-type sight struct {
+// observation is one object whose status counts, as it was seen.
+type observation struct {
 	key
 	object *unstructured.Unstructured // nil when it is not there
 	// checks say what the object's fields mean; without any its status does.
@@ -29,7 +29,7 @@ type verdict struct {
 
 // judge summarizes what was seen: one failed object makes a failed module, else one that is on its way makes it Processing,
 // else one that warns makes it Warning. The message names the objects that decided.
-func judge(seen []sight) verdict {
+func judge(seen []observation) verdict {
 	byState := map[v1beta2.State][]string{}
 	for _, s := range seen {
 		state, message := judgeOne(s)
@@ -43,7 +43,7 @@ func judge(seen []sight) verdict {
 	return verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-func judgeOne(s sight) (v1beta2.State, string) {
+func judgeOne(s observation) (v1beta2.State, string) {
 	if s.object == nil {
 		return v1beta2.StateProcessing, "does not exist yet"
 	}
@@ -69,7 +69,7 @@ func judgeOne(s sight) (v1beta2.State, string) {
 	}
 }
 
-// checkedState gives the state that a module's own checks make of an object: all checks that map to a state have to hold for it, and
+// checkedState returns the state that a module's own checks make of an object: all checks that map to a state have to hold for it, and
 // of several such states the gravest counts. None means that the module is on its way.
 func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
 	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
@@ -134,7 +134,7 @@ func explanation(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// hasStatus tells whether the status of objects of a kind says anything about a module's health. For all others it is
+// hasStatus reports whether the status of objects of a kind says anything about a module's health. For all others it is
 // enough that they exist, and watches tell when that ends.
 func hasStatus(r v1beta2.Resource) bool {
 	switch (schema.GroupKind{Group: r.Group, Kind: r.Kind}) {

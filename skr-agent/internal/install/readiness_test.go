@@ -11,34 +11,34 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	see := func(yaml string) sight {
+	see := func(yaml string) observation {
 		o := liveObject(t, yaml)
-		return sight{key: keyOfObject(o), object: o}
+		return observation{key: keyOfObject(o), object: o}
 	}
-	cr := func(name, status string) sight {
+	cr := func(name, status string) observation {
 		return see("apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: " + name + ", generation: 2}\n" + status)
 	}
-	deployment := func(status string) sight {
+	deployment := func(status string) observation {
 		return see("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 1}\nspec: {replicas: 1}\nstatus: " + status)
 	}
 	for name, c := range map[string]struct {
-		seen    []sight
+		seen    []observation
 		state   v1beta2.State
 		message string
 	}{
 		"nothing to look at":              {nil, v1beta2.StateReady, "all objects are ready"},
-		"an object that is not there":     {[]sight{{key: key{kind: "A", name: "a"}}}, v1beta2.StateProcessing, "A a: does not exist yet"},
-		"a deployment without a status":   {[]sight{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
-		"a deployment that gave up":       {[]sight{deployment(`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`)}, v1beta2.StateError, "Deployment d: Progress deadline exceeded"},
-		"a CR that nobody has looked at":  {[]sight{cr("a", "")}, v1beta2.StateReady, ""},
-		"a CR that is ready":              {[]sight{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
-		"a CR that was ready as it was":   {[]sight{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing, "A a: its controller has not seen"},
-		"a CR that failed and says why":   {[]sight{cr("a", `status: {state: Error, conditions: [{type: Ready, status: "False", message: no disk}]}`)}, v1beta2.StateError, "A a: state is Error: no disk"},
-		"a CR that warns":                 {[]sight{cr("a", "status: {state: Warning}")}, v1beta2.StateWarning, "A a: state is Warning"},
-		"one on its way beats a warning":  {[]sight{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")}, v1beta2.StateProcessing, "A b: state is Processing"},
-		"one that failed beats them all":  {[]sight{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")}, v1beta2.StateError, "A b: state is Error"},
-		"a CR with a state of its own":    {[]sight{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
-		"more than a person wants to see": {[]sight{{key: key{kind: "A", name: "a"}}, {key: key{kind: "A", name: "b"}}, {key: key{kind: "A", name: "c"}}, {key: key{kind: "A", name: "d"}}}, v1beta2.StateProcessing, "; and 1 more"},
+		"an object that is not there":     {[]observation{{key: key{kind: "A", name: "a"}}}, v1beta2.StateProcessing, "A a: does not exist yet"},
+		"a deployment without a status":   {[]observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
+		"a deployment that gave up":       {[]observation{deployment(`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`)}, v1beta2.StateError, "Deployment d: Progress deadline exceeded"},
+		"a CR that nobody has looked at":  {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
+		"a CR that is ready":              {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
+		"a CR that was ready as it was":   {[]observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing, "A a: its controller has not seen"},
+		"a CR that failed and says why":   {[]observation{cr("a", `status: {state: Error, conditions: [{type: Ready, status: "False", message: no disk}]}`)}, v1beta2.StateError, "A a: state is Error: no disk"},
+		"a CR that warns":                 {[]observation{cr("a", "status: {state: Warning}")}, v1beta2.StateWarning, "A a: state is Warning"},
+		"one on its way beats a warning":  {[]observation{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")}, v1beta2.StateProcessing, "A b: state is Processing"},
+		"one that failed beats them all":  {[]observation{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")}, v1beta2.StateError, "A b: state is Error"},
+		"a CR with a state of its own":    {[]observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
+		"more than a person wants to see": {[]observation{{key: key{kind: "A", name: "a"}}, {key: key{kind: "A", name: "b"}}, {key: key{kind: "A", name: "c"}}, {key: key{kind: "A", name: "d"}}}, v1beta2.StateProcessing, "; and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judge(c.seen)
@@ -69,7 +69,7 @@ func TestAModuleMaySayWhatItsFieldsMean(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
-			got := judge([]sight{{key: keyOfObject(o), object: o, checks: checks}})
+			got := judge([]observation{{key: keyOfObject(o), object: o, checks: checks}})
 			require.Equal(t, c.state, got.state, got.message)
 			if c.state != v1beta2.StateReady { // a module that is ready explains nothing
 				require.Contains(t, got.message, c.message)

@@ -49,7 +49,7 @@ func clip(message string) string {
 	return message
 }
 
-// statusOf gives the status that an outcome makes of the one before. Times change only where something else does.
+// statusOf returns the status that an outcome makes of the one before. Times change only where something else does.
 func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
 	next := *m.Status.DeepCopy()
 	next.State, next.Synced = out.state, out.inventory
@@ -94,7 +94,7 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 		return ctrl.Result{}, err
 	}
 	if before.State != out.state {
-		log.FromContext(ctx).Info("module changed its state", "module", moduleOf(m), "version", m.Spec.Version,
+		log.FromContext(ctx).Info("module changed its state", "module", m.Module(), "version", m.Spec.Version,
 			"state", out.state, "was", before.State, "message", out.ready.message)
 		kind := "Normal"
 		if out.state == v1beta2.StateError || out.state == v1beta2.StateWarning {
@@ -126,8 +126,8 @@ func (i *Installer) announce(ctx context.Context, m *v1beta2.Manifest, out outco
 	}
 	first := out
 	first.state = v1beta2.StateProcessing
-	first.ready = finding{reason: "Installing", message: strings.TrimSpace("applying version " + m.Spec.Version)}
-	first.installation = &finding{reason: "Applying", message: fmt.Sprintf("applying %d objects", len(inventory))}
+	first.ready = finding{reason: v1beta2.ReasonInstalling, message: strings.TrimSpace("applying version " + m.Spec.Version)}
+	first.installation = &finding{reason: v1beta2.ReasonApplying, message: fmt.Sprintf("applying %d objects", len(inventory))}
 	return out, i.writeStatus(ctx, m, first)
 }
 
@@ -143,6 +143,6 @@ func (i *Installer) finish(ctx context.Context, m *v1beta2.Manifest) error {
 	}
 	i.forget(client.ObjectKeyFromObject(m))
 	i.retain(ctx, m, nil)
-	log.FromContext(ctx).Info("module is removed", "module", moduleOf(m))
+	log.FromContext(ctx).Info("module is removed", "module", m.Module())
 	return nil
 }

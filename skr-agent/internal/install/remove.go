@@ -19,14 +19,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
-// remove takes a module out of the cluster, or lets go of it. Every pass begins anew and finds done what earlier ones did.
+// remove takes a module out of the cluster, or leaves it in place. Every pass starts over and finds done what earlier ones did.
 func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
 	out := outcome{inventory: m.Status.Synced}
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
 		return outcome{gone: true}, nil
 	}
 	if m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
-		return outcome{gone: true}, i.letGo(ctx, m)
+		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
 	known := i.remembered(m)
 	byUsers, err := i.userObjects(ctx, m)
@@ -38,13 +38,13 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 			return outcome{}, err
 		}
 		out.state = v1beta2.StateWarning
-		out.ready = finding{reason: "CustomResourcesExist", message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers)}
+		out.ready = finding{reason: v1beta2.ReasonCustomResourcesExist, message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers)}
 		out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
 		return out, nil
 	}
 	stages := removalStages(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {
-		remaining, stuck, err := i.vanish(ctx, m, []v1beta2.Resource{r}, true)
+		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, true)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -54,7 +54,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		}
 	}
 	for _, stage := range stages {
-		remaining, stuck, err := i.vanish(ctx, m, stage, false)
+		remaining, stuck, err := i.deleteObjects(ctx, m, stage, false)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -66,13 +66,13 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	return outcome{gone: true}, nil
 }
 
-// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to let go.
+// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to remove its finalizers.
 // A module that cannot be upgraded is removed as it is.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return nil
 	}
-	upgraded, err := i.bring(ctx, m, known, stepApply, nil)
+	upgraded, err := i.apply(ctx, m, known, stepApply, nil)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuck []string) outcome {
 	out.state = v1beta2.StateDeleting
 	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
-	out.ready = finding{reason: "Removing", message: "waiting until it is gone: " + firstFew(stuck)}
+	out.ready = finding{reason: v1beta2.ReasonRemoving, message: "waiting until it is gone: " + firstFew(stuck)}
 	return out
 }
 
@@ -103,7 +103,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			known.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
 			continue
 		}
-		remaining, stuck, err := i.vanish(ctx, m, []v1beta2.Resource{r}, false)
+		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, false)
 		if err != nil {
 			return out, err
 		}
@@ -143,16 +143,16 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 	i.watches.retain(needed)
 }
 
-// vanish deletes objects that bear the Manifest's mark and gives those that are still there. An object with another mark is left
-// alone and counts as gone, unless anybodys is set; so does one that its chart says to keep.
-func (i *Installer) vanish(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, anybodys bool) (remaining []v1beta2.Resource, stuck []string, err error) {
+// deleteObjects deletes objects that bear the Manifest's mark and gives those that are still there. An object with another mark is left
+// alone and counts as gone, unless anyOwner is set; so does one that its chart says to keep.
+func (i *Installer) deleteObjects(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, anyOwner bool) (remaining []v1beta2.Resource, stuck []string, err error) {
 	by, a := i.owner(m), i.actor(m)
 	for _, r := range resources {
 		o, err := a.owned(ctx, r)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || isShared(keyOf(r), i.Namespace) || protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !anybodys && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
+		if o == nil || isShared(keyOf(r), i.Namespace) || protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !anyOwner && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
 			continue
 		}
 		if o.DeletionTimestamp.IsZero() {
@@ -241,8 +241,8 @@ func servedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	return gvk
 }
 
-// letGo takes our marks off the module's objects and leaves them as they are. The label says which module they came from and stays.
-func (i *Installer) letGo(ctx context.Context, m *v1beta2.Manifest) error {
+// unmanage takes our marks off the module's objects and leaves them as they are. The label says which module they came from and stays.
+func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects := i.actor(m), m.Status.Synced
 	if r, ok := i.defaultCR(m); ok {
 		objects = union(objects, []v1beta2.Resource{r})
@@ -257,7 +257,7 @@ func (i *Installer) letGo(ctx context.Context, m *v1beta2.Manifest) error {
 			continue
 		}
 		if err := a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("let go of %s: %w", keyOf(r), err)
+			return fmt.Errorf("leave %s in place: %w", keyOf(r), err)
 		}
 	}
 	return nil
@@ -267,6 +267,6 @@ func (i *Installer) letGo(ctx context.Context, m *v1beta2.Manifest) error {
 func unmanaged(m *v1beta2.Manifest) outcome {
 	return outcome{
 		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,
-		ready: finding{reason: "Unmanaged", message: "the module is not looked after; its objects stay as they are"},
+		ready: finding{reason: v1beta2.ReasonUnmanaged, message: "module is unmanaged; its resources are left in place"},
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/images"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
@@ -24,7 +24,7 @@ type rendering struct {
 	images finding
 }
 
-// rendered gives the objects of a Manifest with their images pointing to where they are to come from. A problem is one of the
+// rendered returns the objects of a Manifest with their images pointing to where they are to come from. A problem is one of the
 // module; an error is one of the moment.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)
@@ -38,7 +38,7 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 	case errors.Is(err, render.ErrNotRun):
 		return rendering{}, nil, err
 	case err != nil:
-		return rendering{}, &finding{reason: "ContentBroken", message: err.Error()}, nil
+		return rendering{}, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
 	}
 	listed, problem := redirect(m, objects)
 	return rendering{objects, listed}, problem, nil
@@ -48,9 +48,9 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (in render.Input, problem *finding, err error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
-		return in, &finding{reason: "SourceBroken", message: "spec.install.source: " + err.Error()}, nil
+		return in, &finding{reason: v1beta2.ReasonSourceBroken, message: "spec.install.source: " + err.Error()}, nil
 	}
-	in.Packed, in.Release, in.Namespace = source.Type, moduleOf(m), i.Namespace
+	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), i.Namespace
 	in.Content, problem, err = i.load(ctx, source, "spec.install.source")
 	if problem != nil || err != nil || source.Type != v1beta2.HelmChart {
 		return in, problem, err
@@ -68,14 +68,14 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (in render.I
 func (i *Installer) load(ctx context.Context, source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
-		return nil, &finding{reason: "SourceBroken", message: fmt.Sprintf("%s.ref: %q is not a digest: %v", field, source.Ref, err)}, nil
+		return nil, &finding{reason: v1beta2.ReasonSourceBroken, message: fmt.Sprintf("%s.ref: %q is not a digest: %v", field, source.Ref, err)}, nil
 	}
 	data, err := i.Content.Load(ctx, at)
 	switch {
-	case errors.Is(err, content.ErrMissing):
-		return nil, &finding{reason: "ContentMissing", message: err.Error()}, nil
-	case errors.Is(err, content.ErrBroken):
-		return nil, &finding{reason: "ContentBroken", message: err.Error()}, nil
+	case errors.Is(err, contentstore.ErrMissing):
+		return nil, &finding{reason: v1beta2.ReasonContentMissing, message: err.Error()}, nil
+	case errors.Is(err, contentstore.ErrBroken):
+		return nil, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
 	}
 	return data, nil, err
 }
@@ -85,21 +85,21 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	var rules bundle.Settings
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
 		if err := json.Unmarshal([]byte(text), &rules); err != nil {
-			return finding{}, &finding{reason: "ImagesBroken", message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err)}
+			return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err)}
 		}
 	}
 	uses, err := images.Rewrite(objects, images.Rewriting{Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths})
 	if err != nil {
-		return finding{}, &finding{reason: "ImagesBroken", message: err.Error()}
+		return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
 	}
 	count := distinct(uses)
 	if len(m.Spec.LocalizedImages) == 0 {
-		return finding{true, "NothingListed", fmt.Sprintf("the component lists no images, its objects use %d", count)}, nil
+		return finding{true, v1beta2.ReasonNoImagesListed, fmt.Sprintf("the component lists no images, its objects use %d", count)}, nil
 	}
 	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
-		return finding{reason: "NotListed", message: "the component does not list " + firstFew(strange)}, nil
+		return finding{reason: v1beta2.ReasonImagesNotListed, message: "the component does not list " + firstFew(strange)}, nil
 	}
-	return finding{true, "Listed", fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
+	return finding{true, v1beta2.ReasonImagesListed, fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
 }
 
 func distinct(uses []images.Use) int {

@@ -16,9 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// reasonForbidden is what a module's conditions say when its account lacks a right.
-const reasonForbidden = "Forbidden"
-
 // right is one thing that an account must be allowed to do. Without a name it is about all objects of the kind.
 type right struct {
 	verb, group, resource, namespace, name string
@@ -38,7 +35,7 @@ func (r right) String() string {
 // plurals tells how a kind is called in rules; false when neither the cluster nor the content defines it.
 type plurals func(schema.GroupVersionKind) (resource string, known bool)
 
-// rightsFor gives what installing, keeping and removing the plan takes, so that a module which cannot be removed with its account's
+// rightsFor returns what installing, keeping and removing the plan takes, so that a module which cannot be removed with its account's
 // rights is not installed with them either.
 func rightsFor(p plan, plural plurals) []right {
 	plural = withDefinedPlurals(plural, p.stages[0])
@@ -85,9 +82,9 @@ func withDefinedPlurals(served plurals, definitions []*unstructured.Unstructured
 	}
 }
 
-// mayBring tells what keeps an account from installing a plan, before anything is written; nil when nothing does. The agent itself
+// mayApply tells what keeps an account from installing a plan, before anything is written; nil when nothing does. The agent itself
 // is not asked: its rights are the operator's to give, and what is missing is told when it is met.
-func (i *Installer) mayBring(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
+func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
 	a := i.actor(m)
 	if a.user == "" {
 		return nil, nil
@@ -97,7 +94,7 @@ func (i *Installer) mayBring(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		return nil, err
 	}
 	if len(missing) > 0 {
-		return &finding{reason: reasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
+		return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
 			a.user, firstFew(missing))}, nil
 	}
 	if installed(m) {
@@ -114,7 +111,7 @@ func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	return mapping.Resource.Resource, true
 }
 
-// lacks gives those of the rights that the account does not have. It asks for a whole kind first, which answers most of it at once.
+// lacks returns those of the rights that the account does not have. It asks for a whole kind first, which answers most of it at once.
 func (a *actor) lacks(ctx context.Context, needed []right) ([]string, error) {
 	wide := map[right]bool{}
 	var missing []string
@@ -160,7 +157,7 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll, client.ForceOwnership)
 		switch {
 		case apierrors.IsForbidden(err):
-			return &finding{reason: reasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, keyOfObject(o), err)}, nil
+			return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, keyOfObject(o), err)}, nil
 		case err != nil && (passing(err) || ctx.Err() != nil):
 			return nil, err
 		}
@@ -173,7 +170,7 @@ func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	known := i.remembered(m)
 	return outcome{
 		state: v1beta2.StateError, inventory: m.Status.Synced,
-		ready: finding{reason: reasonForbidden, message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error())},
+		ready: finding{reason: v1beta2.ReasonForbidden, message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error())},
 		again: known.lookAgain(m.Generation, i.now(), 4*i.LookInterval),
 	}
 }

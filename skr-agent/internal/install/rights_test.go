@@ -40,7 +40,7 @@ func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
 	require.NotContains(t, texts, `delete namespaces "kyma-system"`, "shared namespaces outlive modules")
 }
 
-// allows gives rights to the account of modules.
+// allows returns rights to the account of modules.
 func (w *world) allows(name string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	w.grants(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: "modules"}, rules...)

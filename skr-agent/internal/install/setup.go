@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // Options say how Manifests are installed. Zero fields but Content and Render mean the default.
 type Options struct {
 	// Content holds what Manifests name by digest.
-	Content *content.Store
+	Content *contentstore.Store
 	// Render makes objects of content, within bounds of time and memory.
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts say with whose rights modules are installed: the agent's own.

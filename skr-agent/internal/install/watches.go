@@ -127,7 +127,7 @@ func (w *watches) retain(needed []v1beta2.Resource) {
 	}
 }
 
-// take gives the objects of a Manifest that changed since the last take.
+// take returns the objects of a Manifest that changed since the last take.
 func (w *watches) take(manifest types.NamespacedName) keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()

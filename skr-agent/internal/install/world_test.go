@@ -29,7 +29,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
@@ -39,12 +40,51 @@ const home = v1beta2.RuntimeNamespace
 type world struct {
 	*testing.T
 	client  client.Client
-	content *content.Store
+	content *contentstore.Store
 	config  *rest.Config
 	scheme  *runtime.Scheme
 	options Options // but for what every world has
 	stop    context.CancelFunc
 	stopped chan struct{}
+}
+
+// server is the API server of all worlds, one after the other.
+var server struct {
+	env   *envtest.Environment
+	fresh *pristine.Snapshot
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if server.env != nil {
+		_ = server.env.Stop()
+	}
+	os.Exit(code)
+}
+
+// renewed returns the API server as if it were new; if it cannot be made so, another one.
+func renewed(t *testing.T) *rest.Config {
+	t.Helper()
+	if server.env != nil {
+		err := server.fresh.Restore(t.Context())
+		if err == nil {
+			return rest.CopyConfig(server.env.Config)
+		}
+		t.Logf("another API server is started: %v", err)
+		require.NoError(t, server.env.Stop())
+	}
+	env := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: time.Minute,
+	}
+	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
+	_, err := env.Start()
+	require.NoError(t, err)
+	server.env = env
+	env.Config.QPS = -1
+	server.fresh, err = pristine.Take(t.Context(), env.Config, env.ControlPlane.Etcd.URL)
+	require.NoError(t, err)
+	return rest.CopyConfig(env.Config)
 }
 
 func newWorld(t *testing.T) *world { return newWorldWith(t, Options{}) }
@@ -54,19 +94,14 @@ func newWorldWith(t *testing.T, options Options) *world {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(testLog{t}), zap.UseDevMode(true)))
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true}
-	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
-	cfg, err := env.Start()
-	require.NoError(t, err)
-	cfg.QPS = -1
-	t.Cleanup(func() { _ = env.Stop() })
+	cfg := renewed(t)
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1beta2.AddToScheme(scheme))
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}))
-	w := &world{T: t, client: c, content: content.New(c, c, home), config: cfg, scheme: scheme, options: options}
+	w := &world{T: t, client: c, content: contentstore.New(c, c, home), config: cfg, scheme: scheme, options: options}
 	w.start()
 	t.Cleanup(func() { w.halt() })
 	return w
@@ -142,7 +177,7 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 // eventually waits for a condition and shows the Manifests if it never holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+	for deadline := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(deadline) {
 			var all v1beta2.ManifestList
 			_ = w.client.List(w.Context(), &all)

@@ -22,7 +22,7 @@ type Gate struct {
 	waitsFor string
 }
 
-// New gives the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not
+// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not
 // begin by it. The runtime's Kyma is nil while there is none yet. now is the time by a clock that never runs behind the newest
 // statement that was verified.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, now time.Time) Gate {
@@ -50,7 +50,7 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, now time.Time) Gate
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds says whether this upgrade waits. Only one to a newer version of what is installed and stays can: a first installation, a
+// Holds reports whether this upgrade waits. Only one to a newer version of what is installed and stays can: a first installation, a
 // removal and whatever keeps a version as it should be never do. Nor does an older version: the control plane sends one only when it
 // takes a newer one back that failed, and that ends an outage instead of beginning one.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
@@ -58,7 +58,7 @@ func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 		installed.DeletionTimestamp.IsZero() && installed.Spec.Version != want.Version && !bundle.Older(want.Version, installed.Spec.Version)
 }
 
-// Waiting gives the modules of the bundle whose upgrade waits, with what their users should know.
+// Waiting returns the modules of the bundle whose upgrade waits, with what their users should know.
 func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	waiting := map[string]string{}
 	if b == nil || b.Statement.Predicate.Deleting {

@@ -108,7 +108,7 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	return nil, fmt.Errorf("%s: is in the inventory of the Manifests %s and its annotation %s names none of them", object, strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
-// isDefaultCR tells whether the Manifest made the object as its default CR. One that was there before is not marked, and its user's alone.
+// isDefaultCR reports whether the Manifest made the object as its default CR. One that was there before is not marked, and its user's alone.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) && cr.GroupVersionKind().GroupKind() == schema.GroupKind{Group: object.Group, Kind: object.Kind} &&

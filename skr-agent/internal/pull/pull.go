@@ -24,7 +24,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
 // Options are what a Puller needs.
@@ -34,11 +35,11 @@ type Options struct {
 	// Client does not cache.
 	Client    client.Client
 	Namespace string
-	Store     *content.Store
+	Store     *contentstore.Store
 	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's own.
 	Trust bundle.Trust
 	Now   func() time.Time
-	// Mirrors are where whoever runs this cluster reads registries from; they win over those of a bundle's settings.
+	// Mirrors are where this cluster reads registries from, by its operator; they win over those of a bundle's settings.
 	Mirrors map[string]string
 }
 
@@ -61,7 +62,7 @@ const (
 	stateBundleRoot = "bundle-root.json"
 )
 
-// New gives a Puller without a bundle in force; see Restore.
+// New returns a Puller without a bundle in force; see Restore.
 func New(options Options) *Puller { return &Puller{Options: options} }
 
 // Root is the root of trust that is followed.
@@ -172,16 +173,9 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// pulled is a bundle with the bytes of its documents, to be kept.
-type pulled struct {
-	bundle.Bundle
-	config, catalog []byte
-	release         map[digest.Digest][]byte
-}
-
 // judgeByNewest judges by the newest root. One that came after the root was looked for and before the bundle is looked for again: keys
 // that change are no attack.
-func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (pulled, error) {
+func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (intake.Opened, error) {
 	next, err := p.judge(ctx, repository, fetched)
 	refusal := refusal.Of(err)
 	if refusal == nil || !refusal.Reason.MayFollowFromRoot() {
@@ -189,7 +183,7 @@ func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarg
 	}
 	before := p.Trust.Root.Version
 	if err := p.followRoot(ctx); err != nil {
-		return pulled{}, err
+		return intake.Opened{}, err
 	}
 	if p.Trust.Root.Version == before {
 		return next, err
@@ -197,64 +191,25 @@ func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarg
 	return p.judge(ctx, repository, fetched)
 }
 
-func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (pulled, error) {
-	trust := p.Trust
-	trust.Last = p.accepted
-	verified, err := bundle.Verify(fetched, trust, p.Now())
-	if err != nil {
-		return pulled{}, err
-	}
-	config, err := store.FetchBlob(ctx, repository, verified.Config, bundle.MaxDocumentBytes)
-	if err != nil {
-		return pulled{}, fmt.Errorf("config: %w", err)
-	}
-	catalog, err := store.FetchBlob(ctx, repository, verified.Catalog, bundle.MaxDocumentBytes)
-	if err != nil {
-		return pulled{}, fmt.Errorf("layers[0]: %w", err)
-	}
-	opened, err := verified.Open(config, catalog)
-	if err != nil {
-		return pulled{}, err
-	}
-	release, err := p.releaseDocuments(ctx, opened.State)
-	if err != nil {
-		return pulled{}, err
-	}
-	if err := bundle.CheckReleases(p.Trust.Root, opened.State, release, p.Clock()); err != nil {
-		return pulled{}, &refusal.Error{Reason: refusal.NotReleased, Detail: err.Error()}
-	}
-	return pulled{opened, config, catalog, release}, nil
+func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (intake.Opened, error) {
+	trusted := p.Trust
+	trusted.Last = p.accepted
+	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// releaseDocuments gives what proves that a desired state was released, by digest: what is at hand from here, the rest from there.
-func (p *Puller) releaseDocuments(ctx context.Context, state bundle.DesiredState) (map[digest.Digest][]byte, error) {
-	found := map[digest.Digest][]byte{}
-	if !p.Trust.Root.Locked() {
-		return found, nil
-	}
-	for _, m := range slices.Concat(state.All(), state.Offers) {
-		for _, c := range m.Release {
-			if found[c.Digest] != nil {
-				continue
-			}
-			data, err := p.releaseDocument(ctx, c)
-			if err != nil {
-				return nil, fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
-			}
-			found[c.Digest] = data
-		}
-	}
-	return found, nil
-}
-
-func (p *Puller) releaseDocument(ctx context.Context, c bundle.Content) ([]byte, error) {
+// proof reads what proves a release, from the cluster where it is kept there.
+func (p *Puller) proof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
 	// Mirrors are not taken from a publisher where there is a second lock.
-	return p.fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
+	return p.contents().Fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
+}
+
+func (p *Puller) contents() intake.Contents {
+	return intake.Contents{Place: p.Place, Registries: p.Registries}
 }
 
 func (p *Puller) noteRefusal(d digest.Digest, refusal *refusal.Error) {
@@ -273,14 +228,8 @@ func (p *Puller) forgetRefusals(ofRoots bool) {
 }
 
 // keep stores the documents and then the statement: a crash in between leaves the bundle before in force, whole.
-func (p *Puller) keep(ctx context.Context, next pulled, manifest []byte) error {
-	if err := p.Store.Put(ctx, next.Config.Digest, next.config); err != nil {
-		return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
-	}
-	if err := p.Store.Put(ctx, next.Catalog.Digest, next.catalog); err != nil {
-		return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
-	}
-	for d, document := range next.release {
+func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
+	for d, document := range next.Documents {
 		if err := p.Store.Put(ctx, d, document); err != nil {
 			return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
 		}
@@ -334,7 +283,7 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	if err != nil || there {
 		return err
 	}
-	data, err := p.fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
+	data, err := p.contents().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("content %s is neither in %s nor in %s: ask who runs that registry, or carry it here", c.Digest, c.Repository, p.Place.Name(bundle.ContentRepository))
 	}

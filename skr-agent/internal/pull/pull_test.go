@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -27,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
 const runtimeID = "berlin"
@@ -79,20 +82,34 @@ func newKey(t *testing.T) trust.Signer {
 	return signer
 }
 
+var env envtest.Environment
+
+// apiServer starts the one that all tests share, each in namespaces of its own.
+var apiServer = sync.OnceValues(func() (*rest.Config, error) {
+	config, err := env.Start()
+	if err == nil {
+		config.QPS = -1
+	}
+	return config, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = env.Stop()
+	os.Exit(code)
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
-	env := &envtest.Environment{}
-	cfg, err := env.Start()
+	cfg, err := apiServer()
 	require.NoError(t, err)
-	cfg.QPS = -1
-	t.Cleanup(func() { _ = env.Stop() })
 	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
 	require.NoError(t, err)
 	w := &world{T: t, client: c, rootKey: newKey(t)}
-	w.begin("one")
+	w.begin(strings.ToLower(t.Name()))
 	return w
 }
 
@@ -119,7 +136,7 @@ func (w *world) begin(namespace string) {
 func (w *world) started(c client.Client) *Puller {
 	w.Helper()
 	p := New(Options{
-		Place: w.place, Client: c, Namespace: w.namespace, Store: content.New(c, c, w.namespace),
+		Place: w.place, Client: c, Namespace: w.namespace, Store: contentstore.New(c, c, w.namespace),
 		Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID}, Now: func() time.Time { return w.now },
 	})
 	require.NoError(w, p.Restore(w.Context()))

@@ -30,7 +30,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 }
 
 // followRoot looks for newer versions of the root of trust, one after the other, and keeps what it followed. One that does not
-// follow is told and otherwise as good as none: whoever owns the registry can hide a root anyway. The error says that the
+// follow is told and otherwise as good as none: the owner of a registry can hide a root anyway. The error says that the
 // registry could not be read.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root.Version

@@ -26,7 +26,7 @@ const (
 	maxChartNesting = 8
 )
 
-// chartFiles gives a chart's files by their path inside the chart, charts within it unpacked. The blob is the chart's archive,
+// chartFiles returns a chart's files by their path inside the chart, charts within it unpacked. The blob is the chart's archive,
 // compressed or not, or an OCI artifact that holds it.
 func chartFiles(blob []byte) ([]file, error) {
 	data, err := decompress(blob)

@@ -86,7 +86,7 @@ func TestAnOverlayRendersAsKustomizeDoes(t *testing.T) {
 	sameHowever(t, "overlays/production", Input{Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app"}, members)
 }
 
-// podinfo gives the blob with the chart and the config layer of a real component.
+// podinfo returns the blob with the chart and the config layer of a real component.
 func podinfo(t testing.TB) Input {
 	blobs := filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", "podinfo-6.14.1-signed", "blobs")
 	in := Input{Packed: v1beta2.HelmChart, Release: "podinfo", Namespace: "podinfo", Kubernetes: kubernetes}

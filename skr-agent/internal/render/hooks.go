@@ -14,8 +14,8 @@ const (
 	keepAnnotation = "helm.sh/resource-policy"
 )
 
-// Keeps tells whether a chart says of an object that it outlives the release: its annotation helm.sh/resource-policy is keep.
-// Rendering leaves the annotation in place; whoever removes objects asks here, of the object in the cluster, and lets it be.
+// Keeps reports whether a chart says of an object that it outlives the release: its annotation helm.sh/resource-policy is keep.
+// Rendering leaves the annotation in place; the remover of objects asks here, of the object in the cluster, and lets it be.
 func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }

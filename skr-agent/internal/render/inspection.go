@@ -142,7 +142,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 	return nil
 }
 
-// yamlOf gives the paths of YAML files that a kustomization names, but for its resources.
+// yamlOf returns the paths of YAML files that a kustomization names, but for its resources.
 func yamlOf(k types.Kustomization) []string {
 	paths := slices.Concat(k.Crds, k.Configurations)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
@@ -155,7 +155,7 @@ func yamlOf(k types.Kustomization) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// dataOf gives the paths of files whose content goes into generated objects.
+// dataOf returns the paths of files whose content goes into generated objects.
 func dataOf(k types.Kustomization) []string {
 	var sources []types.KvPairSources
 	for _, g := range k.ConfigMapGenerator {
@@ -184,7 +184,7 @@ func (i *inspection) isFolder(folder, reference string) bool {
 	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
 }
 
-// present gives the file that a reference means.
+// present returns the file that a reference means.
 func (i *inspection) present(folder, reference string) ([]byte, error) {
 	if err := isLocal(folder, reference); err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func build(files tree, root string) ([]byte, error) {
 
 var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/-]+$`)
 
-// isPlainPath tells whether kustomize's file system in memory takes a name. Others are overlooked until something names them.
+// isPlainPath reports whether kustomize's file system in memory takes a name. Others are overlooked until something names them.
 func isPlainPath(name string) bool {
 	return plainPath.MatchString(name) && !strings.Contains(path.Clean(name), "..")
 }
@@ -95,7 +95,7 @@ func isPlainPath(name string) bool {
 // tree is the files of an overlay by path; a folder is what stands before a slash.
 type tree map[string][]byte
 
-// root gives the folder to build: the one that is asked for, or the top.
+// root returns the folder to build: the one that is asked for, or the top.
 func (t tree) root(asked string) (string, error) {
 	folder := path.Clean("./" + asked)
 	if asked != "" && (path.IsAbs(asked) || strings.HasPrefix(folder, "..")) {

@@ -66,7 +66,7 @@ type Capabilities struct {
 	APIVersions []string
 }
 
-// Render gives the objects that content holds. Content of type oci-dir is a tar; of type oci-ref it is YAML or a tar, each
+// Render returns the objects that content holds. Content of type oci-dir is a tar; of type oci-ref it is YAML or a tar, each
 // compressed or not, told apart by how it begins; of type helm-chart a chart, of type kustomize a tar of overlays. Lists are
 // taken apart. An object that appears twice is an error, for only one of both could be what was meant.
 //

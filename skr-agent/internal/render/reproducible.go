@@ -150,7 +150,7 @@ func replaceUnsettled(text []byte) []byte {
 // usage is what a survey found, by name of file and of named template.
 type usage map[string]template
 
-// doubtful tells whether one rendering could be enough. Any text may be a template where tpl is used.
+// doubtful reports whether one rendering could be enough. Any text may be a template where tpl is used.
 func (u usage) doubtful() bool {
 	for _, t := range u {
 		if t.usesTpl || len(t.calls) > 0 {

@@ -66,7 +66,7 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate gives the templates that a text defines; its own is named as the file. What cannot be parsed, or has no
+// parseTemplate returns the templates that a text defines; its own is named as the file. What cannot be parsed, or has no
 // actions, is none.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {

@@ -93,7 +93,7 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	return values, checkSchemas(c, all)
 }
 
-// crds gives the objects of the crds folders, which are no templates.
+// crds returns the objects of the crds folders, which are no templates.
 func crds(c *chart.Chart) ([]placed, error) {
 	files := c.CRDObjects()
 	slices.SortFunc(files, func(a, b chart.CRD) int { return cmp.Compare(a.Filename, b.Filename) })

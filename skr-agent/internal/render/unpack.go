@@ -31,7 +31,7 @@ type file struct {
 	data []byte
 }
 
-// unpack gives the YAML files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor; what headers
+// unpack returns the YAML files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor; what headers
 // say about them is not believed.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
@@ -49,7 +49,7 @@ type budget struct {
 	unpacked, entries int
 }
 
-// decompress gives the data itself when it is not compressed.
+// decompress returns the data itself when it is not compressed.
 func decompress(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
@@ -86,7 +86,7 @@ func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar gives the files that are wanted, sorted by path.
+// untar returns the files that are wanted, sorted by path.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}
@@ -131,7 +131,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 	return files, nil
 }
 
-// admit tells whether a member is a file. Members that have no business in a module are an error even though nothing is ever
+// admit reports whether a member is a file. Members that have no business in a module are an error even though nothing is ever
 // written to a disk: a module that carries them was not packed by anybody who knew what is inside.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name

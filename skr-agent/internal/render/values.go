@@ -116,7 +116,7 @@ func checkExpansion(data []byte) error {
 	return nil
 }
 
-// weigh gives about how many bytes a document has with its aliases written out, or more than allowed. A node under way weighs
+// weigh returns about how many bytes a document has with its aliases written out, or more than allowed. A node under way weighs
 // too much already, for it contains itself.
 func weigh(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	const tooMuch = maxExpandedBytes + 1

@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sync"
 )
 
 // Facts are what is known of the runtime now.
@@ -41,13 +40,13 @@ type Facts struct {
 	Watched []bundle.ReportedWatch
 }
 
-// Modules gives the state of every installed module, sorted by name.
+// Modules returns the state of every installed module, sorted by name.
 func Modules(facts Facts) []bundle.ReportedModule {
 	modules := make([]bundle.ReportedModule, 0, len(facts.Manifests))
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
 		module := bundle.ReportedModule{
-			Name: sync.ModuleOf(m), Channel: m.Labels[v1beta2.LabelChannel], Version: m.Spec.Version,
+			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.Spec.Version,
 			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Message: message(m),
 			Manifest: &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
@@ -99,7 +98,7 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// New gives the report without its sequence and time.
+// New returns the report without its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
@@ -114,7 +113,7 @@ func New(runtime string, facts Facts) bundle.Report {
 	return r
 }
 
-// KymaStatus gives the status that the runtime's own Kyma has by these facts.
+// KymaStatus returns the status that the runtime's own Kyma has by these facts.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	after.Modules = moduleStatuses(facts)
@@ -129,9 +128,9 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		})
 	}
 	acceptance(facts, set)
-	set(v1beta2.ConditionModuleCatalog, "Ready", "the catalog is that of the bundle in force", facts.Bundle != nil)
+	set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog is that of the bundle in force", facts.Bundle != nil)
 	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
-		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: "GivenUp"}[facts.AgentProblem != ""], "Upgraded"),
+		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: v1beta2.ReasonRolledBack}[facts.AgentProblem != ""], v1beta2.ReasonUpgraded),
 			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
 	}
 	after.State = v1beta2.StateReady
@@ -154,7 +153,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	case facts.Bundle.Statement.Predicate.Deleting:
 		after.State, why = v1beta2.StateDeleting, "the Kyma was deleted in the control plane: the modules are being removed"
 	}
-	reason := map[bool]string{true: "Ready", false: "NotReady"}
+	reason := map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}
 	ready := after.State == v1beta2.StateReady
 	set(v1beta2.ConditionModules, reason[ready], why, ready)
 	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
@@ -173,10 +172,10 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 	case s == nil:
 		return ""
 	case s.Trouble != "":
-		set(v1beta2.ConditionSecrets, "NotWritten", s.Trouble, false)
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, s.Trouble, false)
 		return s.Trouble
 	}
-	set(v1beta2.ConditionSecrets, "Written", "the Secrets are as sealed in the bundle in force", true)
+	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets are as sealed in the bundle in force", true)
 	return ""
 }
 
@@ -191,11 +190,11 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 		last := facts.Refused[len(facts.Refused)-1]
 		set(v1beta2.ConditionAccepted, string(last.Reason), fmt.Sprintf("bundle %s was refused: %s; the one before stays in force", shortened(last.Digest), last.Detail), false)
 	case facts.Bundle == nil:
-		set(v1beta2.ConditionAccepted, "NoBundle", "no bundle was accepted yet", false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, "no bundle was accepted yet", false)
 	case facts.Expired:
 		set(v1beta2.ConditionAccepted, string(refusal.Expired), fmt.Sprintf("the bundle in force expired at %s and no newer one came; it stays in force", facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
 	default:
-		set(v1beta2.ConditionAccepted, "Accepted", fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence), true)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence), true)
 	}
 }
 
@@ -215,7 +214,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	}
 	for i := range facts.Manifests {
 		if facts.Manifests[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
-			hidden[sync.ModuleOf(&facts.Manifests[i])] = true
+			hidden[facts.Manifests[i].Module()] = true
 		}
 	}
 	if b := facts.Bundle; b != nil {

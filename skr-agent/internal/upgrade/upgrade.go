@@ -1,5 +1,5 @@
 // Package upgrade decides which image the agent's own Deployment runs: what the bundle wants and what is known of the Deployment go in,
-// what to write comes out. An image has to prove itself by doing the agent's work; one that does not is given up for the last one
+// what to write comes out. An image has to prove itself by doing the agent's work; one that does not is rolled back to the last one
 // that did, as firmware counts its starts: by the old agent where the new one never gets ready, and by the new one itself where it
 // ends again and again, at its start, or runs and does not do its work, when its time is over. The decisions are pure; Deployment
 // carries them out.
@@ -13,7 +13,7 @@ import (
 
 const (
 	// MaxStarts is how often a pod may start without its image having proven itself: a node that restarts is forgiven, a crash loop
-	// is given up after some two minutes.
+	// is rolled back after some two minutes.
 	MaxStarts = 4
 	// Trial is for how long without a break an image has to do the agent's work until it counts as proven.
 	Trial = time.Minute
@@ -23,7 +23,7 @@ const (
 type Known struct {
 	// Set is the image of its template, Running that of the pod which asks.
 	Set, Running string
-	// Proven is the last image that did its work, Failed the one that was given up, Starts how often the pod which asks began while Set
+	// Proven is the last image that did its work, Failed the one that was rolled back, Starts how often the pod which asks began while Set
 	// was not proven.
 	Proven, Failed string
 	Starts         int
@@ -46,7 +46,7 @@ func (k Known) step() Step {
 // onTrial says that the image which asks is the one that is set, has not proven itself, and has one to go back to.
 func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
 
-// changes tells whether a step differs from what is.
+// changes reports whether a step differs from what is.
 func (k Known) changes(s Step) bool {
 	return s.Set != k.Set || s.Proven != k.Proven || s.Failed != k.Failed || s.Starts != k.Starts
 }

@@ -60,7 +60,7 @@ func (l *ledger) tell(since int64, now time.Time) {
 	l.told.Objects, l.recent = all, nil
 }
 
-// summary gives what all watches tell, by name, each with its fair share of the report's room.
+// summary returns what all watches tell, by name, each with its fair share of the report's room.
 func summary(told []bundle.ReportedWatch) []bundle.ReportedWatch {
 	told = slices.DeleteFunc(slices.Clone(told), func(w bundle.ReportedWatch) bool { return w.Since == 0 })
 	slices.SortFunc(told, func(a, b bundle.ReportedWatch) int { return cmp.Compare(a.Watcher, b.Watcher) })

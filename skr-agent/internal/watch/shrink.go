@@ -23,19 +23,19 @@ func shrink(in any) (any, error) {
 	case *metav1.PartialObjectMetadata:
 		return small(o, specPrint(o)), nil
 	case *unstructured.Unstructured:
-		print, err := statusPrint(o)
+		fingerprint, err := statusPrint(o)
 		if err != nil {
 			return nil, fmt.Errorf("status of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 		}
-		return small(o, print), nil
+		return small(o, fingerprint), nil
 	}
 	return in, nil
 }
 
-func small(o metav1.Object, print string) *seen {
+func small(o metav1.Object, fingerprint string) *seen {
 	return &seen{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()},
-		print:      string(o.GetUID()) + " " + print,
+		print:      string(o.GetUID()) + " " + fingerprint,
 	}
 }
 

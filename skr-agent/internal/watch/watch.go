@@ -57,7 +57,7 @@ type watch struct {
 	absent bool
 }
 
-// New gives Watches that watch nothing yet.
+// New returns Watches that watch nothing yet.
 func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, most: maxObjects, running: map[string]*watch{}}
 }
@@ -96,7 +96,7 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Tell gives what is to be reported of all watches, sorted by name; it is the same until there is news. Since is a sequence that no
+// Tell returns what is to be reported of all watches, sorted by name; it is the same until there is news. Since is a sequence that no
 // report had yet and the next report does not fall below. Wait is when to ask again for news that is held back, 0 when there is none.
 func (w *Watches) Tell(since int64, now time.Time) (told []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()

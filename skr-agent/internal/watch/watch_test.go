@@ -73,7 +73,7 @@ func (w *world) allow(resources ...string) {
 	must(w.T, err)
 }
 
-// tell gives what a report an hour later tells of a watcher.
+// tell returns what a report an hour later tells of a watcher.
 func (w *world) tell(watcher string) bundle.ReportedWatch {
 	w.tells++
 	told, _ := w.watches.Tell(w.tells, time.Now().Add(time.Duration(w.tells)*time.Hour))
@@ -136,7 +136,7 @@ func TestWatchesTellWhatHappensInAnAPIServer(t *testing.T) {
 	status.Field = bundle.FieldStatus
 	must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps"), watcherOf("pods"), status}))
 
-	t.Run("what the agent may not watch is told, until it may", func(t *testing.T) {
+	t.Run("what the agent may not watch is told, until it may", func(*testing.T) {
 		w.until("pods", "trouble", func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "ClusterRole") })
 		w.allow("pods")
 		w.until("pods", "no trouble", func(told bundle.ReportedWatch) bool { return told.Trouble == "" })

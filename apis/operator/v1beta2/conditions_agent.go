@@ -1,0 +1,54 @@
+package v1beta2
+
+// Reasons of the conditions and events that only skr-agent writes, into its runtime. Those of refused bundles and roots of trust, which
+// are reasons of the condition Accepted too, are in package bundle/refusal.
+const (
+	// ReasonNoBundle is of Accepted: no bundle was accepted yet.
+	ReasonNoBundle = "NoBundle"
+
+	// ReasonApplying says that a module's objects are about to be applied.
+	ReasonApplying = "Applying"
+	// ReasonApplied says that all of a module's objects are applied.
+	ReasonApplied = "Applied"
+	// ReasonApplyFailed says that the API server refused an object of a module.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonInstalling says that a module is being applied, or is waited for.
+	ReasonInstalling = "Installing"
+	// ReasonTimeout says that a module's objects did not become ready in time.
+	ReasonTimeout = "Timeout"
+	// ReasonRendered says that a module's content gave its objects.
+	ReasonRendered = "Rendered"
+	// ReasonContentMissing says that a module's content is not in the runtime.
+	ReasonContentMissing = "ContentMissing"
+	// ReasonContentBroken says that a module's content could not be read or rendered.
+	ReasonContentBroken = "ContentBroken"
+	// ReasonSourceBroken says that a Manifest's spec.install.source names no content.
+	ReasonSourceBroken = "SourceBroken"
+	// ReasonUnknownKind says that a module has objects of a kind that the API server does not serve.
+	ReasonUnknownKind = "UnknownKind"
+	// ReasonProtected says that a module has objects that no module may have.
+	ReasonProtected = "Protected"
+	// ReasonConflict says that an object of a module is another module's.
+	ReasonConflict = "Conflict"
+	// ReasonForbidden says that the module's service account lacks a right.
+	ReasonForbidden = "Forbidden"
+	// ReasonImagesBroken says that the rules on where images come from could not be followed.
+	ReasonImagesBroken = "ImagesBroken"
+	// ReasonImagesListed says that the component lists all images of its objects.
+	ReasonImagesListed = "Listed"
+	// ReasonImagesNotListed says that the component does not list all images of its objects.
+	ReasonImagesNotListed = "NotListed"
+	// ReasonNoImagesListed says that the component lists no images.
+	ReasonNoImagesListed = "NothingListed"
+	// ReasonRemoving says that the deletion of a module's objects is waited for.
+	ReasonRemoving = "Removing"
+	// ReasonCustomResourcesExist says that a module is removed once its custom resources are deleted.
+	ReasonCustomResourcesExist = "CustomResourcesExist"
+	// ReasonUnmanaged says that a module is not managed any more and its resources are left in place.
+	ReasonUnmanaged = "Unmanaged"
+
+	// ReasonDriftCorrected is of the event on a Manifest whose objects were changed by somebody else.
+	ReasonDriftCorrected = "DriftCorrected"
+	// ReasonAgentUpgradeRolledBack is of the event on the runtime's Kyma when the agent's new image did not prove itself.
+	ReasonAgentUpgradeRolledBack = "AgentUpgradeRolledBack"
+)

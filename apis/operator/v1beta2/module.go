@@ -1,0 +1,23 @@
+package v1beta2
+
+import "strings"
+
+// Module returns the name of a Manifest's module as it was asked for: NAME, or NAMESPACE/NAME where a ModuleTemplate is asked for.
+//
+// The label holds it with a dash for the slash, which no label takes, and the annotation as it is. An annotation that is not the
+// label's module in other words counts for nothing: rights are given by this name.
+func (m *Manifest) Module() string {
+	name := m.ModuleLabel()
+	if module := m.Annotations[AnnotationModule]; strings.ReplaceAll(module, "/", "-") == name {
+		return module
+	}
+	return name
+}
+
+// ModuleLabel returns the module's name as labels, Helm releases and field managers take it.
+func (m *Manifest) ModuleLabel() string {
+	if label := m.Labels[LabelModuleName]; label != "" {
+		return label
+	}
+	return m.Name
+}

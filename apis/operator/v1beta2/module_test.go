@@ -1,0 +1,27 @@
+package v1beta2
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestAManifestHasOneModule(t *testing.T) {
+	for name, c := range map[string]struct{ label, annotation, module, asLabel string }{
+		"a label":                              {label: "keda", module: "keda", asLabel: "keda"},
+		"neither":                              {module: "manifest", asLabel: "manifest"},
+		"a name with a namespace":              {label: "team-keda", annotation: "team/keda", module: "team/keda", asLabel: "team-keda"},
+		"an annotation that is another module": {label: "keda", annotation: "trusted", module: "keda", asLabel: "keda"},
+	} {
+		m := &Manifest{ObjectMeta: metav1.ObjectMeta{Name: "manifest", Labels: map[string]string{}, Annotations: map[string]string{}}}
+		if c.label != "" {
+			m.Labels[LabelModuleName] = c.label
+		}
+		if c.annotation != "" {
+			m.Annotations[AnnotationModule] = c.annotation
+		}
+		if m.Module() != c.module || m.ModuleLabel() != c.asLabel {
+			t.Errorf("%s: module %q, label %q", name, m.Module(), m.ModuleLabel())
+		}
+	}
+}

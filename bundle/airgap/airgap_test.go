@@ -1,0 +1,240 @@
+package airgap
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+)
+
+func quiet(int64) {}
+
+func sampleLayout(blobs int) Layout {
+	var layout Layout
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range blobs {
+		data := make([]byte, 1+random.IntN(5000))
+		for n := range data {
+			data[n] = byte(random.Uint32())
+		}
+		item := InMemory(bundle.NewBlob("application/octet-stream", data))
+		layout.Items = append(layout.Items, item)
+		layout.References = append(layout.References, Reference{fmt.Sprintf("runtimes/r-%d:desired", i), item.Descriptor})
+	}
+	return layout
+}
+
+func written(t *testing.T, path string, layout Layout, packing Packing) ([]string, []byte) {
+	t.Helper()
+	names, err := Write(t.Context(), path, layout, packing, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	return names, all
+}
+
+func TestTheSameLayoutGivesTheSameBytesHoweverItIsPacked(t *testing.T) {
+	layout := sampleLayout(20)
+	shuffled := Layout{slices.Clone(layout.References), slices.Clone(layout.Items)}
+	slices.Reverse(shuffled.References)
+	slices.Reverse(shuffled.Items)
+	dir := t.TempDir()
+	_, plain := written(t, filepath.Join(dir, "a"), layout, Packing{})
+	if _, other := written(t, filepath.Join(dir, "b"), shuffled, Packing{}); !bytes.Equal(plain, other) {
+		t.Error("another order of the same blobs gives other bytes")
+	}
+	names, joined := written(t, filepath.Join(dir, "c"), layout, Packing{VolumeBytes: 7000})
+	if len(names) != (len(plain)+6999)/7000 || !bytes.Equal(plain, joined) {
+		t.Errorf("%d volumes do not join to the file", len(names))
+	}
+	for name, c := range map[string]struct {
+		path    string
+		packing Packing
+	}{"plain": {"d", Packing{}}, "volumes": {"e", Packing{VolumeBytes: 4096}}, "zstd": {"f", Packing{Zstd: true}}, "zstd in volumes": {"g", Packing{true, 9000}}} {
+		t.Run(name, func(t *testing.T) {
+			names, _ := written(t, filepath.Join(dir, c.path), layout, c.packing)
+			file, err := Open(names, quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if len(file.References()) != 20 {
+				t.Errorf("holds %d references", len(file.References()))
+			}
+			for _, r := range file.References() {
+				data, err := content.FetchAll(t.Context(), file.Repository(""), r.Descriptor)
+				if err != nil || digest.FromBytes(data) != r.Descriptor.Digest {
+					t.Errorf("%s: %v", r.Name, err)
+				}
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, c.path+"*.p*")); len(left) > 0 {
+				t.Errorf("leaves %v behind", left)
+			}
+		})
+	}
+}
+
+func TestAnInterruptedExportIsContinued(t *testing.T) {
+	layout := sampleLayout(30)
+	dir := t.TempDir()
+	_, want := written(t, filepath.Join(dir, "whole"), layout, Packing{})
+	path := filepath.Join(dir, "file")
+	for stop := range 40 { // each run is cut off after some more blobs, and one ends well
+		opened, cut := 0, Layout{References: layout.References}
+		for _, item := range layout.Items {
+			open := item.Open
+			item.Open = func(ctx context.Context) (io.ReadCloser, error) {
+				if opened++; opened == 3 {
+					body, err := open(ctx)
+					return io.NopCloser(io.MultiReader(io.LimitReader(body, 1), broken{})), err
+				}
+				return open(ctx)
+			}
+			cut.Items = append(cut.Items, item)
+		}
+		_, err := Write(t.Context(), path, cut, Packing{}, quiet)
+		if err == nil {
+			if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
+				t.Fatal("what was continued is another file")
+			}
+			if stop < 15 || stop > 25 { // two blobs more in each run, and some again after the damage
+				t.Errorf("took %d runs", stop)
+			}
+			return
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Fatal("half a file has its final name")
+		}
+		if stop == 5 { // a disk that lies
+			damage(t, path+partial, 1<<12)
+		}
+	}
+	t.Fatal("it never ends")
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("the line is dead") }
+
+func damage(t *testing.T, path string, at int64) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	one := make([]byte, 1)
+	if _, err := file.ReadAt(one, at); err != nil {
+		t.Fatal(err)
+	}
+	one[0] ^= 1
+	if _, err := file.WriteAt(one, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tarOf(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	for _, h := range headers {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(w, strings.NewReader(strings.Repeat("x", int(h.Size))), h.Size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func TestAFileThatIsNotWhatItShouldBeIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	_, good := written(t, filepath.Join(dir, "good"), sampleLayout(5), Packing{})
+	_, small := written(t, filepath.Join(dir, "zstd"), sampleLayout(5), Packing{Zstd: true})
+	changed := slices.Clone(good)
+	changed[len(changed)-trailerBytes-600] ^= 1
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"cut off in a blob":         {good[:len(good)-trailerBytes-700], "cut off"},
+		"cut off before its end":    {good[:len(good)-trailerBytes], "the end is missing"},
+		"cut off while compressed":  {small[:len(small)/2], "cut off"},
+		"changed":                   {changed, "changed or damaged"},
+		"volumes in another order":  {slices.Concat(good[4096:], good[:4096]), "cut off"},
+		"something behind the end":  {append(slices.Clone(good), bytes.Repeat([]byte("x"), 512)...), "something follows"},
+		"a link":                    {tarOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "index.json", Linkname: "/etc/passwd"}), "neither a file nor a folder"},
+		"a hard link":               {tarOf(t, tar.Header{Typeflag: tar.TypeLink, Name: "index.json", Linkname: "../x"}), "neither a file nor a folder"},
+		"a device":                  {tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "neither a file nor a folder"},
+		"a way out":                 {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "want oci-layout"},
+		"an absolute path":          {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "/index.json", Size: 3}), "want oci-layout"},
+		"a folder of its own":       {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "want no folder"},
+		"an entry twice":            {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}, tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "is there twice"},
+		"an index without end":      {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: maxIndexBytes + 1}), "at most"},
+		"a blob of another digest":  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: blobsPrefix + strings.Repeat("a", 64), Size: 3}), "changed or damaged"},
+		"no index":                  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}), "no OCI layout"},
+		"nothing":                   {nil, "the end is missing"},
+		"a size that is not there":  {slices.Concat(tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 5000})[:1024]), "not all there"},
+		"an index that is no index": {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: 5}), "index.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(path, c.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			file, err := Open([]string{path}, quiet)
+			if err == nil {
+				file.Close()
+			}
+			if refusal.Of(err) == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want a refusal with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestVolumesAreSortedAndCounted(t *testing.T) {
+	files, err := Files([]string{"b.002", "a.tar", "b.001", "c.001"})
+	if err != nil || fmt.Sprint(files) != "[[b.001 b.002] [a.tar] [c.001]]" {
+		t.Errorf("got %v, %v", files, err)
+	}
+	for _, given := range [][]string{{"b.001", "b.003"}, {"b.002"}, {"b.001", "b.001"}} {
+		if _, err := Files(given); err == nil || !strings.Contains(err.Error(), "is missing") {
+			t.Errorf("%v: got %v", given, err)
+		}
+	}
+}
+
+func TestSizesAreReadAsPeopleWriteThem(t *testing.T) {
+	for text, want := range map[string]int64{"4G": 4 << 30, "700M": 700 << 20, "512": 512, "": 0, "G": 0, "-1M": 0, "9999999999G": 0} {
+		if got, err := ParseSize(text); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q is %d, %v", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package airgap
+
+import (
+	"bytes"
+	"context"
+	"io"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// Limits on images, which come from anywhere. Both sides keep to them, so that what is exported can be imported.
+const (
+	// MaxImageManifestBytes bounds the manifest or index of an image: what registries take.
+	MaxImageManifestBytes = 4 << 20
+	// MaxImageDepth is that of an index of indexes, with the images and their blobs.
+	MaxImageDepth = 4
+	// MaxImageBlobs bounds all blobs of an image, its manifests among them.
+	MaxImageBlobs = 10_000
+)
+
+// Media types of Docker's images, which are older than the OCI's.
+const (
+	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	mediaTypeDockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+// IsImageIndex reports whether a media type is that of an index: a list of images, one per platform.
+func IsImageIndex(mediaType string) bool {
+	return mediaType == ocispec.MediaTypeImageIndex || mediaType == mediaTypeDockerIndex
+}
+
+func isManifest(mediaType string) bool {
+	return IsImageIndex(mediaType) || mediaType == ocispec.MediaTypeImageManifest || mediaType == mediaTypeDockerManifest
+}
+
+// ImageWalk visits an image and everything below it.
+type ImageWalk struct {
+	// Locate returns where a blob is read; nil leaves it out, with all below it.
+	Locate func(context.Context, ocispec.Descriptor) (content.Fetcher, error)
+	// Found is told of every blob, of what points before what is pointed to; manifest is nil for what is none.
+	Found func(d ocispec.Descriptor, manifest []byte)
+
+	visited int
+}
+
+// Walk starts at the manifest or index of the image. The error is a *refusal.Error when the image is beyond the limits, or is not what
+// its digests say.
+func (w *ImageWalk) Walk(ctx context.Context, image ocispec.Descriptor) error {
+	w.visited = 0
+	return w.visit(ctx, image, 1)
+}
+
+func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) error {
+	if w.visited++; depth > MaxImageDepth || w.visited > MaxImageBlobs {
+		return refusal.New(refusal.TooLarge, "is more than %d levels deep or has more than %d blobs", MaxImageDepth, MaxImageBlobs)
+	}
+	d = ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
+	from, err := w.Locate(ctx, d)
+	if err != nil || from == nil {
+		return err
+	}
+	if !isManifest(d.MediaType) {
+		w.Found(d, nil)
+		return nil
+	}
+	data, err := store.FetchBlob(ctx, from, d, MaxImageManifestBytes)
+	if err != nil {
+		return err
+	}
+	w.Found(d, data)
+	below, err := content.Successors(ctx, fetcherOf(data), d)
+	if err != nil {
+		return refusal.New(refusal.Malformed, "manifest %s: %w", d.Digest, err)
+	}
+	for _, next := range below {
+		if err := w.visit(ctx, next, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetcherOf lets a manifest that was read be taken apart.
+func fetcherOf(data []byte) content.Fetcher {
+	return content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(data)), nil
+	})
+}

@@ -1,0 +1,84 @@
+package airgap
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// below makes a manifest or index that points to others.
+func below(t *testing.T, mediaType string, blobs ...bundle.Blob) bundle.Blob {
+	t.Helper()
+	field := map[bool]string{true: "manifests", false: "layers"}[IsImageIndex(mediaType)]
+	descriptors := []ocispec.Descriptor{}
+	for _, blob := range blobs {
+		descriptors = append(descriptors, blob.Descriptor)
+	}
+	content := map[string]any{"schemaVersion": 2, "mediaType": mediaType, field: descriptors}
+	if field == "layers" {
+		content["config"] = bundle.EmptyBlob().Descriptor
+	}
+	data, err := json.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle.NewBlob(mediaType, data)
+}
+
+func TestImagesAreWalkedWithinLimits(t *testing.T) {
+	layer := bundle.NewBlob("application/vnd.oci.image.layer.v1.tar", []byte("layer"))
+	many := make([]bundle.Blob, MaxImageBlobs)
+	for i := range many {
+		many[i] = bundle.NewBlob(layer.Descriptor.MediaType, fmt.Append(nil, i))
+	}
+	docker := below(t, mediaTypeDockerManifest, layer)
+	dockerIndex := below(t, mediaTypeDockerIndex, docker)
+	nested := below(t, ocispec.MediaTypeImageIndex, dockerIndex)
+	tooDeep := below(t, ocispec.MediaTypeImageIndex, nested)
+	tooMany := below(t, ocispec.MediaTypeImageManifest, many...)
+	repository, err := store.NewMemory().Repository(t.Context(), "image")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, blob := range []bundle.Blob{docker, dockerIndex, nested, tooDeep, tooMany} {
+		if err := store.PushBlob(t.Context(), repository, blob); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		image bundle.Blob
+		found int // with the empty config, of which the walk needs no bytes
+		want  refusal.Reason
+	}{
+		"an image of Docker's":        {docker, 3, ""},
+		"an index of Docker's":        {dockerIndex, 4, ""},
+		"an index of indexes":         {nested, 5, ""},
+		"one index more":              {tooDeep, 0, refusal.TooLarge},
+		"more blobs than any has":     {tooMany, 0, refusal.TooLarge},
+		"a single blob is no image's": {layer, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := 0
+			walk := ImageWalk{
+				Locate: func(context.Context, ocispec.Descriptor) (content.Fetcher, error) { return repository, nil },
+				Found: func(d ocispec.Descriptor, manifest []byte) {
+					if found++; (manifest != nil) != isManifest(d.MediaType) {
+						t.Errorf("%s: a manifest of %d bytes", d.MediaType, len(manifest))
+					}
+				},
+			}
+			err := walk.Walk(t.Context(), c.image.Descriptor)
+			if refused := refusal.Of(err); c.want != "" && (refused == nil || refused.Reason != c.want) || c.want == "" && (err != nil || found != c.found) {
+				t.Errorf("found %d, want %d: %v", found, c.found, err)
+			}
+		})
+	}
+}

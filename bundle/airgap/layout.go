@@ -1,0 +1,129 @@
+package airgap
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Reference is a manifest with its name, "<repository>:<tag>".
+type Reference struct {
+	Name       string
+	Descriptor ocispec.Descriptor
+}
+
+// Item is a blob, and where its bytes come from.
+type Item struct {
+	Descriptor ocispec.Descriptor
+	Open       func(context.Context) (io.ReadCloser, error)
+}
+
+// InMemory is an item whose bytes are at hand.
+func InMemory(blob bundle.Blob) Item {
+	return Item{blob.Descriptor, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(blob.Bytes)), nil }}
+}
+
+// Layout is what a file holds. Blobs that references name are among the items, or left out because the other side has them.
+type Layout struct {
+	References []Reference
+	Items      []Item
+}
+
+// SizeBytes is that of all blobs together.
+func (l Layout) SizeBytes() int64 {
+	total := int64(0)
+	for _, item := range l.sorted() {
+		total += item.Descriptor.Size
+	}
+	return total
+}
+
+// sorted are the items, each once, in the order of their digests.
+func (l Layout) sorted() []Item {
+	items := slices.Clone(l.Items)
+	slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.Descriptor.Digest, b.Descriptor.Digest) })
+	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
+}
+
+// index returns the bytes of index.json. Only what is in the file is listed, so that stock tools do not stumble over the rest.
+func (l Layout) index() ([]byte, error) {
+	there := map[digest.Digest]bool{}
+	for _, item := range l.Items {
+		there[item.Descriptor.Digest] = true
+	}
+	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
+	references := slices.Clone(l.References)
+	slices.SortFunc(references, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
+	for i, r := range references {
+		if i > 0 && references[i-1].Name == r.Name {
+			if references[i-1].Descriptor.Digest != r.Descriptor.Digest {
+				return nil, fmt.Errorf("reference %s: names both %s and %s", r.Name, references[i-1].Descriptor.Digest, r.Descriptor.Digest)
+			}
+			continue
+		}
+		if !there[r.Descriptor.Digest] {
+			return nil, fmt.Errorf("reference %s: its manifest %s is not in the file", r.Name, r.Descriptor.Digest)
+		}
+		index.Manifests = append(index.Manifests, ocispec.Descriptor{
+			MediaType: r.Descriptor.MediaType, Digest: r.Descriptor.Digest, Size: r.Descriptor.Size,
+			Annotations: map[string]string{ocispec.AnnotationRefName: r.Name},
+		})
+	}
+	return json.Marshal(index)
+}
+
+const (
+	layoutName  = ocispec.ImageLayoutFile
+	indexName   = ocispec.ImageIndexFile
+	blobsPrefix = ocispec.ImageBlobsDir + "/sha256/"
+)
+
+// entry is one file of the tar.
+type entry struct {
+	name   string
+	size   int64
+	digest digest.Digest
+	open   func(context.Context) (io.ReadCloser, error)
+}
+
+func (l Layout) entries() ([]entry, error) {
+	index, err := l.index()
+	if err != nil {
+		return nil, err
+	}
+	if len(index) > maxIndexBytes {
+		return nil, fmt.Errorf("index of %d bytes, at most %d: export fewer runtimes at once", len(index), maxIndexBytes)
+	}
+	version, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})
+	if err != nil {
+		return nil, err
+	}
+	named := func(name string, data []byte) entry {
+		return entry{name, int64(len(data)), digest.FromBytes(data), InMemory(bundle.NewBlob("", data)).Open}
+	}
+	entries := []entry{named(layoutName, version), named(indexName, index)}
+	for _, item := range l.sorted() {
+		d := item.Descriptor
+		if err := d.Digest.Validate(); err != nil || d.Digest.Algorithm() != digest.SHA256 {
+			return nil, fmt.Errorf("blob %q: want a digest of sha256", d.Digest)
+		}
+		if d.Size < 0 || d.Size > maxBlobBytes {
+			return nil, fmt.Errorf("blob %s: %d bytes, at most %d", d.Digest, d.Size, int64(maxBlobBytes))
+		}
+		entries = append(entries, entry{blobsPrefix + d.Digest.Encoded(), d.Size, d.Digest, item.Open})
+	}
+	if len(entries) > maxEntries {
+		return nil, fmt.Errorf("%d blobs, at most %d: export fewer runtimes at once", len(entries), maxEntries)
+	}
+	return entries, nil
+}

@@ -1,0 +1,192 @@
+package airgap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+)
+
+// Limits on a file from outside, which whoever carries it may have made.
+const (
+	maxEntries     = 100_000
+	maxIndexBytes  = 16 << 20
+	maxBlobBytes   = 8<<30 - 1 // what a plain tar header can say
+	maxVolumes     = 999
+	maxWindowBytes = 8 << 20
+	maxRatio       = 100
+	ratioFreeBytes = 64 << 20
+	// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB if nobody asked for more.
+	maxPaddingBytes = 1 << 20
+)
+
+var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
+
+// Files sorts paths into files: volumes of one file come together, in their order; everything else is a file of its own. The error
+// names the volume that is missing.
+func Files(paths []string) ([][]string, error) {
+	var files [][]string
+	at := map[string]int{}
+	for _, path := range paths {
+		m := volumeName.FindStringSubmatch(path)
+		if m == nil {
+			files = append(files, []string{path})
+			continue
+		}
+		i, known := at[m[1]]
+		if !known {
+			i = len(files)
+			at[m[1]], files = i, append(files, nil)
+		}
+		files[i] = append(files[i], path)
+	}
+	for base, i := range at {
+		slices.Sort(files[i])
+		for n, path := range files[i] {
+			if want := fmt.Sprintf("%s.%03d", base, n+1); path != want {
+				return nil, fmt.Errorf("volume %s is missing: the next one given is %s", want, path)
+			}
+		}
+	}
+	return files, nil
+}
+
+// Open reads a file, given as its volumes in order, and compares every blob with its digest. A *bundle.Refusal says what is wrong
+// with the file; any other error that it could not be read. advance hears of bytes that were read.
+func Open(paths []string, advance func(int64)) (*File, error) {
+	file, err := join(paths)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.unpack(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if err := file.scan(advance); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// join makes one file of volumes, to be read at offsets.
+func join(paths []string) (*File, error) {
+	parts := &parts{}
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, errors.Join(err, parts.Close())
+		}
+		info, err := file.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s: is no regular file", path)
+		}
+		if err != nil {
+			return nil, errors.Join(err, file.Close(), parts.Close())
+		}
+		parts.files = append(parts.files, file)
+		parts.size += info.Size()
+		parts.ends = append(parts.ends, parts.size)
+	}
+	return &File{at: parts, size: parts.size, closer: parts}, nil
+}
+
+// parts reads several files as one.
+type parts struct {
+	files []*os.File
+	ends  []int64
+	size  int64
+}
+
+func (p *parts) ReadAt(data []byte, offset int64) (int, error) {
+	read := 0
+	for i, file := range p.files {
+		begin := int64(0)
+		if i > 0 {
+			begin = p.ends[i-1]
+		}
+		if offset >= p.ends[i] || len(data) == 0 {
+			continue
+		}
+		part := data[:min(int64(len(data)), p.ends[i]-offset)]
+		n, err := file.ReadAt(part, offset-begin)
+		read, offset, data = read+n, offset+int64(n), data[n:]
+		if n < len(part) {
+			return read, errors.Join(err, io.ErrUnexpectedEOF) // it became shorter
+		}
+	}
+	if len(data) > 0 {
+		return read, io.EOF
+	}
+	return read, nil
+}
+
+func (p *parts) Close() error {
+	var problems []error
+	for _, file := range p.files {
+		problems = append(problems, file.Close())
+	}
+	return errors.Join(problems...)
+}
+
+// unpack replaces a compressed file by a temporary one that has no name any more when the first byte is written: it can be read at
+// offsets, and a process that is killed leaves nothing behind.
+func (f *File) unpack() error {
+	magic := make([]byte, 4)
+	if _, err := f.at.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if string(magic) != "\x28\xb5\x2f\xfd" {
+		return nil
+	}
+	decoder, err := zstd.NewReader(io.NewSectionReader(f.at, 0, f.size), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindowBytes))
+	if err != nil {
+		return fmt.Errorf("decompress: %w", err)
+	}
+	defer decoder.Close()
+	file, err := os.CreateTemp("", "kyma-pull-carried-*.tar")
+	if err != nil {
+		return fmt.Errorf("decompress: %w: make the folder for temporary files writable, or name another one in TMPDIR", err)
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	limit := max(ratioFreeBytes, maxRatio*f.size)
+	n, err := io.Copy(file, io.LimitReader(decoder, limit+1))
+	switch {
+	case err != nil && isWriteError(err):
+		return errors.Join(fmt.Errorf("decompress: %w", err), file.Close())
+	case err != nil:
+		return errors.Join(refusal.New(refusal.Malformed, "decompress: %w: the file was cut off or changed", err), file.Close())
+	case n > limit:
+		return errors.Join(refusal.New(refusal.TooLarge, "unpacks to more than %d bytes", limit), file.Close())
+	}
+	before := f.closer
+	f.at, f.size, f.closer = file, n, file
+	return before.Close()
+}
+
+// isWriteError tells trouble with the temporary file from trouble with what is read.
+func isWriteError(err error) bool {
+	var path *os.PathError
+	return errors.As(err, &path) && path.Op == "write"
+}
+
+// ParseSize reads a size such as "700M" or "4G", in powers of 1024.
+func ParseSize(text string) (int64, error) {
+	units := map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
+	digits, factor := text, int64(1)
+	if n := len(text); n > 0 && units[text[n-1]] > 0 {
+		digits, factor = text[:n-1], units[text[n-1]]
+	}
+	number, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || number < 1 || number > 1<<40/factor {
+		return 0, fmt.Errorf("size %q: want a number with K, M or G behind it, such as 4G", text)
+	}
+	return number * factor, nil
+}

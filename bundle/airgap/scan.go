@@ -1,0 +1,228 @@
+package airgap
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/errdef"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+)
+
+// File is an opened file whose blobs are what their digests say.
+type File struct {
+	at         io.ReaderAt
+	size       int64
+	closer     io.Closer
+	index      []byte
+	blobs      map[digest.Digest]extent
+	references map[string]ocispec.Descriptor
+}
+
+// extent is a part of a file, in bytes.
+type extent struct{ offset, size int64 }
+
+// Close ends the use of the file.
+func (f *File) Close() error { return f.closer.Close() }
+
+// References are the names in the file, sorted.
+func (f *File) References() []Reference {
+	found := make([]Reference, 0, len(f.references))
+	for _, name := range slices.Sorted(maps.Keys(f.references)) {
+		found = append(found, Reference{name, f.references[name]})
+	}
+	return found
+}
+
+// Size returns the size of a blob, and whether the file has it.
+func (f *File) Size(d digest.Digest) (int64, bool) {
+	found, ok := f.blobs[d]
+	return found.size, ok
+}
+
+// Repository reads one repository of the file, as a registry's is read.
+func (f *File) Repository(name string) oras.ReadOnlyTarget { return repository{f, name} }
+
+type repository struct {
+	file *File
+	name string
+}
+
+func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
+	if found, ok := r.file.references[r.name+":"+reference]; ok {
+		return found, nil
+	}
+	for _, found := range r.file.references {
+		if found.Digest.String() == reference {
+			return found, nil
+		}
+	}
+	return ocispec.Descriptor{}, fmt.Errorf("%s:%s: %w", r.name, reference, errdef.ErrNotFound)
+}
+
+func (r repository) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error) {
+	_, ok := r.file.blobs[desc.Digest]
+	return ok, nil
+}
+
+func (r repository) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	found, ok := r.file.blobs[desc.Digest]
+	if !ok {
+		return nil, fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
+	}
+	return io.NopCloser(io.NewSectionReader(r.file.at, found.offset, found.size)), nil
+}
+
+var blobName = regexp.MustCompile(`^` + blobsPrefix + `([0-9a-f]{64})$`)
+
+// scan reads the tar once.
+func (f *File) scan(advance func(int64)) error {
+	f.blobs = map[digest.Digest]extent{}
+	section := io.NewSectionReader(f.at, 0, f.size)
+	reader, end, seen := tar.NewReader(section), int64(0), map[string]bool{}
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return refusal.New(refusal.Malformed, "read tar: %w: the file was cut off, put together in another order or changed", err)
+		}
+		name, refused := entryName(header)
+		switch {
+		case refused != nil:
+			return refused
+		case seen[name]:
+			return refusal.New(refusal.Malformed, "entry %q: is there twice", name)
+		case len(seen) == maxEntries:
+			return refusal.New(refusal.TooLarge, "more than %d entries", maxEntries)
+		}
+		seen[name] = true
+		// tar.Reader reads whole blocks and nothing ahead, so that the data starts where the file was read to.
+		offset, err := section.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return err
+		}
+		if header.Size > f.size-offset {
+			return refusal.New(refusal.Malformed, "entry %q: %d bytes are not all there: the file was cut off, or a volume is missing", name, header.Size)
+		}
+		end = offset + padded(header.Size)
+		if err := f.take(name, extent{offset, header.Size}, reader); err != nil {
+			return err
+		}
+		advance(header.Size)
+	}
+	if err := f.checkEnd(end); err != nil {
+		return err
+	}
+	return f.readIndex()
+}
+
+// entryName returns the name of an entry without a leading "./", and refuses what belongs into no such file.
+func entryName(header *tar.Header) (string, *refusal.Error) {
+	for key := range header.PAXRecords { // their data is not where it seems
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return "", refusal.New(refusal.Malformed, "entry %q: is a sparse file", header.Name)
+		}
+	}
+	name := strings.TrimPrefix(header.Name, "./")
+	if header.Typeflag == tar.TypeDir {
+		if name = strings.TrimSuffix(name, "/"); name == "" || name == "." || name == "blobs" || name == "blobs/sha256" {
+			return name + "/", nil
+		}
+		return "", refusal.New(refusal.Malformed, "entry %q: want no folder but blobs/sha256", header.Name)
+	}
+	if header.Typeflag != tar.TypeReg {
+		return "", refusal.New(refusal.Malformed, "entry %q: is neither a file nor a folder but of type %q", header.Name, header.Typeflag)
+	}
+	if name == layoutName || name == indexName || blobName.MatchString(name) {
+		return name, nil
+	}
+	return "", refusal.New(refusal.Malformed, "entry %q: want %s, %s or %s<digest>", header.Name, layoutName, indexName, blobsPrefix)
+}
+
+func (f *File) take(name string, at extent, data io.Reader) error {
+	if strings.HasSuffix(name, "/") {
+		return nil
+	}
+	if m := blobName.FindStringSubmatch(name); m != nil {
+		want := digest.NewDigestFromEncoded(digest.SHA256, m[1])
+		found, err := digest.FromReader(data)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if found != want {
+			return refusal.New(refusal.WrongDigest, "blob %s is %s: the file was changed or damaged", want, found)
+		}
+		f.blobs[want] = at
+		return nil
+	}
+	if at.size > maxIndexBytes {
+		return refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", name, at.size, maxIndexBytes)
+	}
+	content, err := io.ReadAll(data)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if name == indexName {
+		f.index = content
+	}
+	return nil
+}
+
+// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete, and one with
+// something behind it that other readers might see.
+func (f *File) checkEnd(end int64) error {
+	rest := f.size - end
+	if rest < trailerBytes {
+		return refusal.New(refusal.Malformed, "the end is missing: the file was cut off, or a volume is missing")
+	}
+	if rest > maxPaddingBytes {
+		return refusal.New(refusal.Malformed, "%d bytes follow the last entry", rest)
+	}
+	data := make([]byte, rest)
+	if _, err := f.at.ReadAt(data, end); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if slices.ContainsFunc(data, func(b byte) bool { return b != 0 }) {
+		return refusal.New(refusal.Malformed, "something follows the last entry")
+	}
+	return nil
+}
+
+func (f *File) readIndex() error {
+	if f.index == nil {
+		return refusal.New(refusal.Malformed, "there is no %s: this is no OCI layout", indexName)
+	}
+	var index ocispec.Index
+	if err := json.Unmarshal(f.index, &index); err != nil {
+		return refusal.New(refusal.Malformed, "%s: %w", indexName, err)
+	}
+	f.references = map[string]ocispec.Descriptor{}
+	for _, d := range index.Manifests {
+		name := d.Annotations[ocispec.AnnotationRefName]
+		if name == "" {
+			continue
+		}
+		if _, twice := f.references[name]; twice {
+			return refusal.New(refusal.Malformed, "%s: %q is named twice", indexName, name)
+		}
+		size, there := f.Size(d.Digest)
+		if !there || size != d.Size {
+			return refusal.New(refusal.Malformed, "%s: %s is %s with %d bytes, which the file does not hold", indexName, name, d.Digest, d.Size)
+		}
+		f.references[name] = ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package airgap
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/opencontainers/go-digest"
+)
+
+// Packing says how a file is laid down.
+type Packing struct {
+	Zstd bool
+	// VolumeBytes is the size of a volume; 0 writes one file.
+	VolumeBytes int64
+}
+
+const (
+	block        = 512
+	trailerBytes = 2 * block
+	partial      = ".partial"
+	packed       = ".packed"
+)
+
+// Write makes the file at path, or its volumes, and gives their names. What an earlier run left in path.partial is compared and
+// continued: only complete files ever have their final name. advance hears of bytes that are done.
+func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
+	entries, err := layout.entries()
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path+partial, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = writeTar(ctx, file, entries, advance)
+	if err == nil && packing != (Packing{}) {
+		var names []string
+		names, err = pack(file, path, packing)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return nil, err
+		}
+		return names, os.Remove(path + partial)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	return []string{path}, os.Rename(path+partial, path)
+}
+
+// writeTar writes what the file lacks. Where each entry starts follows from those before it, so that what is there already needs
+// only be compared.
+func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(int64)) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	offset, intact := int64(0), true
+	for _, e := range entries {
+		header, err := headerOf(e)
+		if err != nil {
+			return err
+		}
+		end := offset + int64(len(header)) + padded(e.size)
+		if intact {
+			if intact = end <= info.Size() && isThere(file, offset, header, e); !intact {
+				if err := file.Truncate(offset); err != nil {
+					return err
+				}
+			}
+		}
+		if !intact {
+			if err := writeEntry(ctx, file, offset, header, e); err != nil {
+				return err
+			}
+		}
+		offset = end
+		advance(e.size)
+	}
+	if err := file.Truncate(offset); err != nil {
+		return err
+	}
+	if err := file.Truncate(offset + trailerBytes); err != nil { // a tar's end is zeros
+		return err
+	}
+	return file.Sync()
+}
+
+func padded(size int64) int64 { return (size + block - 1) &^ (block - 1) }
+
+// headerOf returns a header that depends on name and size alone.
+func headerOf(e entry) ([]byte, error) {
+	var buffer bytes.Buffer
+	err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.name, Size: e.size, Mode: 0o644, Format: tar.FormatUSTAR})
+	if err != nil {
+		return nil, fmt.Errorf("entry %s: %w", e.name, err)
+	}
+	return buffer.Bytes(), nil
+}
+
+func isThere(file io.ReaderAt, offset int64, header []byte, e entry) bool {
+	found := make([]byte, len(header))
+	if _, err := file.ReadAt(found, offset); err != nil || !bytes.Equal(found, header) {
+		return false
+	}
+	d, err := digest.FromReader(io.NewSectionReader(file, offset+int64(len(header)), e.size))
+	return err == nil && d == e.digest
+}
+
+func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte, e entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	body, err := e.open(ctx)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", e.digest, err)
+	}
+	defer body.Close()
+	to := io.NewOffsetWriter(file, offset)
+	if _, err := to.Write(header); err != nil {
+		return err
+	}
+	hash := digest.SHA256.Hash()
+	n, err := io.Copy(io.MultiWriter(to, hash), io.LimitReader(body, e.size+1))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", e.digest, err)
+	}
+	if found := digest.NewDigest(digest.SHA256, hash); n != e.size || found != e.digest {
+		return fmt.Errorf("read %s with %d bytes: got %d bytes with %s", e.digest, e.size, n, found)
+	}
+	return file.Truncate(offset + int64(len(header)) + padded(e.size))
+}
+
+// pack compresses and cuts the tar. Volumes get their names when all are complete.
+func pack(file *os.File, path string, packing Packing) ([]string, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	out := &volumes{path: path, limit: packing.VolumeBytes}
+	err := func() error {
+		if !packing.Zstd {
+			_, err := io.Copy(out, file)
+			return err
+		}
+		encoder, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxWindowBytes))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(encoder, file)
+		return errors.Join(err, encoder.Close())
+	}()
+	if err = errors.Join(err, out.finish()); err != nil {
+		return nil, errors.Join(err, out.discard())
+	}
+	return out.publish()
+}
+
+// volumes writes files of at most limit bytes, one after the other.
+type volumes struct {
+	path  string
+	limit int64
+	file  *os.File
+	room  int64
+	names []string
+}
+
+func (v *volumes) Write(data []byte) (int, error) {
+	written := 0
+	for len(data) > 0 {
+		if v.file == nil || v.limit > 0 && v.room == 0 {
+			if err := v.next(); err != nil {
+				return written, err
+			}
+		}
+		part := data
+		if v.limit > 0 && int64(len(part)) > v.room {
+			part = part[:v.room]
+		}
+		n, err := v.file.Write(part)
+		written, v.room, data = written+n, v.room-int64(n), data[n:]
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+func (v *volumes) next() error {
+	if err := v.finish(); err != nil {
+		return err
+	}
+	name := v.path
+	if v.limit > 0 {
+		if len(v.names) == maxVolumes {
+			return fmt.Errorf("more than %d volumes: let them be larger", maxVolumes)
+		}
+		name = fmt.Sprintf("%s.%03d", v.path, len(v.names)+1)
+	}
+	file, err := os.Create(name + packed)
+	if err != nil {
+		return err
+	}
+	v.file, v.room, v.names = file, v.limit, append(v.names, name)
+	return nil
+}
+
+// finish closes the volume that is being written.
+func (v *volumes) finish() error {
+	if v.file == nil {
+		return nil
+	}
+	err := errors.Join(v.file.Sync(), v.file.Close())
+	v.file = nil
+	return err
+}
+
+func (v *volumes) discard() error {
+	var problems []error
+	for _, name := range v.names {
+		problems = append(problems, os.Remove(name+packed))
+	}
+	return errors.Join(problems...)
+}
+
+func (v *volumes) publish() ([]string, error) {
+	for _, name := range v.names {
+		if err := os.Rename(name+packed, name); err != nil {
+			return nil, err
+		}
+	}
+	return v.names, nil
+}

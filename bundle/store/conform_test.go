@@ -1,0 +1,12 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
+)
+
+func TestALayoutConforms(t *testing.T) { storetest.Conform(t, store.NewLayout(t.TempDir())) }
+
+func TestMemoryConforms(t *testing.T) { storetest.Conform(t, store.NewMemory()) }

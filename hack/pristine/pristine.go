@@ -1,0 +1,249 @@
+// Package pristine makes an API server of tests again what it was before a test used it. That takes a fifth of a second, while to start an
+// API server takes seconds of a processor.
+//
+// It writes to etcd behind the API server, which learns of it as of another API server's writes. So neither finalizers nor
+// namespaces hold anything up. What the API server keeps elsewhere, such as audit logs, is not its business.
+package pristine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Where etcd keeps what a reset has to know by name.
+const (
+	root       = "/registry/"
+	rootEnd    = "/registry0" // the first key after all that start with root
+	kubeSystem = root + "namespaces/kube-system"
+	crds       = root + "apiextensions.k8s.io/customresourcedefinitions/"
+	// The API server makes APIServices for definitions, and removes them once it has noticed that those are gone.
+	apiServices = root + "apiregistration.k8s.io/apiservices/"
+)
+
+var (
+	// restless are what the API server renews for itself.
+	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
+	// remembered are objects that the API server compiles or connects to, and forgets some time after they are gone.
+	remembered = []string{
+		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/", root + "validatingadmissionpolicies/",
+		root + "validatingadmissionpolicybindings/", root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/",
+	}
+	// atFirst are what an API server makes soon after it first answers.
+	atFirst = []string{
+		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
+		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes", root + "services/endpoints/default/kubernetes",
+		root + "endpointslices/default/kubernetes",
+	}
+)
+
+// patience is more than anything here takes on a busy machine.
+const patience = 20 * time.Second
+
+// Snapshot is what an API server has to be again.
+type Snapshot struct {
+	config *rest.Config
+	etcd   *url.URL
+	stored map[string]entry // what is in etcd, by key
+	served []string         // the resources of its API
+}
+
+// entry is a value in etcd. JSON brings it as base64, and takes it back so.
+type entry struct {
+	Key      []byte `json:"key"`
+	Value    []byte `json:"value"`
+	Revision int64  `json:"mod_revision,string"`
+}
+
+// Take notes what an API server with this etcd is, as soon as it has made all that a new one makes. The configuration is an admin's.
+func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, error) {
+	s := &Snapshot{config: config, etcd: etcd}
+	err := eventually(ctx, func(ctx context.Context) (err error) {
+		if s.stored, err = s.read(ctx); err != nil {
+			return err
+		}
+		for _, key := range atFirst {
+			if _, there := s.stored[key]; !there {
+				return fmt.Errorf("it has no %s", key)
+			}
+		}
+		s.served, err = s.discover()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take a snapshot of a new API server: %w", err)
+	}
+	return s, nil
+}
+
+// Restore makes the API server what it was, but for the identity that its namespace kube-system gives it, which is a new one. Nobody may
+// use it meanwhile. After an error it has to be stopped.
+func (s *Snapshot) Restore(ctx context.Context) error {
+	if err := s.restore(ctx); err != nil {
+		return err
+	}
+	if err := s.delete(ctx, kubeSystem); err != nil {
+		return err
+	}
+	namespaces := kubernetes.NewForConfigOrDie(s.config).CoreV1().Namespaces()
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	if _, err := namespaces.Create(ctx, system, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %s: %w", system.Name, err)
+	}
+	// The API server's own watches are behind etcd, until it serves no more and no less than at first.
+	return eventually(ctx, func(ctx context.Context) error {
+		served, err := s.discover()
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(served, s.served) {
+			return fmt.Errorf("its API has %d resources, not %d", len(served), len(s.served))
+		}
+		return s.compare(ctx)
+	})
+}
+
+// restore puts back in etcd what is not as it was.
+func (s *Snapshot) restore(ctx context.Context) error {
+	now, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	for key := range now {
+		if before, known := s.stored[key]; known && before.Revision == now[key].Revision {
+			continue
+		} else if isUnder(key, remembered) || known && strings.HasPrefix(key, crds) {
+			return fmt.Errorf("the API server would remember %s", key)
+		} else if !known && !strings.HasPrefix(key, apiServices) {
+			if err := s.delete(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	for key, before := range s.stored {
+		if now[key].Revision == before.Revision {
+			continue
+		}
+		if err := s.put(ctx, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare fails as long as something is in etcd that was not, or the other way round. What the API server has written by then into
+// what was put back, such as a status, is how it stays.
+func (s *Snapshot) compare(ctx context.Context) error {
+	now, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	for key := range now {
+		if _, known := s.stored[key]; !known {
+			return fmt.Errorf("it has %s", key)
+		}
+	}
+	for key := range s.stored {
+		if _, there := now[key]; !there {
+			return fmt.Errorf("it has no %s", key)
+		}
+	}
+	s.stored = now
+	return nil
+}
+
+func eventually(ctx context.Context, holds func(context.Context) error) error {
+	var problem error // the last that is not just the end of the wait
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		now := holds(ctx)
+		if now == nil || ctx.Err() == nil {
+			problem = now
+		}
+		return now == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, problem)
+	}
+	return nil
+}
+
+// discover lists the resources of the API.
+func (s *Snapshot) discover() ([]string, error) {
+	_, lists, err := kubernetes.NewForConfigOrDie(s.config).Discovery().ServerGroupsAndResources()
+	if err != nil {
+		return nil, fmt.Errorf("discover the API: %w", err)
+	}
+	var names []string
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			names = append(names, list.GroupVersion+" "+resource.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// read returns all that the API server keeps in etcd, but for what is restless.
+func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
+	var answer struct{ Kvs []entry }
+	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)}, &answer); err != nil {
+		return nil, err
+	}
+	stored := map[string]entry{}
+	for _, e := range answer.Kvs {
+		if !isUnder(string(e.Key), restless) {
+			stored[string(e.Key)] = e
+		}
+	}
+	return stored, nil
+}
+
+func (s *Snapshot) delete(ctx context.Context, key string) error {
+	return s.call(ctx, "deleterange", map[string][]byte{"key": []byte(key)}, nil)
+}
+
+func (s *Snapshot) put(ctx context.Context, e entry) error {
+	return s.call(ctx, "put", map[string][]byte{"key": e.Key, "value": e.Value}, nil)
+}
+
+// call uses etcd's JSON API.
+func (s *Snapshot) call(ctx context.Context, method string, arguments map[string][]byte, answer any) error {
+	body, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	url := s.etcd.JoinPath("v3", "kv", method).String()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask etcd: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask etcd: %s answers %s", url, response.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
+}
+
+func isUnder(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+)
+
+// Exit codes of both programs, a contract.
+const (
+	ExitDone    = 0
+	ExitFailed  = 1
+	ExitUsage   = 2
+	ExitRefused = 3
+)
+
+// usageError is a mistake in how a command was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage marks an error as a mistake in how the command was called: the program exits with ExitUsage and points to its help.
+func Usage(err error) error { return usageError{err} }
+
+// IsUsage reports whether an error is a mistake in how the command was called.
+func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
+
+// Execute runs a program's command line and returns its exit code. A *refusal.Error, and any error that refused reports, exits with
+// ExitRefused; refused may be nil.
+func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.Execute()
+	if err == nil {
+		return ExitDone
+	}
+	fmt.Fprintf(errOut, "%s: %v\n", root.Name(), err)
+	switch {
+	case IsUsage(err):
+		fmt.Fprintf(errOut, "run `%s --help`\n", root.Name())
+		return ExitUsage
+	case refusal.Of(err) != nil, refused != nil && refused(err):
+		return ExitRefused
+	}
+	return ExitFailed
+}

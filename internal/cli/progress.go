@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"io"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// IsTerminal reports whether out is a terminal.
+func IsTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// fewSteps are done before a bar could be read.
+const fewSteps = 20
+
+// Steps draws a bar of what is done on a terminal when there are many; advance may be called from several goroutines.
+func Steps(out io.Writer, what string, total int) (advance func()) {
+	if total < fewSteps || !IsTerminal(out) {
+		return func() {}
+	}
+	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+	return func() { _ = bar.Add(1) } // drawing is a courtesy
+}
+
+// Bytes draws a bar of bytes on a terminal; total is -1 when it is not known.
+func Bytes(out io.Writer, what string, total int64) (advance func(int64), done func()) {
+	if !IsTerminal(out) {
+		return func(int64) {}, func() {}
+	}
+	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
+	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // drawing is a courtesy
+}

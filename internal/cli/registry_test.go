@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+func TestFlagsOfRegistriesWinOverWhatIsKnown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(path, []byte(`{"auths":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var r Registry
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	r.AddFlags(flags)
+	if err := flags.Parse([]string{"--registry-config", path, "--plain-http"}); err != nil {
+		t.Fatal(err)
+	}
+	access, err := r.Access(store.Access{DockerConfig: []byte("known"), CA: []byte("known"), NoRetry: true, RequestTimeout: TransferTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(access.DockerConfig) != `{"auths":{}}` || string(access.CA) != "known" || !access.PlainHTTP || !access.NoRetry || access.RequestTimeout != TransferTimeout {
+		t.Errorf("got %+v", access)
+	}
+}
+
+func TestOpenNamesTheFlagThatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		registry Registry
+		location string
+		want     string
+	}{
+		"a location with a scheme":        {Registry{}, "https://host/path", "--to: location"},
+		"a file of credentials not there": {Registry{Config: "/nowhere"}, "host/path", "--registry-config: open /nowhere"},
+		"certificates not there":          {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := c.registry.Open("--to", c.location, store.Access{}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	opened, registries, err := new(Registry).Open("--to", "oci-layout:"+t.TempDir(), store.Access{})
+	if err != nil || registries == nil || !store.IsLayout(opened) {
+		t.Errorf("got %v, %v, %v", opened, registries, err)
+	}
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+// Root holds the flags that every command of a program has.
+type Root struct {
+	Version string
+	config  string
+	log     logger.Options
+}
+
+// fluxNames are flags by the names that Flux's controllers give them; both names work.
+var fluxNames = map[string]pflag.NormalizedName{
+	"log-encoding":           "log-format",
+	"concurrent":             "concurrency",
+	"metrics-addr":           "metrics-bind-address",
+	"health-addr":            "health-probe-bind-address",
+	"enable-leader-election": "leader-elect",
+}
+
+// NewRoot returns the root command of a program, without subcommands, and its flags.
+func NewRoot(name, short, version string) (*cobra.Command, *Root) {
+	r := &Root{Version: version}
+	cmd := Group(name, short)
+	cmd.Version, cmd.SilenceErrors, cmd.SilenceUsage = version, true, true
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := r.readConfig(cmd.Flags()); err != nil {
+			return err
+		}
+		return r.checkLogging()
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if ours, ok := fluxNames[name]; ok {
+			return ours
+		}
+		return pflag.NormalizedName(name)
+	})
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&r.config, "config", "", "YAML file with values of flags by name, lists for flags that may be repeated; flags on the command line win")
+	flags.StringVar(&r.log.LogLevel, "log-level", "info", "trace, debug, info or error")
+	flags.StringVar(&r.log.LogEncoding, "log-format", "json", "json or console")
+	return cmd, r
+}
+
+// Group returns a command that does nothing but hold subcommands.
+func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return Usage(fmt.Errorf("unknown command %q", args[0]))
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// Exactly accepts n positional arguments; what names them in the error otherwise.
+func Exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return Usage(fmt.Errorf("want %s, got %d arguments", what, len(args)))
+		}
+		return nil
+	}
+}
+
+// AtLeastOne accepts one positional argument or more; what names one in the error otherwise.
+func AtLeastOne(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return Usage(fmt.Errorf("want at least one %s", what))
+		}
+		return nil
+	}
+}
+
+// Logger returns the logger that the flags ask for.
+func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
+
+// checkLogging refuses what the logger would ignore.
+func (r *Root) checkLogging() error {
+	if !slices.Contains([]string{"trace", "debug", "info", "error"}, r.log.LogLevel) {
+		return Usage(fmt.Errorf("--log-level %q: want trace, debug, info or error", r.log.LogLevel))
+	}
+	if !slices.Contains([]string{"json", "console"}, r.log.LogEncoding) {
+		return Usage(fmt.Errorf("--log-format %q: want json or console", r.log.LogEncoding))
+	}
+	return nil
+}
+
+// readConfig sets every flag that the file names and the command line does not.
+func (r *Root) readConfig(flags *pflag.FlagSet) error {
+	if r.config == "" {
+		return nil
+	}
+	data, err := os.ReadFile(r.config)
+	if err != nil {
+		return Usage(fmt.Errorf("--config: %w", err))
+	}
+	values := map[string]any{}
+	// Numbers stay as they are written: a flag does not parse 1e+06.
+	exact := func(d *json.Decoder) *json.Decoder { d.UseNumber(); return d }
+	if err := yaml.UnmarshalStrict(data, &values, exact); err != nil {
+		return Usage(fmt.Errorf("--config %s: %w", r.config, err))
+	}
+	for name, value := range values {
+		flag := flags.Lookup(name)
+		if flag == nil || flag.Name == "config" {
+			return Usage(fmt.Errorf("--config %s: %q is no flag of this command", r.config, name))
+		}
+		if flag.Changed {
+			continue
+		}
+		if err := setFlag(flags, flag, value); err != nil {
+			return Usage(fmt.Errorf("--config %s: %s: %w", r.config, name, err))
+		}
+	}
+	return nil
+}
+
+// setFlag sets a flag to a value of the file.
+func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
+	list, isList := value.([]any)
+	if _, repeatable := flag.Value.(pflag.SliceValue); isList && !repeatable {
+		return errors.New("want one value, not a list")
+	}
+	if !isList {
+		list = []any{value}
+	}
+	for _, v := range list {
+		switch v.(type) {
+		case string, bool, json.Number:
+		default:
+			return errors.New("want a string, number or boolean, or a list of them")
+		}
+		if err := flags.Set(flag.Name, fmt.Sprint(v)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

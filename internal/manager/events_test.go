@@ -1,0 +1,84 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// quiet is a logger with a sink, as the manager's has.
+var quiet = funcr.New(func(string, string) {}, funcr.Options{})
+
+func TestEventsReachTheClusterAndTheAddress(t *testing.T) {
+	posted := make(chan map[string]any, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		event := map[string]any{}
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			t.Error(err)
+		}
+		posted <- event
+	}))
+	defer server.Close()
+	p := newPosts(server.URL, clientgoscheme.Scheme, quiet)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Start(ctx) }()
+	cluster := events.NewFakeRecorder(1)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
+	p.recorder("skr-agent", cluster).Eventf(object, nil, corev1.EventTypeWarning, "DriftCorrected", "Apply", "reverted drift in %s", "keda")
+	object.Name = "changed since"
+	select {
+	case event := <-posted:
+		about, _ := event["involvedObject"].(map[string]any)
+		if about["kind"] != "ConfigMap" || about["name"] != "keda" || event["severity"] != "error" || event["reason"] != "DriftCorrected" ||
+			event["message"] != "reverted drift in keda" || event["reportingController"] != "skr-agent" {
+			t.Errorf("posted %v", event)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("nothing was posted")
+	}
+	if got := <-cluster.Events; !strings.Contains(got, "reverted drift in keda") {
+		t.Errorf("the cluster has %q", got)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAddressThatDoesNotAnswerDelaysNothing(t *testing.T) {
+	p := newPosts("http://127.0.0.1:1", clientgoscheme.Scheme, quiet) // nobody takes from the queue
+	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
+	for range 2 * maxPosts {
+		recorder.Eventf(object, nil, corev1.EventTypeNormal, "Ready", "Apply", "fine")
+	}
+	if len(p.queue) != maxPosts {
+		t.Errorf("%d events wait, want %d", len(p.queue), maxPosts)
+	}
+}
+
+func TestOnlyAManagerWithAnAddressPostsEvents(t *testing.T) {
+	for address, want := range map[string]bool{"": false, "http://127.0.0.1:1/": true} {
+		f := parse(t, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--interval-jitter-percentage=0", "--events-addr="+address)
+		mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, posts := mgr.GetEventRecorder("one").(recorder); posts != want {
+			t.Errorf("address %q: its recorders post: %t, want %t", address, posts, want)
+		}
+	}
+}

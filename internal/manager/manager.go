@@ -1,0 +1,144 @@
+// Package manager is how both programs run their controllers: the flags of `run` for the API server, leader election, metrics, probes and
+// events, named as Flux's controllers name them, and the manager that they make.
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/jitter"
+	"github.com/fluxcd/pkg/runtime/leaderelection"
+	"github.com/fluxcd/pkg/runtime/pprof"
+	"github.com/fluxcd/pkg/runtime/probes"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+// Flags are what `run` of both programs takes.
+type Flags struct {
+	Kubeconfig                   string
+	qps                          float32
+	burst                        int
+	metricsAddress, probeAddress string
+	eventsAddress                string
+	pprof                        bool
+	election                     leaderelection.Options
+	jitter                       jitter.IntervalOptions
+}
+
+// intervalJitter is by how many percent intervals differ from what flags say, more or less.
+const intervalJitter = 10
+
+// AddFlags adds the flags; cluster is what the API server is called in the help.
+func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string) {
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of "+cluster+"; default: the Pod's own ServiceAccount")
+	flags.Float32Var(&f.qps, "kube-api-qps", -1, "queries per second to the API server at most; -1: no limit but the API server's own priority and fairness")
+	flags.IntVar(&f.burst, "kube-api-burst", 300, "queries to the API server at once at most, with --kube-api-qps")
+	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint, 0 for none")
+	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes, 0 for none")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to whoever reaches it")
+	flags.StringVar(&f.eventsAddress, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
+	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
+	f.addElection(flags)
+	f.jitter.BindFlagsWithDefault(flags, intervalJitter)
+	flags.Lookup("interval-jitter-percentage").Usage = "by how many percent polling intervals vary, up and down; 0 to 99"
+}
+
+// addElection adds Flux's flags but for the one that --leader-elect is, with the times that controller-runtime has by default.
+func (f *Flags) addElection(flags *pflag.FlagSet) {
+	usages := map[string]string{
+		"leader-election-release-on-cancel": "release the lease when the program ends, so that the next leader need not wait",
+		"leader-election-lease-duration":    "how long others wait before they take a lease that is not renewed",
+		"leader-election-renew-deadline":    "how long the leader tries to renew its lease before it stops",
+		"leader-election-retry-period":      "how long to wait between two tries to get or renew the lease",
+	}
+	enable := f.election.Enable
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.election.BindFlags(all)
+	f.election.Enable = enable
+	f.election.LeaseDuration, f.election.RenewDeadline, f.election.RetryPeriod = 15*time.Second, 10*time.Second, 2*time.Second
+	all.VisitAll(func(flag *pflag.Flag) {
+		if usage, taken := usages[flag.Name]; taken {
+			flag.DefValue, flag.Usage = flag.Value.String(), usage
+			flags.AddFlag(flag)
+		}
+	})
+}
+
+// Config connects to the API server as the flags say.
+func (f *Flags) Config() (*rest.Config, error) {
+	switch {
+	case f.qps != -1 && f.qps <= 0:
+		return nil, cli.Usage(fmt.Errorf("--kube-api-qps %g: want more than 0, or -1 for no limit", f.qps))
+	case f.qps > 0 && f.burst < 1:
+		return nil, cli.Usage(fmt.Errorf("--kube-api-burst %d: want at least 1", f.burst))
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", f.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = f.qps, f.burst
+	return config, nil
+}
+
+// Identity returns the name of a lease for programs that each reconcile what another selector selects: they do not wait for each other.
+func Identity(base, selector string) string {
+	if selector == "" {
+		return base
+	}
+	return leaderelection.GenerateID(base, selector)
+}
+
+// New makes the manager; base has what no flag says, among it the name and namespace of the lease. It also sets how intervals vary.
+func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
+	options, err := f.options(base)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.jitter.SetGlobalJitter(nil); err != nil {
+		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: want 0 to 99", f.jitter.Percentage))
+	}
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("set up the manager: %w", err)
+	}
+	probes.SetupChecks(mgr, ctrl.Log)
+	if f.eventsAddress == "" {
+		return mgr, nil
+	}
+	return posting(mgr, f.eventsAddress)
+}
+
+// options completes the manager's options.
+func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
+	if f.eventsAddress != "" {
+		address, err := url.Parse(f.eventsAddress)
+		if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+			return base, cli.Usage(fmt.Errorf("--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./", f.eventsAddress))
+		}
+	}
+	e := &f.election
+	if e.RetryPeriod <= 0 || float64(e.RenewDeadline) <= 1.2*float64(e.RetryPeriod) || e.LeaseDuration <= e.RenewDeadline {
+		return base, cli.Usage(fmt.Errorf("--leader-election-lease-duration %s: want more than the renew deadline %s, and that more than 1.2 times the retry period %s",
+			e.LeaseDuration, e.RenewDeadline, e.RetryPeriod))
+	}
+	options := base
+	options.Logger = ctrl.Log
+	options.Metrics.BindAddress = f.metricsAddress
+	options.HealthProbeBindAddress = f.probeAddress
+	options.LeaderElection, options.LeaderElectionReleaseOnCancel = e.Enable, e.ReleaseOnCancel
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &e.LeaseDuration, &e.RenewDeadline, &e.RetryPeriod
+	if f.pprof {
+		if f.metricsAddress == "0" {
+			return base, cli.Usage(errors.New("--pprof: is served by the metrics endpoint, which --metrics-bind-address 0 turns off"))
+		}
+		options.Metrics.ExtraHandlers = pprof.GetHandlers()
+	}
+	return options, nil
+}

@@ -1,0 +1,134 @@
+package manager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/jitter"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func parse(t *testing.T, args ...string) *Flags {
+	t.Helper()
+	f := &Flags{}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.AddFlags(flags, "the cluster")
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{name: one, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: one, context: {cluster: one}}]
+`
+
+func TestTheFlagsReachTheManager(t *testing.T) {
+	base := ctrl.Options{LeaderElectionID: "one", LeaderElectionNamespace: "two"}
+	options, err := parse(t).options(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || options.LeaderElectionID != "one" || options.LeaderElectionNamespace != "two" ||
+		*options.LeaseDuration != 15*time.Second || *options.RenewDeadline != 10*time.Second || *options.RetryPeriod != 2*time.Second ||
+		options.Metrics.BindAddress != ":8080" || options.HealthProbeBindAddress != ":8081" || options.Metrics.ExtraHandlers != nil {
+		t.Errorf("without flags: %+v", options)
+	}
+	options, err = parse(t, "--leader-elect=false", "--leader-election-release-on-cancel=false", "--leader-election-lease-duration=1m", "--leader-election-renew-deadline=40s",
+		"--leader-election-retry-period=5s", "--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--pprof").options(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if options.LeaderElection || options.LeaderElectionReleaseOnCancel || *options.LeaseDuration != time.Minute || *options.RenewDeadline != 40*time.Second ||
+		*options.RetryPeriod != 5*time.Second || options.Metrics.BindAddress != ":1" || options.HealthProbeBindAddress != ":2" ||
+		options.Metrics.ExtraHandlers["/debug/pprof/heap"] == nil {
+		t.Errorf("with flags: %+v", options)
+	}
+}
+
+func TestTheClientIsLimitedOnlyWhenItIsAskedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args  []string
+		qps   float32
+		burst int
+	}{
+		"no flag":           {nil, -1, 300},
+		"queries":           {[]string{"--kube-api-qps=20"}, 20, 300},
+		"queries and burst": {[]string{"--kube-api-qps=0.5", "--kube-api-burst=40"}, 0.5, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := parse(t, append(c.args, "--kubeconfig", path)...).Config()
+			if err != nil || config.QPS != c.qps || config.Burst != c.burst {
+				t.Errorf("got %+v, %v", config, err)
+			}
+		})
+	}
+}
+
+func TestFlagsThatMeanNothingAreUsageErrors(t *testing.T) {
+	for name, c := range map[string]struct{ arg, want string }{
+		"no queries at all":                {"--kube-api-qps=0", "--kube-api-qps 0"},
+		"a burst of nothing":               {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
+		"a lease shorter than its renewal": {"--leader-election-lease-duration=5s", "--leader-election-lease-duration 5s"},
+		"a renewal shorter than a try":     {"--leader-election-retry-period=9s", "1.2 times the retry period 9s"},
+		"profiles without an endpoint":     {"--pprof --metrics-bind-address=0", "--pprof"},
+		"an address without a scheme":      {"--events-addr=notification-controller:80", "--events-addr"},
+		"intervals that may be 0":          {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := parse(t, strings.Fields(c.arg)...)
+			_, err := f.Config()
+			if !cli.IsUsage(err) {
+				_, err = f.New(&rest.Config{}, ctrl.Options{})
+			}
+			if !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestIntervalsVaryAsTheFlagSays(t *testing.T) {
+	f := parse(t, "--interval-jitter-percentage=50")
+	if f.jitter.Percentage != 50 || parse(t).jitter.Percentage != intervalJitter {
+		t.Errorf("got %d, and without the flag %d", f.jitter.Percentage, parse(t).jitter.Percentage)
+	}
+	// The lease's namespace is missing, so that there is no manager; intervals vary since.
+	if _, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{LeaderElectionID: "one"}); err == nil {
+		t.Fatal("want an error")
+	}
+	varied := false
+	for range 100 {
+		d := jitter.JitteredIntervalDuration(time.Minute)
+		if d < 30*time.Second || d > 90*time.Second {
+			t.Fatalf("got %s", d)
+		}
+		varied = varied || d < 54*time.Second || d > 66*time.Second
+	}
+	if !varied {
+		t.Error("nothing varied by more than 10 percent")
+	}
+}
+
+func TestOnlyOtherSelectorsHaveOtherLeases(t *testing.T) {
+	if got := Identity("one", ""); got != "one" {
+		t.Errorf("got %q", got)
+	}
+	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" || a != Identity("one", "shard=a") {
+		t.Errorf("got %q and %q", a, b)
+	}
+}

@@ -1,0 +1,35 @@
+package command
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func TestOnlyKymasThatTheSelectorSelectsAreWatched(t *testing.T) {
+	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false, "!shard": false} {
+		options, err := (&runFlags{namespace: "kcp-system", selector: selector}).watched()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for object, by := range options.ByObject {
+			if _, ok := object.(*v1beta2.Kyma); !ok {
+				continue
+			}
+			found = true
+			if got := by.Label.Matches(labels.Set{"shard": "one"}); got != want {
+				t.Errorf("%q: a Kyma of shard one is watched: %t, want %t", selector, got, want)
+			}
+		}
+		if _, ok := options.DefaultNamespaces["kcp-system"]; !found || !ok || len(options.DefaultNamespaces) != 1 {
+			t.Errorf("%q: got %+v", selector, options)
+		}
+	}
+	if _, err := (&runFlags{selector: "shard in one"}).watched(); !cli.IsUsage(err) {
+		t.Errorf("got %v, want a usage error", err)
+	}
+}

@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// minRound is the shortest time between two rounds that nothing asked for.
+const minRound = 10 * time.Millisecond
+
+// nextRound returns how long to wait for the next round: until the next poll, or as long as the shortest of others that is above 0.
+func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
+	next := untilPoll
+	for _, other := range others {
+		if other > 0 {
+			next = min(next, other)
+		}
+	}
+	return max(next, minRound)
+}
+
+// jittered returns a duration that is up to a tenth shorter or longer, so that runtimes do not ask all at once.
+func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+
+// settingsOf returns those of the bundle in force, nil for none.
+func settingsOf(b *bundle.Bundle) bundle.Settings {
+	if b == nil {
+		return bundle.Settings{}
+	}
+	return b.State.Settings
+}
+
+// delivery is what became of the last report.
+type delivery struct {
+	// sent is what was delivered last, empty before the first.
+	sent string
+	// at is when the last delivery was tried, down whether it failed.
+	at   time.Time
+	down bool
+}
+
+// due reports whether the control plane is to be told now: when something changed, or when it was not told for the report interval. A
+// report that could not be delivered is tried again with the next poll.
+func (d delivery) due(said string, now time.Time, reportInterval, pollInterval time.Duration) bool {
+	if d.down && now.Before(d.at.Add(pollInterval)) {
+		return false
+	}
+	return said != d.sent || now.Sub(d.at) >= reportInterval
+}
+
+// after returns the delivery after another try.
+func (d delivery) after(said string, now time.Time, err error) delivery {
+	if err != nil {
+		return delivery{sent: d.sent, at: now, down: true}
+	}
+	return delivery{sent: said, at: now}
+}
+
+// contentsOf names all contents of a state.
+func contentsOf(state bundle.DesiredState) string {
+	names := "staged"
+	for _, m := range state.All() {
+		for _, c := range m.Content {
+			names += " " + c.Digest.String()
+		}
+	}
+	return names
+}
+
+// contentOf are the digests that a Manifest names, whichever bundle it comes from.
+func contentOf(m *v1beta2.Manifest) []digest.Digest {
+	var source v1beta2.ImageSpec
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
+		return nil // the installer says so
+	}
+	named := []string{source.Ref}
+	if m.Spec.Config != nil {
+		named = append(named, m.Spec.Config.Ref)
+	}
+	var found []digest.Digest
+	for _, ref := range named {
+		if d := digest.Digest(ref); d.Validate() == nil {
+			found = append(found, d)
+		}
+	}
+	return found
+}

@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func TestTheNextRoundIsTheFirstThatSomebodyWaitsFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		untilPoll time.Duration
+		others    []time.Duration
+		want      time.Duration
+	}{
+		"nobody but the poll":         {time.Minute, nil, time.Minute},
+		"0 waits for nothing":         {time.Minute, []time.Duration{0, 0}, time.Minute},
+		"a window that opens earlier": {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
+		"a poll that is overdue":      {-time.Minute, []time.Duration{time.Second}, minRound},
+	} {
+		require.Equal(t, c.want, nextRound(c.untilPoll, c.others...), name)
+	}
+}
+
+func TestPollsAreSpreadByATenth(t *testing.T) {
+	for range 1000 {
+		got := jittered(time.Minute)
+		require.GreaterOrEqual(t, got, 54*time.Second)
+		require.LessOrEqual(t, got, 66*time.Second)
+	}
+}
+
+func TestAReportIsSentWhenThereIsNewsOrItIsTime(t *testing.T) {
+	const interval, poll = time.Hour, time.Minute
+	sent := delivery{}.after("first", noon, nil)
+	failed := sent.after("second", noon.Add(10*time.Minute), errors.New("registry is down"))
+	require.Equal(t, "first", failed.sent, "what was not delivered is still to be said")
+	for name, c := range map[string]struct {
+		before delivery
+		said   string
+		now    time.Time
+		want   bool
+	}{
+		"nothing was ever sent":         {delivery{}, "first", noon, true},
+		"nothing new":                   {sent, "first", noon.Add(59 * time.Minute), false},
+		"nothing new for an hour":       {sent, "first", noon.Add(time.Hour), true},
+		"something new":                 {sent, "second", noon.Add(time.Second), true},
+		"the registry was just down":    {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
+		"news do not hurry a retry":     {failed, "third", noon.Add(10*time.Minute + time.Second), false},
+		"the next poll after it failed": {failed, "second", noon.Add(11 * time.Minute), true},
+	} {
+		require.Equal(t, c.want, c.before.due(c.said, c.now, interval, poll), name)
+	}
+	require.False(t, failed.after("second", noon, nil).down)
+}
+
+func TestABundlesIntervalsWinOverTheDefaults(t *testing.T) {
+	require.Zero(t, settingsOf(nil).PollInterval)
+	b := &bundle.Bundle{}
+	b.State.Settings.PollInterval = metav1.Duration{Duration: time.Second}
+	require.Equal(t, time.Second, settingsOf(b).PollInterval.Duration)
+}
+
+func TestContentThatAManifestNamesIsKept(t *testing.T) {
+	source, values := digest.FromString("source"), digest.FromString("values")
+	for name, c := range map[string]struct {
+		raw    string
+		config *v1beta2.ImageSpec
+		want   []digest.Digest
+	}{
+		"its source":              {`{"ref": "` + source.String() + `"}`, nil, []digest.Digest{source}},
+		"its values too":          {`{"ref": "` + source.String() + `"}`, &v1beta2.ImageSpec{Ref: values.String()}, []digest.Digest{source, values}},
+		"a source that is none":   {`[]`, &v1beta2.ImageSpec{Ref: values.String()}, nil},
+		"a reference by its name": {`{"ref": "latest"}`, nil, nil},
+	} {
+		m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Config: c.config, Install: v1beta2.InstallInfo{Source: runtime.RawExtension{Raw: []byte(c.raw)}}}}
+		require.Equal(t, c.want, contentOf(m), name)
+	}
+}
+
+func TestStagedContentsAreNamedByDigest(t *testing.T) {
+	content := func(name string) bundle.Manifest {
+		return bundle.Manifest{Content: []bundle.Content{{Digest: digest.FromString(name)}}}
+	}
+	one, two := bundle.DesiredState{Manifests: []bundle.Manifest{content("a")}}, bundle.DesiredState{Manifests: []bundle.Manifest{content("b")}}
+	require.Equal(t, contentsOf(one), contentsOf(one))
+	require.NotEqual(t, contentsOf(one), contentsOf(two))
+	require.NotEqual(t, "", contentsOf(bundle.DesiredState{}), "a bundle without modules is staged too")
+}
+
+func TestAFileThatCannotBeImportedIsSaidOnce(t *testing.T) {
+	a := New(Options{})
+	broken := func() []importer.Taken {
+		return []importer.Taken{{File: "a.tar", Err: errors.New("disk is full")}, {File: "b.tar"}}
+	}
+	require.Len(t, a.importNews(broken()), 2)
+	require.Equal(t, []importer.Taken{{File: "b.tar"}}, a.importNews(broken()))
+	require.Empty(t, a.importNews(nil))
+	other := []importer.Taken{{File: "a.tar", Err: refusal.New(refusal.Rollback, "is older")}}
+	require.Len(t, a.importNews(other), 1)
+}
+
+func TestTheAgentsImageIsPinnedAndMirrored(t *testing.T) {
+	pin := "@" + digest.FromString("image").String()
+	for name, c := range map[string]struct{ agent, want string }{
+		"none":          {"", ""},
+		"not pinned":    {"docker.io/kyma/agent:1", ""},
+		"pinned":        {"ghcr.io/kyma/agent:1" + pin, "ghcr.io/kyma/agent:1" + pin},
+		"from a mirror": {"docker.io/kyma/agent" + pin, "mirror.example/hub/kyma/agent" + pin},
+	} {
+		settings := bundle.Settings{Agent: c.agent, Mirrors: map[string]string{"docker.io": "mirror.example/hub"}}
+		require.Equal(t, c.want, agentImage(settings), name)
+	}
+}

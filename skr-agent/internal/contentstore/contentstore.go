@@ -1,0 +1,278 @@
+// Package contentstore keeps blobs in the cluster, so that what is installed can be put right while everything else is gone.
+//
+// In go bytes and their digest; out come the same bytes, checked against that digest on every read. A blob is compressed,
+// cut into chunks that fit into a Secret, and written chunk by chunk with its index last: a blob whose index can be read
+// was written whole. Secrets are immutable and named after the digest, so that no blob can change under its name.
+//
+// The package reads single Secrets and lists by label; it never needs a cache of a cluster's Secrets.
+package contentstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const (
+	// maxChunkBytes leaves room for base64 and metadata below the 1 MiB that a Secret may hold.
+	maxChunkBytes = 768 << 10
+	// MaxBlobBytes bounds a blob before compression: the largest layer that a bundle may name.
+	MaxBlobBytes = bundle.MaxLayerBytes
+
+	prefix       = "kyma-pull-content-"
+	labelContent = "kyma-pull.dev/content"
+	// labelDigest selects the Secrets of one blob. It holds the start of the digest: a label has room for 63 characters.
+	labelDigest = "kyma-pull.dev/content-digest"
+	// annotationDigest holds the digest itself.
+	annotationDigest = "kyma-pull.dev/content-digest"
+	annotationChunks = "kyma-pull.dev/content-chunks"
+	annotationSize   = "kyma-pull.dev/content-size"
+
+	roleIndex = "index"
+	roleChunk = "chunk"
+	chunkKey  = "data"
+)
+
+var (
+	// ErrMissing says that the blob is not there, or not whole.
+	ErrMissing = errors.New("content is not stored")
+	// ErrBroken says that the blob is there and is not what its digest says. Putting it again replaces it.
+	ErrBroken = errors.New("stored content is broken")
+)
+
+// Store keeps blobs in Secrets of one namespace. It holds no state of its own and may be used by several goroutines.
+type Store struct {
+	reader    client.Reader
+	writer    client.Writer
+	namespace string
+}
+
+// New returns a store over the Secrets of a namespace. The reader must read from the API server and not from a cache, or a
+// cache of all Secrets comes into being behind it.
+func New(reader client.Reader, writer client.Writer, namespace string) *Store {
+	return &Store{reader: reader, writer: writer, namespace: namespace}
+}
+
+// Put stores a blob. It promises that after it returned without error, Load gives the same bytes; when it is interrupted,
+// the blob is missing and a second Put completes it. A blob that is there already is left alone.
+func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
+	if len(data) > MaxBlobBytes {
+		return fmt.Errorf("store content %s: %d bytes, at most %d", d, len(data), MaxBlobBytes)
+	}
+	if err := check(d, data); err != nil {
+		return fmt.Errorf("store content: %w", err)
+	}
+	_, err := s.Load(ctx, d)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrBroken), errors.Is(err, ErrMissing):
+		// The index goes first: until the new one is written the blob counts as missing.
+		if err := s.drop(ctx, indexName(d)); err != nil {
+			return fmt.Errorf("store content %s: %w", d, err)
+		}
+	default:
+		return err
+	}
+	packed, err := compress(data)
+	if err != nil {
+		return fmt.Errorf("store content %s: %w", d, err)
+	}
+	chunks := split(packed, maxChunkBytes)
+	for i, chunk := range chunks {
+		if err := s.write(ctx, s.secret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})); err != nil {
+			return fmt.Errorf("store content %s: %w", d, err)
+		}
+	}
+	index := s.secret(d, indexName(d), roleIndex, nil)
+	index.Annotations[annotationChunks] = strconv.Itoa(len(chunks))
+	index.Annotations[annotationSize] = strconv.Itoa(len(data))
+	if err := s.write(ctx, index); err != nil {
+		return fmt.Errorf("store content %s: %w", d, err)
+	}
+	return nil
+}
+
+// Load returns a blob, verified. The error is ErrMissing, ErrBroken, or that of the API server.
+func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
+	if err := d.Validate(); err != nil {
+		return nil, fmt.Errorf("load content %q: %w", d, err)
+	}
+	index, err := s.read(ctx, indexName(d))
+	if err != nil {
+		return nil, fmt.Errorf("load content %s: %w", d, err)
+	}
+	count, size, err := shape(index.Annotations)
+	if err != nil {
+		return nil, fmt.Errorf("load content %s: %w: %w", d, ErrBroken, err)
+	}
+	var packed []byte
+	for i := range count {
+		chunk, err := s.read(ctx, chunkName(d, i))
+		if err != nil {
+			return nil, fmt.Errorf("load content %s: %w", d, err)
+		}
+		packed = append(packed, chunk.Data[chunkKey]...)
+	}
+	data, err := decompress(packed, size)
+	if err == nil {
+		err = check(d, data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load content %s: %w: %w", d, ErrBroken, err)
+	}
+	return data, nil
+}
+
+// Has reports whether all parts of a blob are there. It reads metadata only, so it does not tell whether they are intact.
+func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
+	if err := d.Validate(); err != nil {
+		return false, fmt.Errorf("look for content %q: %w", d, err)
+	}
+	parts, err := s.list(ctx, client.MatchingLabels{labelDigest: short(d)})
+	if err != nil {
+		return false, fmt.Errorf("look for content %s: %w", d, err)
+	}
+	present := map[string]metav1.PartialObjectMetadata{}
+	for _, part := range parts {
+		present[part.Name] = part
+	}
+	index, ok := present[indexName(d)]
+	if !ok {
+		return false, nil
+	}
+	count, _, err := shape(index.Annotations)
+	if err != nil {
+		return false, nil //nolint:nilerr // an index that says nothing stands for no blob
+	}
+	for i := range count {
+		if _, ok := present[chunkName(d, i)]; !ok {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Prune deletes every blob that is not to be kept, and what interrupted writes left behind. A blob that is being put at
+// the same time must be among those to keep. It gives the number of blobs deleted.
+func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
+	parts, err := s.list(ctx, client.HasLabels{labelContent})
+	if err != nil {
+		return 0, fmt.Errorf("prune content: %w", err)
+	}
+	var indexes, chunks []string
+	for _, part := range parts {
+		switch {
+		case keep[digest.Digest(part.Annotations[annotationDigest])]:
+		case part.Labels[labelContent] == roleIndex:
+			indexes = append(indexes, part.Name)
+		default:
+			chunks = append(chunks, part.Name)
+		}
+	}
+	// Indexes go first, so that an interrupted prune leaves chunks without an index and never the other way round.
+	for _, name := range append(indexes, chunks...) {
+		if err := s.drop(ctx, name); err != nil {
+			return 0, fmt.Errorf("prune content: %w", err)
+		}
+	}
+	return len(indexes), nil
+}
+
+func (s *Store) list(ctx context.Context, selector client.ListOption) ([]metav1.PartialObjectMetadata, error) {
+	var found metav1.PartialObjectMetadataList
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := s.reader.List(ctx, &found, client.InNamespace(s.namespace), selector); err != nil {
+		return nil, err
+	}
+	return found.Items, nil
+}
+
+func (s *Store) read(ctx context.Context, name string) (*corev1.Secret, error) {
+	var secret corev1.Secret
+	err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("secret %s/%s: %w", s.namespace, name, ErrMissing)
+	}
+	return &secret, err
+}
+
+// write replaces what an interrupted Put, or one of another version of this program, left under the same name.
+func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
+	err := s.writer.Create(ctx, secret)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := s.drop(ctx, secret.Name); err != nil {
+		return err
+	}
+	secret.ResourceVersion = ""
+	return s.writer.Create(ctx, secret)
+}
+
+func (s *Store) drop(ctx context.Context, name string) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	return client.IgnoreNotFound(s.writer.Delete(ctx, secret))
+}
+
+func (s *Store) secret(d digest.Digest, name, role string, data map[string][]byte) *corev1.Secret {
+	immutable := true
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   s.namespace,
+			Name:        name,
+			Labels:      map[string]string{labelContent: role, labelDigest: short(d)},
+			Annotations: map[string]string{annotationDigest: d.String()},
+		},
+		Immutable: &immutable,
+		Type:      "kyma-pull.dev/content",
+		Data:      data,
+	}
+}
+
+func shape(annotations map[string]string) (chunks, size int, err error) {
+	chunks, err = strconv.Atoi(annotations[annotationChunks])
+	if err != nil {
+		return 0, 0, fmt.Errorf("index: number of chunks: %w", err)
+	}
+	size, err = strconv.Atoi(annotations[annotationSize])
+	if err != nil {
+		return 0, 0, fmt.Errorf("index: size: %w", err)
+	}
+	if chunks < 0 || chunks > 2*MaxBlobBytes/maxChunkBytes || size < 0 || size > MaxBlobBytes {
+		return 0, 0, fmt.Errorf("index: %d chunks of %d bytes in all are out of bounds", chunks, size)
+	}
+	return chunks, size, nil
+}
+
+func check(d digest.Digest, data []byte) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("digest %q: %w", d, err)
+	}
+	if got := d.Algorithm().FromBytes(data); got != d {
+		return fmt.Errorf("digest is %s, want %s", got, d)
+	}
+	return nil
+}
+
+func short(d digest.Digest) string {
+	return d.Algorithm().String() + "-" + d.Encoded()[:32]
+}
+
+func indexName(d digest.Digest) string {
+	return prefix + strings.ReplaceAll(d.String(), ":", "-")
+}
+
+func chunkName(d digest.Digest, i int) string {
+	return fmt.Sprintf("%s-%d", indexName(d), i)
+}

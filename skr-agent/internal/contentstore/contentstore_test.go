@@ -1,0 +1,124 @@
+package contentstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// noise does not compress, so that it fills chunks.
+func noise(size int) []byte {
+	data := make([]byte, size)
+	source := rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(data)
+	return data
+}
+
+func TestPackedBytesComeBack(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"nothing": {}, "a word": []byte("word"), "zeros": make([]byte, 4<<20), "noise": noise(2 << 20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			packed, err := compress(data)
+			require.NoError(t, err)
+			back, err := decompress(bytes.Join(split(packed, 100_000), nil), len(data))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(data, back))
+			_, err = decompress(packed, len(data)+1)
+			require.Error(t, err)
+			if len(data) > 0 {
+				_, err = decompress(packed, len(data)-1)
+				require.Error(t, err)
+			}
+		})
+	}
+}
+
+// dying is a writer whose process ends after some writes.
+type dying struct {
+	client.Client
+	left int
+}
+
+var errDied = errors.New("died")
+
+func (d *dying) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if d.left--; d.left < 0 {
+		return errDied
+	}
+	return d.Client.Create(ctx, o, opts...)
+}
+
+func TestBlobsAreWholeOrMissing(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
+	}
+	env := &envtest.Environment{}
+	cfg, err := env.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = env.Stop() })
+	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	require.NoError(t, err)
+	ctx, store := t.Context(), New(c, c, "default")
+	data := noise(2 << 20)
+	d := digest.FromBytes(data)
+	has := func(want bool) {
+		t.Helper()
+		got, err := store.Has(ctx, d)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	has(false)
+	_, err = store.Load(ctx, d)
+	require.ErrorIs(t, err, ErrMissing)
+	require.ErrorContains(t, store.Put(ctx, d, data[1:]), "digest is")
+
+	t.Log("a put that is interrupted anywhere leaves nothing to see, and the next one completes it")
+	for writes := range 4 { // three chunks and the index
+		require.ErrorIs(t, New(c, &dying{c, writes}, "default").Put(ctx, d, data), errDied)
+		has(false)
+	}
+	require.NoError(t, store.Put(ctx, d, data))
+	has(true)
+	back, err := store.Load(ctx, d)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, back))
+
+	t.Log("a chunk that is missing or wrong is found, and put right by the next put")
+	chunk := &corev1.Secret{}
+	require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: chunkName(d, 1)}, chunk))
+	chunk.Data[chunkKey][0] ^= 1
+	require.Error(t, c.Update(ctx, chunk), "secrets are immutable")
+	require.NoError(t, c.Delete(ctx, chunk))
+	has(false)
+	_, err = store.Load(ctx, d)
+	require.ErrorIs(t, err, ErrMissing)
+	chunk.ResourceVersion, chunk.UID = "", ""
+	require.NoError(t, c.Create(ctx, chunk))
+	_, err = store.Load(ctx, d)
+	require.ErrorIs(t, err, ErrBroken)
+	require.NoError(t, store.Put(ctx, d, data))
+	_, err = store.Load(ctx, d)
+	require.NoError(t, err)
+
+	t.Log("prune keeps what is kept and takes leftovers with it")
+	require.ErrorIs(t, New(c, &dying{c, 1}, "default").Put(ctx, digest.FromString("other"), []byte("other")), errDied)
+	require.NoError(t, store.Put(ctx, digest.FromString("third"), []byte("third")))
+	pruned, err := store.Prune(ctx, map[digest.Digest]bool{d: true})
+	require.NoError(t, err)
+	require.Equal(t, 1, pruned)
+	var secrets corev1.SecretList
+	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{labelContent}))
+	require.Len(t, secrets.Items, 4)
+	has(true)
+}

@@ -1,0 +1,47 @@
+package contentstore
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// compress trades ratio for memory: an agent with 128 MiB has no room for zstd's usual windows.
+func compress(data []byte) ([]byte, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	return encoder.EncodeAll(data, nil), encoder.Close()
+}
+
+// decompress returns exactly size bytes, or an error; it never holds more than one byte above that.
+func decompress(packed []byte, size int) ([]byte, error) {
+	decoder, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	defer decoder.Close()
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err := io.Copy(data, io.LimitReader(decoder, int64(size)+1)); err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	if data.Len() != size {
+		return nil, fmt.Errorf("decompress: %d bytes or more, want %d", data.Len(), size)
+	}
+	return data.Bytes(), nil
+}
+
+func split(data []byte, size int) [][]byte {
+	var chunks [][]byte
+	for len(data) > size {
+		chunks = append(chunks, data[:size])
+		data = data[size:]
+	}
+	if len(data) > 0 {
+		chunks = append(chunks, data)
+	}
+	return chunks
+}

@@ -1,0 +1,109 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// judgeImages takes the images that a publisher listed, and no others.
+func (i Importer) judgeImages(ctx context.Context, file *airgap.File, root trust.Root, found *judged, missing *lacking) error {
+	list := bundle.Carried{}
+	if found.list != nil {
+		var err error
+		if list, err = readList(ctx, file, root, *found.list); err != nil {
+			return fmt.Errorf("list of images: %w", err)
+		}
+	}
+	for _, r := range file.References() {
+		isImage := strings.HasPrefix(r.Name, bundle.ImageRepository(""))
+		listed := func(image bundle.CarriedImage) bool {
+			return image.Name == r.Name && image.Digest == r.Descriptor.Digest
+		}
+		if isImage && !slices.ContainsFunc(list.Images, listed) {
+			return &refusal.Error{Reason: refusal.Unsigned, Detail: fmt.Sprintf("image %s: is %s, which no publisher listed", r.Name, r.Descriptor.Digest)}
+		}
+	}
+	found.imageBlobs = map[string][]ocispec.Descriptor{}
+	for _, image := range list.Images {
+		blobs, err := i.blobs(ctx, file, image, missing)
+		if err != nil {
+			return fmt.Errorf("image %s: %w", image.Reference, err)
+		}
+		found.imageBlobs[image.Name] = blobs
+		found.images = append(found.images, image)
+	}
+	return nil
+}
+
+func readList(ctx context.Context, file *airgap.File, root trust.Root, r airgap.Reference) (bundle.Carried, error) {
+	repository, tag, _ := strings.Cut(r.Name, ":")
+	from := file.Repository(repository)
+	fetched, err := store.Fetch(ctx, from, tag)
+	if err != nil {
+		return bundle.Carried{}, err
+	}
+	d, err := bundle.VerifyCarried(fetched, root)
+	if err != nil {
+		return bundle.Carried{}, err
+	}
+	data, err := store.FetchBlob(ctx, from, d, bundle.MaxDocumentBytes)
+	if err != nil {
+		return bundle.Carried{}, malformed("%v", err)
+	}
+	list, err := bundle.DecodeCarried(data)
+	if err != nil {
+		return list, malformed("%v", err)
+	}
+	return list, nil
+}
+
+// blobs are those of an image that are in the file, what is pointed to before what points. What neither the file nor the target has is
+// missing.
+func (i Importer) blobs(ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *lacking) ([]ocispec.Descriptor, error) {
+	repository, _, _ := strings.Cut(image.Name, ":")
+	carried := file.Repository(repository)
+	target, err := i.reading(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	var found []ocispec.Descriptor
+	walk := airgap.ImageWalk{
+		Locate: func(ctx context.Context, d ocispec.Descriptor) (content.Fetcher, error) {
+			size, inFile := file.Size(d.Digest)
+			if inFile && size != d.Size {
+				return nil, refusal.New(refusal.WrongDigest, "%s is %d bytes, its image says %d", d.Digest, size, d.Size)
+			}
+			if inFile {
+				return carried, nil
+			}
+			there, err := exists(ctx, target, d)
+			if err != nil {
+				return nil, fmt.Errorf("look at %s: %w", i.To, err)
+			}
+			if there {
+				return target, nil
+			}
+			missing.lines = append(missing.lines, fmt.Sprintf("image %s: %s of %d bytes", image.Reference, d.Digest, d.Size))
+			return nil, nil
+		},
+		Found: func(d ocispec.Descriptor, _ []byte) {
+			if _, inFile := file.Size(d.Digest); inFile {
+				found = append(found, d)
+			}
+		},
+	}
+	err = walk.Walk(ctx, image.Descriptor())
+	slices.Reverse(found)
+	return found, err
+}

@@ -1,0 +1,333 @@
+// Package importer imports files that were carried: a file and what lies at the target go in; either everything that the file
+// brings is at the target afterwards, or, if one thing about it is wrong, nothing was written.
+//
+// A file is followed by the same rules as a registry: bundles by intake.Open with the pinned root, contents by the digests that
+// bundles name, images by a list that a publisher signed. A bundle becomes visible after everything that it needs, so that an import
+// that is cut off leaves what was there, and the next one continues it.
+package importer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
+)
+
+// Importer takes in files.
+type Importer struct {
+	To store.Store
+	// Root is the pinned one. Without it (version 0) the root of the first import is followed.
+	Root trust.Root
+	Now  func() time.Time
+	// ClockSkew is how far ahead of Now a bundle may have been issued; 0 stands for bundle.MaxClockSkew.
+	ClockSkew time.Duration
+	// Advance hears of bytes that were read or written; nil for nobody.
+	Advance func(int64)
+}
+
+// Outcome is what an import did.
+type Outcome struct {
+	Bundles []Received `json:"bundles"`
+	Images  []string   `json:"images"`
+	// Mirrors are what runtimes need to find the images, as --mirror takes it.
+	Mirrors []string `json:"mirrors"`
+	// TrustedAtFirst is the digest of a root of trust that nobody named and no import brought before: a person has to compare it.
+	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
+	// Written and Known count blobs and manifests that were written, and that were there.
+	Written int `json:"written"`
+	Known   int `json:"known"`
+}
+
+// Received is a bundle that is at the target now.
+type Received struct {
+	Runtime  string        `json:"runtime"`
+	Sequence int64         `json:"sequence"`
+	Digest   digest.Digest `json:"digest"`
+	// Before is the sequence of the bundle that was there, 0 for none.
+	Before int64 `json:"before"`
+}
+
+// Import takes in one file, given as its volumes in order. A *bundle.Refusal says that the file is not taken, and that nothing was
+// written; any other error may leave blobs behind that the next import counts as known.
+func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
+	if i.Advance == nil {
+		i.Advance = func(int64) {}
+	}
+	file, err := airgap.Open(paths, i.Advance)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer file.Close()
+	first := false
+	if i.Root.Version == 0 {
+		if i.Root, first, err = i.pin(ctx, file); err != nil {
+			return Outcome{}, err
+		}
+	}
+	judged, err := i.judge(ctx, file)
+	if err != nil {
+		return Outcome{}, err
+	}
+	outcome, err := i.write(ctx, file, judged)
+	if first {
+		outcome.TrustedAtFirst = digest.FromBytes(i.Root.Raw)
+	}
+	return outcome, err
+}
+
+// judged is a file that may be taken in.
+type judged struct {
+	bundles []judgedBundle
+	// roots are the versions of the root of trust that the file brings and that were followed.
+	roots  []int64
+	images []bundle.CarriedImage
+	list   *airgap.Reference
+	// contents are what the bundles refer to.
+	contents []ocispec.Descriptor
+	// imageBlobs are those of each image that are in the file, below the image itself first.
+	imageBlobs map[string][]ocispec.Descriptor
+}
+
+type judgedBundle struct {
+	bundle.Bundle
+	before   int64
+	manifest ocispec.Descriptor
+}
+
+func (i Importer) judge(ctx context.Context, file *airgap.File) (judged, error) {
+	var found judged
+	root, err := i.followRoot(ctx, file, &found)
+	if err != nil {
+		return found, err
+	}
+	var missing lacking
+	for _, r := range file.References() {
+		repository, tag, ok := strings.Cut(r.Name, ":")
+		runtime, isRuntime := strings.CutPrefix(repository, bundle.DesiredRepository(""))
+		switch {
+		case ok && isRuntime && tag == bundle.TagDesired:
+			b, err := i.judgeBundle(ctx, file, root, runtime, r.Descriptor, &missing)
+			if err != nil {
+				return found, fmt.Errorf("bundle of runtime %s: %w", runtime, err)
+			}
+			found.bundles = append(found.bundles, b)
+		case ok && repository == bundle.CarriedRepository:
+			if found.list != nil {
+				return found, malformed("there is more than one list of images")
+			}
+			found.list = &r
+		case ok && (repository == bundle.TrustRepository || repository == bundle.ContentRepository || strings.HasPrefix(repository, bundle.ImageRepository(""))):
+		default:
+			return found, malformed("%q does not belong into such a file", r.Name)
+		}
+	}
+	if len(found.bundles) == 0 {
+		return found, malformed("there is no bundle in the file")
+	}
+	for _, b := range found.bundles {
+		if err := i.judgeContents(ctx, file, b, &found, &missing); err != nil {
+			return found, err
+		}
+	}
+	if err := i.judgeImages(ctx, file, root, &found, &missing); err != nil {
+		return found, err
+	}
+	return found, missing.refusal()
+}
+
+func malformed(format string, args ...any) *refusal.Error {
+	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
+}
+
+// followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are written.
+func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *judged) (trust.Root, error) {
+	root := i.Root
+	carried := file.Repository(bundle.TrustRepository)
+	if data, _, err := store.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
+		found.roots = append(found.roots, root.Version)
+	}
+	newest, refused, _, err := store.FollowRootFrom(ctx, func(ctx context.Context, version int64) ([]byte, digest.Digest, error) {
+		data, at, err := store.FetchRoot(ctx, i.To, version)
+		if !i.absent(err) {
+			return data, at, err
+		}
+		data, at, err = store.ReadRoot(ctx, carried, version)
+		if err == nil {
+			found.roots = append(found.roots, version)
+		}
+		return data, at, err
+	}, root)
+	if refused != nil {
+		return newest, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refused)
+	}
+	return newest, err
+}
+
+// absent says that there is nothing at the target; a folder that does not exist yet has nothing.
+func (i Importer) absent(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.To) && isNotExist(err)
+}
+
+// judgeBundle decides whether a runtime may follow the bundle after the one that is there.
+func (i Importer) judgeBundle(ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
+	if err := trust.CheckRuntimeID(runtime); err != nil {
+		return judgedBundle{}, malformed("%v", err)
+	}
+	trusted := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
+	target, err := i.reading(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return judgedBundle{}, err
+	}
+	last, err := i.last(ctx, target, root, runtime)
+	if err != nil {
+		return judgedBundle{}, err
+	}
+	trusted.Last = last
+	carried := file.Repository(bundle.DesiredRepository(runtime))
+	fetched, err := store.Fetch(ctx, carried, bundle.TagDesired)
+	if err != nil {
+		return judgedBundle{}, err
+	}
+	opened, err := intake.Open(ctx, i.source(file, carried, target), fetched, trusted, i.Now())
+	var absent *intake.MissingError
+	if errors.As(err, &absent) {
+		for _, m := range absent.Missing {
+			missing.add(runtime, m.What, m.Descriptor, absent.Statement.Predicate.Previous, last)
+		}
+		return judgedBundle{}, missing.refusal()
+	}
+	return judgedBundle{opened.Bundle, last.Sequence, d}, err
+}
+
+// source reads the documents of a bundle in the file, and what the file leaves out at the target.
+func (i Importer) source(file *airgap.File, carried, target oras.ReadOnlyTarget) intake.Source {
+	return intake.Source{
+		Documents: content.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+			if _, inFile := file.Size(d.Digest); inFile || target == nil {
+				return carried.Fetch(ctx, d)
+			}
+			return target.Fetch(ctx, d)
+		}),
+		Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
+			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
+			from := carried
+			if _, inFile := file.Size(c.Digest); !inFile {
+				there, err := i.reading(ctx, bundle.ContentRepository)
+				if err != nil {
+					return nil, err
+				}
+				if there != nil {
+					from = there
+				}
+			}
+			return store.FetchBlob(ctx, from, d, bundle.MaxManifestBytes)
+		},
+	}
+}
+
+// last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is replaced.
+func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root trust.Root, runtime string) (bundle.Accepted, error) {
+	if target == nil {
+		return bundle.Accepted{}, nil
+	}
+	fetched, err := store.Fetch(ctx, target, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
+		return bundle.Accepted{}, nil
+	}
+	if err != nil {
+		return bundle.Accepted{}, fmt.Errorf("read the bundle at %s: %w", i.To, err)
+	}
+	verified, err := bundle.Adopt(fetched, runtime, root, i.Root)
+	if err != nil {
+		return bundle.Accepted{}, nil //nolint:nilerr // see above
+	}
+	return verified.Accepted, nil
+}
+
+// want is a content that a bundle names; what is not needed is taken when it is carried, and not missed.
+type want struct {
+	content bundle.Content
+	what    string
+	needed  bool
+}
+
+func (b judgedBundle) wants() []want {
+	var wants []want
+	add := func(m bundle.Manifest, contents []bundle.Content, needed bool) {
+		for _, c := range contents {
+			wants = append(wants, want{c, fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version), needed})
+		}
+	}
+	for _, m := range b.State.All() {
+		add(m, m.Content, true)
+		add(m, m.Release, true)
+	}
+	for _, m := range b.State.Offers { // agents ask for all proofs; the contents may have been left out on purpose
+		add(m, m.Content, false)
+		add(m, m.Release, true)
+	}
+	return wants
+}
+
+// judgeContents finds the contents of a bundle in the file or at the target.
+func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judgedBundle, found *judged, missing *lacking) error {
+	target, err := i.reading(ctx, bundle.ContentRepository)
+	if err != nil {
+		return err
+	}
+	for _, w := range b.wants() {
+		d := ocispec.Descriptor{MediaType: w.content.MediaType, Digest: w.content.Digest, Size: w.content.SizeBytes}
+		size, carried := file.Size(d.Digest)
+		if carried && size != d.Size {
+			return &refusal.Error{Reason: refusal.WrongDigest, Detail: fmt.Sprintf("%s: %s is %d bytes, signed was %d", w.what, d.Digest, size, d.Size)}
+		}
+		if carried {
+			found.contents = append(found.contents, d)
+			continue
+		}
+		if !w.needed {
+			continue
+		}
+		there, err := exists(ctx, target, d)
+		if err != nil {
+			return fmt.Errorf("look for content at %s: %w", i.To, err)
+		}
+		if !there {
+			missing.add(b.Statement.Predicate.Audience.Runtime, w.what, d, b.Statement.Predicate.Previous, b.lastSeen())
+		}
+	}
+	return nil
+}
+
+func (b judgedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequence: b.before} }
+
+// reading opens a repository at the target; nil when there is no target yet.
+func (i Importer) reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+	target, err := i.To.Reading(ctx, name)
+	if err != nil && store.IsLayout(i.To) && isNotExist(err) {
+		return nil, nil
+	}
+	return target, err
+}
+
+func exists(ctx context.Context, target oras.ReadOnlyTarget, d ocispec.Descriptor) (bool, error) {
+	if target == nil {
+		return false, nil
+	}
+	return target.Exists(ctx, d)
+}

@@ -1,0 +1,382 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// sender is a control plane that makes files for runtime berlin.
+type sender struct {
+	t      *testing.T
+	signer trust.Signer
+	root   trust.Root
+	last   *bundle.Position
+	known  map[digest.Digest]bool
+	// offers are what the runtime may choose from.
+	offers []bundle.Manifest
+}
+
+func newSender(t *testing.T) *sender {
+	t.Helper()
+	signer := newSigner(t)
+	public, err := signer.PublicKey()
+	must(t, err)
+	data, err := trusttest.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	must(t, err)
+	root, err := trust.ParseRoot(data)
+	must(t, err)
+	return &sender{t: t, signer: signer, root: root, known: map[digest.Digest]bool{}}
+}
+
+func newSigner(t *testing.T) trust.Signer {
+	t.Helper()
+	data, err := trust.GenerateKey()
+	must(t, err)
+	signer, err := trust.LoadSigner(data)
+	must(t, err)
+	return signer
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is the next bundle with these modules, and a file of it without what files before had, if delta says so.
+func (s *sender) next(sequence int64, delta bool, modules ...string) string {
+	s.t.Helper()
+	layout := s.layout(sequence, delta, modules...)
+	path := filepath.Join(s.t.TempDir(), "file.tar")
+	_, err := airgap.Write(s.t.Context(), path, layout, airgap.Packing{}, func(int64) {})
+	must(s.t, err)
+	return path
+}
+
+func (s *sender) layout(sequence int64, delta bool, modules ...string) airgap.Layout {
+	s.t.Helper()
+	var layout airgap.Layout
+	add := func(blob bundle.Blob, name string) {
+		if delta && s.known[blob.Descriptor.Digest] {
+			return
+		}
+		s.known[blob.Descriptor.Digest] = true
+		layout.Items = append(layout.Items, airgap.InMemory(blob))
+		if name != "" {
+			layout.References = append(layout.References, airgap.Reference{Name: name, Descriptor: blob.Descriptor})
+		}
+	}
+	state := bundle.DesiredState{CRDs: []string{}, Offers: s.offers}
+	if len(s.offers) > 0 {
+		state.Settings.Autonomy = bundle.AutonomyCatalog
+	}
+	for _, module := range modules {
+		content := bundle.NewBlob("application/x-tar", contentOf(module))
+		add(content, "")
+		state.Manifests = append(state.Manifests, bundle.Manifest{
+			Name: module, Module: module, Version: "1.0.0", Spec: v1beta2.ManifestSpec{Version: "1.0.0"},
+			Content: []bundle.Content{{
+				Name: "raw-manifest", Repository: "far.example/modules", MediaType: content.Descriptor.MediaType,
+				Digest: content.Descriptor.Digest, SizeBytes: content.Descriptor.Size,
+			}},
+		})
+	}
+	documents, err := bundle.NewDocuments(state, bundle.Catalog{})
+	must(s.t, err)
+	add(documents.State, "")
+	add(documents.Catalog, "")
+	manifest, err := bundle.Compose(documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: "berlin"}, Epoch: 1, Sequence: sequence, Previous: s.last,
+		IssuedAt: noon.Add(-time.Hour), ExpiresAt: noon.Add(time.Hour), RootVersion: 1,
+	}, s.signer)
+	must(s.t, err)
+	s.last = &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
+	add(manifest, "runtimes/berlin:desired")
+	return layout
+}
+
+// contentOf is larger than what is read at once, so that there is a middle to be stopped in.
+func contentOf(module string) []byte { return bytes.Repeat([]byte(module+" "), 50_000) }
+
+func (s *sender) importer(dir string) Importer {
+	s.t.Helper()
+	place, err := store.Open(store.LayoutScheme+dir, nil)
+	must(s.t, err)
+	return Importer{To: place, Root: s.root, Now: func() time.Time { return noon }}
+}
+
+func sequenceAt(t *testing.T, i Importer) int64 {
+	t.Helper()
+	target, err := i.reading(t.Context(), "runtimes/berlin")
+	must(t, err)
+	last, err := i.last(t.Context(), target, i.Root, "berlin")
+	must(t, err)
+	return last.Sequence
+}
+
+// whole fails the test unless the bundle at the target is there with all that it needs.
+func whole(t *testing.T, i Importer, modules ...string) {
+	t.Helper()
+	for _, module := range modules {
+		target, err := i.reading(t.Context(), bundle.ContentRepository)
+		must(t, err)
+		want := bundle.NewBlob("application/x-tar", contentOf(module))
+		if data, err := store.FetchBlob(t.Context(), target, want.Descriptor, 1<<20); err != nil || !bytes.Equal(data, want.Bytes) {
+			t.Errorf("content of %s: %v", module, err)
+		}
+		if _, err := store.Head(t.Context(), target, "blob-"+want.Descriptor.Digest.Encoded()[:32]); err != nil {
+			t.Errorf("nothing holds the content of %s: %v", module, err)
+		}
+	}
+}
+
+func TestDeltasInARowAndOneMissingBetween(t *testing.T) {
+	s := newSender(t)
+	i := s.importer(filepath.Join(t.TempDir(), "target"))
+	first, second, third := s.next(1, false, "keda"), s.next(2, true, "keda", "nats"), s.next(3, true, "keda", "nats", "istio")
+
+	outcome, err := i.Import(t.Context(), []string{first})
+	must(t, err)
+	if len(outcome.Bundles) != 1 || outcome.Bundles[0].Sequence != 1 || outcome.Written == 0 {
+		t.Errorf("did %+v", outcome)
+	}
+	_, err = i.Import(t.Context(), []string{third})
+	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete {
+		t.Fatalf("the third after the first: %v", err)
+	}
+	nats := digest.FromBytes(contentOf("nats")).String()
+	for _, want := range []string{nats, "module nats", "bundle 1 is at the target", "the one before this is 2"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("does not say %q: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "module keda") || strings.Contains(err.Error(), "module istio") {
+		t.Errorf("says that more is missing than is: %v", err)
+	}
+	if got := sequenceAt(t, i); got != 1 {
+		t.Errorf("bundle %d is there", got)
+	}
+	for n, path := range []string{second, third} {
+		if _, err := i.Import(t.Context(), []string{path}); err != nil {
+			t.Fatalf("delta %d: %v", n+2, err)
+		}
+	}
+	whole(t, i, "keda", "nats", "istio")
+	again, err := i.Import(t.Context(), []string{third})
+	if err != nil || again.Written != 0 {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	_, err = i.Import(t.Context(), []string{second})
+	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Rollback {
+		t.Errorf("an older file: %v", err)
+	}
+}
+
+func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
+	s, stranger := newSender(t), newSender(t)
+	good := s.next(5, false, "keda")
+	data, err := os.ReadFile(good)
+	must(t, err)
+	mutated := func(change func([]byte) []byte) string {
+		path := filepath.Join(t.TempDir(), "file.tar")
+		must(t, os.WriteFile(path, change(bytes.Clone(data)), 0o600))
+		return path
+	}
+	repacked := func(change func(*airgap.Layout)) string {
+		layout := newSenderLike(t, s).layout(5, false, "keda")
+		change(&layout)
+		path := filepath.Join(t.TempDir(), "file.tar")
+		_, err := airgap.Write(t.Context(), path, layout, airgap.Packing{}, func(int64) {})
+		must(t, err)
+		return path
+	}
+	image := bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(`{"schemaVersion":2}`))
+	late := func() time.Time { return noon.Add(2 * time.Hour) }
+	for name, c := range map[string]struct {
+		path   string
+		reason refusal.Reason
+		now    func() time.Time
+	}{
+		"a bit is turned":             {mutated(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), refusal.WrongDigest, nil},
+		"it is cut off":               {mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), refusal.Malformed, nil},
+		"its end is cut off":          {mutated(func(b []byte) []byte { return b[:len(b)-1024] }), refusal.Malformed, nil},
+		"its halves are exchanged":    {mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), refusal.Malformed, nil},
+		"somebody else signed it":     {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
+		"it is over":                  {good, refusal.Expired, late},
+		"a content is left out":       {repacked(func(l *airgap.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil},
+		"it has no bundle":            {repacked(func(l *airgap.Layout) { l.References = nil }), refusal.Malformed, nil},
+		"it brings something else":    {repacked(func(l *airgap.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil},
+		"it is for another runtime":   {repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime, nil},
+		"it has no name for a folder": {repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil},
+		"an image is slipped in": {repacked(func(l *airgap.Layout) {
+			l.Items = append(l.Items, airgap.InMemory(image))
+			l.References = append(l.References, airgap.Reference{Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor})
+		}), refusal.Unsigned, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "target")
+			i := s.importer(dir)
+			if c.now != nil {
+				i.Now = c.now
+			}
+			_, err := i.Import(t.Context(), []string{c.path})
+			if refusal := refusal.Of(err); refusal == nil || refusal.Reason != c.reason {
+				t.Errorf("got %v, want %s", err, c.reason)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the target was touched: %v", err)
+			}
+		})
+	}
+}
+
+// newSenderLike signs as the other does and knows nothing of what it sent.
+func newSenderLike(t *testing.T, s *sender) *sender {
+	return &sender{t: t, signer: s.signer, root: s.root, known: map[digest.Digest]bool{}}
+}
+
+func TestOffersMayBeLeftOutAndTheirProofsMayNot(t *testing.T) {
+	named := func(module string) []bundle.Content {
+		blob := bundle.NewBlob("application/x-tar", contentOf(module))
+		return []bundle.Content{{
+			Name: "raw-manifest", Repository: "far.example/modules", MediaType: blob.Descriptor.MediaType, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
+		}}
+	}
+	offer := bundle.Manifest{Name: "nats", Module: "nats", Channel: "fast", Version: "1.0.0", Spec: v1beta2.ManifestSpec{Version: "1.0.0"}, Content: named("nats")}
+	s := newSender(t)
+	s.offers = []bundle.Manifest{offer}
+	i := s.importer(filepath.Join(t.TempDir(), "target"))
+	if _, err := i.Import(t.Context(), []string{s.next(1, false, "keda")}); err != nil {
+		t.Errorf("without the offer's content: %v", err)
+	}
+	s.offers[0].Release = named("proof of nats")
+	_, err := i.Import(t.Context(), []string{s.next(2, false, "keda")})
+	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete || !strings.Contains(err.Error(), s.offers[0].Release[0].Digest.String()) {
+		t.Errorf("without the offer's proof: %v", err)
+	}
+	layout := s.layout(3, false, "keda")
+	for _, module := range []string{"nats", "proof of nats"} {
+		layout.Items = append(layout.Items, airgap.InMemory(bundle.NewBlob("application/x-tar", contentOf(module))))
+	}
+	path := filepath.Join(t.TempDir(), "file.tar")
+	_, err = airgap.Write(t.Context(), path, layout, airgap.Packing{}, func(int64) {})
+	must(t, err)
+	_, err = i.Import(t.Context(), []string{path})
+	must(t, err)
+	whole(t, i, "keda", "nats", "proof of nats")
+}
+
+func TestAnImportThatIsKilledIsContinuedByTheNext(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	s := newSender(t)
+	i := s.importer(filepath.Join(t.TempDir(), "target"))
+	first, second := s.next(1, false, "keda"), s.next(2, true, "keda", "nats", "istio", "eventing")
+	_, err := i.Import(t.Context(), []string{first})
+	must(t, err)
+	for killed := 0; ; killed++ {
+		ctx, kill := context.WithCancel(t.Context())
+		left := 1 + random.IntN(8) // every blob is read once to be checked, then written
+		dying := i
+		dying.Advance = func(int64) {
+			if left--; left == 0 {
+				kill()
+			}
+		}
+		_, err := dying.Import(ctx, []string{second})
+		kill()
+		if err == nil {
+			break
+		}
+		if killed > 500 {
+			t.Fatal("it never gets through")
+		}
+		if got := sequenceAt(t, i); got != 1 {
+			t.Fatalf("bundle %d is there before all that it needs", got)
+		}
+		whole(t, i, "keda")
+		if killed == 20 { // let it end
+			_, err := i.Import(t.Context(), []string{second})
+			must(t, err)
+			break
+		}
+	}
+	if got := sequenceAt(t, i); got != 2 {
+		t.Errorf("bundle %d is there", got)
+	}
+	whole(t, i, "keda", "nats", "istio", "eventing")
+}
+
+func TestFilesDroppedIntoAFolderAreTakenInTheirOrder(t *testing.T) {
+	s := newSender(t)
+	i := s.importer(filepath.Join(t.TempDir(), "target"))
+	dir := t.TempDir()
+	drop := func(name, from string) {
+		data, err := os.ReadFile(from)
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	first, second := s.next(1, false, "keda"), s.next(2, true, "keda", "nats")
+	folder := &Folder{Dir: dir}
+	look := func() string {
+		t.Helper()
+		taken, err := folder.Look(t.Context(), i)
+		must(t, err)
+		var told []string
+		for _, x := range taken {
+			said := "taken"
+			if refusal := refusal.Of(x.Err); refusal != nil {
+				said = string(refusal.Reason)
+			} else if x.Err != nil {
+				said = x.Err.Error()
+			}
+			told = append(told, filepath.Base(x.File)+" "+said)
+		}
+		return fmt.Sprint(told)
+	}
+	for n, step := range []struct {
+		drop, from, want string
+	}{
+		{"a-second.tar", second, "[]"}, // it may still be being copied
+		{"", "", "[a-second.tar Incomplete]"},
+		{"", "", "[]"}, // it is told once
+		{"b-first.tar", first, "[]"},
+		{"notes.txt", first, "[b-first.tar taken a-second.tar taken]"},
+		{"", "", "[]"},
+		{"c-late.tar", first, "[]"},
+		{"", "", "[c-late.tar Rollback]"},
+		{"", "", "[]"},
+	} {
+		if step.drop != "" {
+			drop(step.drop, step.from)
+		}
+		if got := look(); got != step.want {
+			t.Errorf("look %d: got %s, want %s", n, got, step.want)
+		}
+	}
+	whole(t, i, "keda", "nats")
+}

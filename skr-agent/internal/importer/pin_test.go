@@ -1,0 +1,74 @@
+package importer
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+func TestWithoutAPinnedRootThatOfTheFirstImportIsFollowed(t *testing.T) {
+	s, stranger := newSender(t), newSender(t)
+	i := s.importer(filepath.Join(t.TempDir(), "target"))
+	i.Root = trust.Root{}
+
+	first, err := i.Import(t.Context(), []string{s.withRoot(1)})
+	must(t, err)
+	if want := digest.FromBytes(s.root.Raw); first.TrustedAtFirst != want {
+		t.Errorf("tells root %s, want %s", first.TrustedAtFirst, want)
+	}
+	second, err := i.Import(t.Context(), []string{s.withRoot(2)})
+	if err != nil || second.TrustedAtFirst != "" {
+		t.Errorf("the second: %+v, %v", second, err)
+	}
+	_, err = i.Import(t.Context(), []string{stranger.withRoot(3)})
+	if refusal.Of(err) == nil {
+		t.Errorf("a stranger's file: %v", err)
+	}
+	known := i
+	known.Root = s.root
+	if got := sequenceAt(t, known); got != 2 {
+		t.Errorf("bundle %d is there", got)
+	}
+}
+
+func TestAFileWithoutARootNeedsOneThatIsNamed(t *testing.T) {
+	s := newSender(t)
+	i := s.importer(filepath.Join(t.TempDir(), "target"))
+	i.Root = trust.Root{}
+	if _, err := i.Import(t.Context(), []string{s.next(1, false, "keda")}); refusal.Of(err) == nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// withRoot is the next file, with the first version of the root in it.
+func (s *sender) withRoot(sequence int64) string {
+	s.t.Helper()
+	place, err := store.Open(store.LayoutScheme+s.t.TempDir(), nil)
+	must(s.t, err)
+	must(s.t, store.PushRoot(s.t.Context(), place, s.root))
+	repository, err := place.Reading(s.t.Context(), bundle.TrustRepository)
+	must(s.t, err)
+	newest, err := store.Head(s.t.Context(), repository, bundle.RootTag(1))
+	must(s.t, err)
+	fetched, err := store.Fetch(s.t.Context(), repository, newest.String())
+	must(s.t, err)
+
+	layout := s.layout(sequence, false, "keda")
+	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
+	for _, blob := range []bundle.Blob{manifest, bundle.NewBlob(bundle.MediaTypeRoot, s.root.Raw), bundle.NewBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))} {
+		layout.Items = append(layout.Items, airgap.InMemory(blob))
+	}
+	layout.References = append(layout.References, airgap.Reference{Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: manifest.Descriptor})
+	path := filepath.Join(s.t.TempDir(), "file.tar")
+	_, err = airgap.Write(s.t.Context(), path, layout, airgap.Packing{}, func(int64) {})
+	must(s.t, err)
+	return path
+}

@@ -1,0 +1,253 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fluxcd/pkg/ssa"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// apply applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
+// problem, or with something to wait for.
+func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
+	started, wasInstalled := i.now(), installed(m)
+	p, out, err := i.prepare(ctx, m, known, todo, changed)
+	if err != nil || out.state != "" {
+		return out, err
+	}
+	applied, wait, err := i.write(ctx, m, p, wasInstalled)
+	if err != nil {
+		return i.refused(m, known, out, err)
+	}
+	if wait != "" {
+		out = i.waiting(m, known, out, wait)
+		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing // an agent that starts is no news about a module that runs
+		return out, nil
+	}
+	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
+	if wasInstalled && len(applied) > 0 {
+		i.recordDrift(ctx, m, applied)
+		known.countCorrection(i.now())
+	}
+	if todo == stepCorrect {
+		return out, nil
+	}
+	if out, err = i.prune(ctx, m, known, p, out); err != nil {
+		return outcome{}, err
+	}
+	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
+	known.checked, known.checkedAt = m.Generation, i.now()
+	out.installation = &finding{true, v1beta2.ReasonApplied, fmt.Sprintf("%d objects are applied", len(p.inventory))}
+	return out, nil
+}
+
+// prepare plans what is applied. It checks that the whole of it may be, and writes down what may come into being.
+func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (plan, outcome, error) {
+	p, problem, err := i.plan(ctx, m)
+	if err != nil {
+		return plan{}, outcome{}, err
+	}
+	if problem != nil {
+		return plan{}, i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem}), nil
+	}
+	known.images = m.Annotations[v1beta2.AnnotationImages]
+	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
+	if todo != stepApply {
+		p.keepOnly(changed)
+		return p, out, nil
+	}
+	if problem, err = i.mayApply(ctx, m, p); err != nil {
+		return plan{}, outcome{}, err
+	}
+	if problem != nil {
+		out.installation = problem
+		return plan{}, i.failed(m, known, out), nil
+	}
+	// So that it is found again whatever happens meanwhile.
+	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
+		return plan{}, outcome{}, err
+	}
+	return p, out, nil
+}
+
+// write applies a plan and creates the default CR, and returns the objects that were not as they should be; see applyPlan.
+func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasInstalled bool) ([]key, string, error) {
+	applied, wait, err := i.applyPlan(ctx, m, p)
+	if err != nil || wait != "" {
+		return nil, wait, err
+	}
+	created, wait, err := i.createDefaultCR(ctx, i.actor(m), p)
+	if created && wasInstalled {
+		applied = append(applied, keyOfObject(p.defaultCR))
+	}
+	return applied, wait, err
+}
+
+// refused ends a pass with an error of the API server: one of the moment, one that passes by itself, or one of the module.
+func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, err error) (outcome, error) {
+	switch {
+	case apierrors.IsInternalError(err):
+		// Webhooks fail like this while what serves them starts, which may be this very module.
+		return i.waiting(m, known, out, "waiting for the API server to take "+err.Error()), nil
+	case passing(err):
+		return outcome{}, err
+	}
+	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: err.Error()}
+	if apierrors.IsForbidden(err) {
+		out.installation.reason = v1beta2.ReasonForbidden
+	}
+	return i.failed(m, known, out), nil
+}
+
+// waiting ends a pass early with something that comes by itself, or is an Error in the end.
+func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
+	out.state = v1beta2.StateProcessing
+	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
+	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
+	return i.patient(known, out)
+}
+
+// patient turns an outcome that has been Processing for too long into an Error. It goes on being looked at.
+func (i *Installer) patient(known *memo, out outcome) outcome {
+	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
+		out.state = v1beta2.StateError
+		out.ready = finding{reason: v1beta2.ReasonTimeout, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
+	}
+	return out
+}
+
+// failed ends a pass with an Error that only a change outside can mend.
+func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcome {
+	cause := out.resources
+	if out.installation != nil {
+		cause = out.installation
+	}
+	out.state = v1beta2.StateError
+	out.ready = finding{reason: cause.reason, message: cause.message}
+	out.again = known.lookAgain(m.Generation, i.now(), 4*i.LookInterval)
+	return out
+}
+
+// passing tells errors that say something of the moment and nothing of the module.
+func passing(err error) bool {
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// plan reads the content and decides what to do with it. A problem is one of the module; an error is one of the moment.
+func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
+	content, problem, err := i.rendered(ctx, m)
+	if err != nil || problem != nil {
+		return plan{}, problem, err
+	}
+	p, err := makePlan(content.objects, m.Spec.Resource, m.Status.Synced, i.owner(m), i.scope)
+	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
+		p.defaultCR = nil
+	}
+	if err != nil {
+		if passing(err) {
+			return plan{}, nil, err
+		}
+		reason := v1beta2.ReasonContentBroken
+		if errors.Is(err, errUnknownKind) {
+			reason = v1beta2.ReasonUnknownKind
+		}
+		return plan{}, &finding{reason: reason, message: err.Error()}, nil
+	}
+	if err := protect(p.all(), i.Namespace); err != nil {
+		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
+	}
+	p.resources, p.images = finding{true, v1beta2.ReasonRendered, fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
+	var all v1beta2.ManifestList
+	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
+		return plan{}, nil, fmt.Errorf("list manifests: %w", err)
+	}
+	if err := claimedByOther(m, p.inventory, all.Items); err != nil {
+		return plan{}, &finding{reason: v1beta2.ReasonConflict, message: err.Error()}, nil
+	}
+	return p, nil, nil
+}
+
+func (i *Installer) owner(m *v1beta2.Manifest) owner {
+	return owner{mark: m.Namespace + "/" + m.Name, module: m.ModuleLabel(), namespace: i.Namespace}
+}
+
+// scope asks the API server's discovery.
+func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
+	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return false, errUnknownKind
+	}
+	if err != nil {
+		return false, err
+	}
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// applyPlan applies stage by stage and gives the objects that were not as they should be. It gives a text instead when a stage has
+// to wait for the one before it; doing all again then costs a comparison of what is applied already.
+func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) (applied []key, wait string, err error) {
+	// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
+	a := i.actor(m)
+	shared := ssa.NewResourceManager(a.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + m.ModuleLabel()})
+	if _, err := shared.ApplyAll(ctx, p.shared, ssa.DefaultApplyOptions()); err != nil {
+		return nil, "", err
+	}
+	i.watches.begin(p.inventory)
+	for _, stage := range p.stages {
+		if len(stage) == 0 {
+			continue
+		}
+		inPlace, err := i.watches.ensure(resourcesOf(stage))
+		switch {
+		case meta.IsNoMatchError(err):
+			return applied, "waiting for the API server to serve " + err.Error(), nil
+		case err != nil:
+			return applied, "", err
+		case !inPlace:
+			return applied, "waiting for watches to start", nil
+		}
+		changes, err := a.apply.ApplyAll(ctx, stage, ssa.DefaultApplyOptions())
+		if err != nil {
+			return applied, "", err
+		}
+		applied = append(applied, notAsWanted(changes)...)
+		if wait, err := a.unestablished(ctx, stage); err != nil || wait != "" {
+			return applied, wait, err
+		}
+	}
+	return applied, "", nil
+}
+
+func notAsWanted(changes *ssa.ChangeSet) []key {
+	var found []key
+	for _, e := range changes.Entries {
+		if e.Action == ssa.CreatedAction || e.Action == ssa.ConfiguredAction {
+			found = append(found, key{e.ObjMetadata.GroupKind.Group, e.ObjMetadata.GroupKind.Kind, e.ObjMetadata.Namespace, e.ObjMetadata.Name})
+		}
+	}
+	return found
+}
+
+// recordDrift says once, in an event, the log and metrics, what was corrected.
+func (i *Installer) recordDrift(ctx context.Context, m *v1beta2.Manifest, corrected []key) {
+	names := make([]string, len(corrected))
+	for n, k := range corrected {
+		names[n] = k.String()
+		driftCorrected.WithLabelValues(m.Module(), k.kind).Inc()
+	}
+	text := firstFew(names)
+	log.FromContext(ctx).Info("reverted drift", "module", m.Module(), "objects", text)
+	i.events.Eventf(m, nil, "Normal", v1beta2.ReasonDriftCorrected, "Correct", "reverted drift in %s", text)
+}

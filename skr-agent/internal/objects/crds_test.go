@@ -1,0 +1,29 @@
+package objects
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func TestADefinitionIsServedWhenItsStatusSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want bool
+	}{
+		"no status yet":                      {"metadata: {name: a}", false},
+		"a status whose conditions are null": {"status: {conditions: null, storedVersions: [v1]}", false},
+		"only its names are accepted":        {"status: {conditions: [{type: NamesAccepted, status: 'True'}]}", false},
+		"not established":                    {"status: {conditions: [{type: Established, status: 'False'}]}", false},
+		"established":                        {"status: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}", true},
+	} {
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(c.text), &crd.Object); err != nil {
+			t.Fatal(err)
+		}
+		if got := isEstablished(crd); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

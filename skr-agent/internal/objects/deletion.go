@@ -1,0 +1,42 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// deleteAll removes what came with the Kyma that was deleted in the control plane: the modules, in their own order and with all
+// that may block them; once they are gone, the Secrets that were sealed for them and the catalog; and the runtime's Kyma last, so that
+// its status tells what is in the way until nothing is.
+func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) error {
+	var manifests v1beta2.ManifestList
+	if err := s.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list Manifests: %w", err)
+	}
+	var problems []error
+	for i := range manifests.Items {
+		problems = append(problems, s.delete(ctx, &manifests.Items[i], "Manifest"))
+	}
+	if len(manifests.Items) > 0 {
+		return errors.Join(problems...)
+	}
+	if err := errors.Join(s.Secrets.Clear(ctx, sealed), s.catalog(ctx, bundle.Catalog{})); err != nil {
+		return err
+	}
+	kyma := &v1beta2.Kyma{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
+	}
+	return s.delete(ctx, kyma, "Kyma")
+}

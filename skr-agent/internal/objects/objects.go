@@ -1,0 +1,233 @@
+// Package objects writes what a bundle says as objects of the runtime: Kyma, module catalog and Manifests. A verified bundle goes
+// in; objects that are as they should be are left alone, so that a runtime in line sees no writes.
+//
+// It removes a Manifest only when the bundle names its module among the removals.
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
+)
+
+// Syncer writes to one runtime. Reads may come from a cache.
+type Syncer struct {
+	Client client.Client
+	// Secrets are deleted with the last module of a runtime whose Kyma was deleted.
+	Secrets *secrets.Keeper
+}
+
+const namespace = v1beta2.RuntimeNamespace
+
+// Sync brings the objects in line with the bundle. unstaged are the modules whose content is not at hand, with the reason:
+// their Manifests stay as they are, and so do those whose upgrade the gate holds. What fails for one object does not keep the
+// others from being written.
+func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate) error {
+	if b.Statement.Predicate.Deleting {
+		return s.deleteAll(ctx, b.Statement.Predicate.Sealed)
+	}
+	problems := []error{s.kyma(ctx, b.State.Kyma), s.catalog(ctx, b.Modules)}
+	images := imageRules(b.State.Settings)
+	for _, manifest := range b.State.Manifests {
+		switch {
+		case manifest.Unmanaged:
+			problems = append(problems, s.unmanage(ctx, manifest.Name))
+		case unstaged[manifest.Module] == nil:
+			problems = append(problems, s.manifest(ctx, manifest, images, gate))
+		}
+	}
+	for _, manifest := range b.State.Leaving {
+		if unstaged[manifest.Module] == nil {
+			problems = append(problems, s.leaving(ctx, manifest, images))
+		}
+	}
+	problems = append(problems, s.removals(ctx, b.Statement.Predicate.Removals))
+	return errors.Join(problems...)
+}
+
+// kyma seeds the runtime's Kyma. Its spec is the runtime's from then on; labels and annotations are kept in line.
+func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
+	kyma := &v1beta2.Kyma{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
+	if apierrors.IsNotFound(err) {
+		kyma = &v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName, Labels: seed.Labels, Annotations: seed.Annotations},
+			Spec:       seed.Spec,
+		}
+		if err := s.Client.Create(ctx, kyma); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("seed Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
+	}
+	before := kyma.DeepCopy()
+	kyma.Labels, kyma.Annotations = with(kyma.Labels, seed.Labels), with(kyma.Annotations, seed.Annotations)
+	return s.patch(ctx, before, kyma, "Kyma")
+}
+
+// with returns have with want laid over it.
+func with(have, want map[string]string) map[string]string {
+	if len(want) == 0 {
+		return have
+	}
+	merged := maps.Clone(have)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	maps.Copy(merged, want)
+	return merged
+}
+
+func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind string) error {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	if err := s.Client.Patch(ctx, after, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("update %s %s/%s: %w", kind, after.GetNamespace(), after.GetName(), err)
+	}
+	return nil
+}
+
+// imageRules returns the annotation that tells the installer where images are to come from; empty when the content says all.
+func imageRules(settings bundle.Settings) string {
+	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths}
+	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(rules)
+	if err != nil {
+		panic(fmt.Sprintf("settings always encode: %v", err)) // they were decoded from JSON
+	}
+	return string(text)
+}
+
+func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images string, gate maintenance.Gate) error {
+	if images != "" {
+		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
+	}
+	manifest := &v1beta2.Manifest{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest)
+	if apierrors.IsNotFound(err) {
+		manifest = &v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations},
+			Spec:       want.Spec,
+		}
+		if err := s.Client.Create(ctx, manifest); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create Manifest %s/%s: %w", namespace, want.Name, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
+	}
+	if !manifest.DeletionTimestamp.IsZero() {
+		return nil // it comes back once it is gone
+	}
+	if gate.Holds(manifest, want) {
+		return nil
+	}
+	return s.renew(ctx, manifest, want, images)
+}
+
+// leaving keeps a module that is on its way out at the version that it is to have until it is gone.
+func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, images string) error {
+	manifest := &v1beta2.Manifest{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if manifest.DeletionTimestamp.IsZero() {
+		return nil // it is about to be deleted, which comes first
+	}
+	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
+	return s.renew(ctx, manifest, want, images)
+}
+
+// renew brings a Manifest that is there in line.
+func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, images string) error {
+	if images != "" {
+		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
+	}
+	before := manifest.DeepCopy()
+	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
+	if images == "" {
+		delete(manifest.Annotations, v1beta2.AnnotationImages)
+	}
+	if !sameSpec(manifest.Spec, want.Spec) {
+		manifest.Spec = want.Spec
+	}
+	return s.patch(ctx, before, manifest, "Manifest")
+}
+
+// sameSpec compares what the API server would store; raw JSON may be spelt in several ways.
+func sameSpec(a, b v1beta2.ManifestSpec) bool {
+	return equality.Semantic.DeepEqual(generic(a), generic(b))
+}
+
+func generic(v any) any {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return err
+	}
+	return tree
+}
+
+// unmanage ends the management of a module and leaves its resources in place.
+func (s *Syncer) unmanage(ctx context.Context, name string) error {
+	manifest := &v1beta2.Manifest{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := manifest.DeepCopy()
+	manifest.Annotations = with(manifest.Annotations, map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True})
+	if err := s.patch(ctx, before, manifest, "Manifest"); err != nil {
+		return err
+	}
+	return s.delete(ctx, manifest, "Manifest")
+}
+
+func (s *Syncer) removals(ctx context.Context, modules []string) error {
+	if len(modules) == 0 {
+		return nil
+	}
+	var manifests v1beta2.ManifestList
+	if err := s.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list Manifests: %w", err)
+	}
+	var problems []error
+	for i := range manifests.Items {
+		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) {
+			problems = append(problems, s.delete(ctx, m, "Manifest"))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (s *Syncer) delete(ctx context.Context, object client.Object, kind string) error {
+	if !object.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	if err := s.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
+)
+
+// cluster is the API server of all tests of the package, nil when there is no kube-apiserver to start.
+var cluster client.Client
+
+func TestMain(m *testing.M) {
+	code, err := withCluster(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withCluster(run func() int) (int, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return run(), nil
+	}
+	env := &envtest.Environment{}
+	cfg, err := env.Start()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = env.Stop() }()
+	cfg.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+		return 0, err
+	}
+	if cluster, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
+		return 0, err
+	}
+	if err := Foundation(context.Background(), cluster); err != nil {
+		return 0, err
+	}
+	return run(), nil
+}
+
+// world is a runtime without any objects of Kyma.
+type world struct {
+	*testing.T
+	*Syncer
+	writes int
+}
+
+// counting counts writes.
+type counting struct {
+	client.Client
+	world *world
+}
+
+func (c counting) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	c.world.writes++
+	return c.Client.Create(ctx, o, opts...)
+}
+
+func (c counting) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	c.world.writes++
+	return c.Client.Patch(ctx, o, p, opts...)
+}
+
+func (c counting) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	c.world.writes++
+	return c.Client.Delete(ctx, o, opts...)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if cluster == nil {
+		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
+	}
+	w := &world{T: t}
+	w.Syncer = &Syncer{Client: counting{cluster, w}, Secrets: &secrets.Keeper{}}
+	for _, o := range []client.Object{&v1beta2.Kyma{}, &v1beta2.Manifest{}, &v1beta2.ModuleTemplate{}, &v1beta2.ModuleReleaseMeta{}} {
+		require.NoError(t, cluster.DeleteAllOf(t.Context(), o, client.InNamespace(namespace)))
+	}
+	return w
+}
+
+// get reads an object, and reports whether it is there and stays.
+func (w *world) get(o client.Object, name string) bool {
+	w.Helper()
+	err := cluster.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	require.NoError(w, client.IgnoreNotFound(err))
+	return err == nil && o.GetDeletionTimestamp().IsZero()
+}
+
+func (w *world) sync(b *bundle.Bundle) {
+	w.Helper()
+	require.NoError(w, w.Sync(w.Context(), b, nil, maintenance.Gate{}))
+}
+
+func module(name, version string) bundle.Manifest {
+	return bundle.Manifest{
+		Name: name, Module: name, Version: version, Labels: map[string]string{v1beta2.LabelModuleName: name, v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
+		Spec: v1beta2.ManifestSpec{Remote: true, Version: version, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete, Install: v1beta2.InstallInfo{
+			Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"type": "raw-manifest", "ref": "sha256:` + version + `"}`)},
+		}},
+	}
+}
+
+func bundleOf(modules ...bundle.Manifest) *bundle.Bundle {
+	b := &bundle.Bundle{}
+	b.State.Kyma = bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}, Labels: map[string]string{"team": "a"}}
+	b.State.Manifests = modules
+	return b
+}
+
+func entry(name, spec string) bundle.CatalogEntry {
+	return bundle.CatalogEntry{Name: name, Labels: map[string]string{"from": "catalog"}, Spec: []byte(spec)}
+}
+
+func TestARuntimeInLineSeesNoWrites(t *testing.T) {
+	w := newWorld(t)
+	b := bundleOf(module("keda", "1.0.0"))
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
+	b.State.Settings.Mirrors = map[string]string{"docker.io": "mirror.example"}
+	w.sync(b)
+	require.Positive(t, w.writes)
+	w.writes = 0
+	w.sync(b)
+	require.Zero(t, w.writes)
+}
+
+func TestTheKymaIsSeededAndThenItsUsers(t *testing.T) {
+	w := newWorld(t)
+	w.sync(bundleOf())
+	kyma := &v1beta2.Kyma{}
+	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))
+	require.Equal(t, "regular", kyma.Spec.Channel)
+	kyma.Spec.Channel, kyma.Labels = "fast", map[string]string{"mine": "too"}
+	require.NoError(t, cluster.Update(t.Context(), kyma))
+	w.sync(bundleOf())
+	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))
+	require.Equal(t, "fast", kyma.Spec.Channel, "the spec is the runtime's")
+	require.Equal(t, map[string]string{"mine": "too", "team": "a"}, kyma.Labels)
+}
+
+func TestTheCatalogIsThatOfTheBundleAndUsersKeepTheirs(t *testing.T) {
+	w := newWorld(t)
+	own := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Spec: v1beta2.ModuleReleaseMetaSpec{
+		ModuleName: "own", Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}},
+	}}
+	require.NoError(t, cluster.Create(t.Context(), own))
+	b := bundleOf()
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{
+		entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}, {"channel": "fast", "version": "1.1.0"}]}`),
+		entry("nats", `{"moduleName": "nats", "channels": [{"channel": "regular", "version": "1.0.0"}]}`),
+	}
+	w.sync(b)
+	meta := &v1beta2.ModuleReleaseMeta{}
+	require.True(t, w.get(meta, "nats"))
+	require.Equal(t, v1beta2.ManagedByKyma, meta.Labels[v1beta2.LabelManagedBy])
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
+	w.sync(b)
+	require.True(t, w.get(meta, "keda"))
+	require.Len(t, meta.Spec.Channels, 1, "what is gone from the catalog goes from the object")
+	require.False(t, w.get(&v1beta2.ModuleReleaseMeta{}, "nats"))
+	require.True(t, w.get(&v1beta2.ModuleReleaseMeta{}, "own"))
+}
+
+func TestAManifestGoesOnlyWhenTheBundleNamesItsRemoval(t *testing.T) {
+	w := newWorld(t)
+	dashed := module("team-nats", "1.0.0")
+	dashed.Module, dashed.Annotations = "team/nats", map[string]string{v1beta2.AnnotationModule: "team/nats"}
+	w.sync(bundleOf(module("keda", "1.0.0"), dashed))
+	w.sync(bundleOf())
+	require.True(t, w.get(&v1beta2.Manifest{}, "keda"), "missing is not removed")
+	b := bundleOf()
+	b.Statement.Predicate.Removals = []string{"team/nats"}
+	w.sync(b)
+	require.True(t, w.get(&v1beta2.Manifest{}, "keda"))
+	require.False(t, w.get(&v1beta2.Manifest{}, "team-nats"))
+}
+
+func TestAnUnmanagedModuleIsMarkedBeforeItsManifestGoes(t *testing.T) {
+	w := newWorld(t)
+	w.sync(bundleOf(module("keda", "1.0.0")))
+	manifest := &v1beta2.Manifest{}
+	require.True(t, w.get(manifest, "keda"))
+	manifest.Finalizers = []string{"kyma-pull.dev/test"} // the installer's, which reads the mark
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+	unmanaged := module("keda", "1.0.0")
+	unmanaged.Unmanaged = true
+	w.sync(bundleOf(unmanaged))
+	require.False(t, w.get(manifest, "keda"))
+	require.Equal(t, v1beta2.True, manifest.Annotations[v1beta2.AnnotationUnmanaged])
+	manifest.Finalizers = nil
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+}
+
+func TestAManifestWaitsForItsContentAndItsWindow(t *testing.T) {
+	w := newWorld(t)
+	w.sync(bundleOf(module("keda", "1.0.0"), module("nats", "1.0.0"), module("istio", "1.0.0")))
+	newer := bundleOf(module("keda", "2.0.0"), module("nats", "2.0.0"), module("istio", "2.0.0"))
+	newer.State.Manifests[1].RequiresDowntime = true
+	newer.State.Maintenance = &window.Schedule{}
+	gate := maintenance.New(newer, false, nil, time.Now())
+	require.NoError(t, w.Sync(t.Context(), newer, map[string]error{"keda": errors.New("content is missing")}, gate))
+	for name, want := range map[string]string{"keda": "1.0.0", "nats": "1.0.0", "istio": "2.0.0"} {
+		manifest := &v1beta2.Manifest{}
+		require.True(t, w.get(manifest, name))
+		require.Equal(t, want, manifest.Spec.Version, name)
+	}
+}
+
+func TestADeletedKymaGoesAfterItsModulesAndItsCatalog(t *testing.T) {
+	w := newWorld(t)
+	b := bundleOf(module("keda", "1.0.0"))
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
+	w.sync(b)
+	b.Statement.Predicate.Deleting = true
+	w.sync(b)
+	require.False(t, w.get(&v1beta2.Manifest{}, "keda"))
+	require.True(t, w.get(&v1beta2.ModuleReleaseMeta{}, "keda"))
+	require.True(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName), "its status tells what is in the way")
+	w.sync(b)
+	require.False(t, w.get(&v1beta2.ModuleReleaseMeta{}, "keda"))
+	require.False(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName))
+	w.writes = 0
+	w.sync(b)
+	require.Zero(t, w.writes)
+}

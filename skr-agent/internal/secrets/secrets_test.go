@@ -1,0 +1,190 @@
+package secrets
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const value = "hunter2-and-more"
+
+func login() bundle.RuntimeSecret {
+	return bundle.RuntimeSecret{Namespace: "default", Name: "login", Labels: map[string]string{"app": "keda"}, Data: map[string][]byte{"password": []byte(value)}}
+}
+
+// written is login as the agent wrote it, with a change by somebody else.
+func written(change func(*corev1.Secret)) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login", ResourceVersion: "7", Labels: map[string]string{"app": "keda", v1beta2.LabelSealed: "true", "theirs": "1"}},
+		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte(value)},
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+func TestDecide(t *testing.T) {
+	for name, c := range map[string]struct {
+		have *corev1.Secret
+		want string
+	}{
+		"nothing is there":                 {nil, Create},
+		"it is there":                      {written(nil), Nothing},
+		"its value was changed":            {written(func(s *corev1.Secret) { s.Data["password"] = nil }), Update},
+		"a value was added":                {written(func(s *corev1.Secret) { s.Data["more"] = nil }), Update},
+		"a label was changed":              {written(func(s *corev1.Secret) { s.Labels["app"] = "" }), Update},
+		"its type is another":              {written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), Replace},
+		"it was made immutable":            {written(func(s *corev1.Secret) { s.Immutable = new(true) }), Nothing},
+		"it was made immutable and is old": {written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), Replace},
+		"somebody else made one":           {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), ""},
+	} {
+		change, err := Decide(login(), c.have)
+		if (err != nil) != (c.want == "") || change.What != c.want {
+			t.Errorf("%s: %s, %v", name, change.What, err)
+		}
+		if change.What == Nothing || err != nil {
+			continue
+		}
+		s := change.Secret
+		if string(s.Data["password"]) != value || len(s.Data) != 1 || s.Labels["app"] != "keda" || s.Labels[v1beta2.LabelSealed] != "true" || s.Type != corev1.SecretTypeOpaque {
+			t.Errorf("%s: writes %v %v %s", name, s.Labels, s.Data, s.Type)
+		}
+		if change.What == Update && (s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
+			t.Errorf("%s: takes away what others say about it: %v", name, s.ObjectMeta)
+		}
+	}
+}
+
+func TestNobodysWordsAboutASecretAreRepeated(t *testing.T) {
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "login", errors.New("admission webhook: no "+value))
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"refused":             {denied, "the API server says Forbidden"},
+		"refused and wrapped": {fmt.Errorf("write: %w", denied), "the API server says Forbidden"},
+		"not answered":        {errors.New("connection refused"), "the API server did not answer"},
+		"told before":         {reason(denied), "the API server says Forbidden"},
+	} {
+		if got := reason(c.err); got.Error() != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if reason(nil) != nil {
+		t.Error("no error is one")
+	}
+	many := make([]error, 100)
+	for i := range many {
+		many[i] = fmt.Errorf("secret kyma-system/number-%d: the API server says Forbidden", i)
+	}
+	if text := trouble(many); len(text) > bundle.MaxMessageBytes || !strings.HasPrefix(text, "secret kyma-system/number-0") {
+		t.Errorf("%d bytes of trouble", len(text))
+	}
+}
+
+func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
+	}
+	env := &envtest.Environment{}
+	config, err := env.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = env.Stop() })
+	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	require.NoError(t, err)
+	ctx := t.Context()
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	keeper := &Keeper{Client: api, Runtime: "one", Identity: identity}
+	seal := func(secrets bundle.Secrets) *bundle.Sealed {
+		t.Helper()
+		sealed, err := secrets.Seal("one", keeper.Recipient())
+		require.NoError(t, err)
+		return sealed
+	}
+	there := func(namespace, name string) *corev1.Secret {
+		t.Helper()
+		secret := &corev1.Secret{}
+		if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
+			require.True(t, apierrors.IsNotFound(err), "%v", err)
+			return nil
+		}
+		return secret
+	}
+
+	require.Nil(t, keeper.Keep(ctx, nil, true))
+	elsewhere, theirs := login(), login()
+	elsewhere.Namespace, theirs.Name, theirs.Data = "later", "theirs", map[string][]byte{"password": []byte("another")}
+	require.NoError(t, api.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs"}, StringData: map[string]string{"password": "tenant"}}))
+	all := seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{elsewhere, theirs, login()}})
+	told := keeper.Keep(ctx, all, false)
+	require.Equal(t, all.Revision, told.Revision)
+	require.Equal(t, "secret default/theirs: is there and did not come from the control plane: delete it, or choose another name in the control plane; "+
+		"secret later/login: namespace later is not there yet", told.Trouble)
+	require.Equal(t, value, string(there("default", "login").Data["password"]))
+	require.Equal(t, "tenant", string(there("default", "theirs").Data["password"]))
+
+	// What was in the way is out of it, and the next look, whyever it is, writes the rest.
+	require.NoError(t, api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}))
+	require.NoError(t, api.Delete(ctx, there("default", "theirs")))
+	require.Empty(t, keeper.Keep(ctx, all, false).Trouble)
+	require.Equal(t, value, string(there("later", "login").Data["password"]))
+
+	// What is in line is looked at again only when that is asked for, and then not written.
+	written := there("default", "login")
+	require.Empty(t, keeper.Keep(ctx, all, true).Trouble)
+	require.Equal(t, written.ResourceVersion, there("default", "login").ResourceVersion)
+	require.NoError(t, api.Delete(ctx, written))
+	keeper.Keep(ctx, all, false)
+	require.Nil(t, there("default", "login"))
+	keeper.Keep(ctx, all, true)
+	require.NotNil(t, there("default", "login"))
+
+	// Another type replaces the Secret.
+	other := login()
+	other.Type, other.Data, other.Revision = corev1.SecretTypeBasicAuth, map[string][]byte{"username": []byte("u"), "password": []byte("p")}, "2"
+	require.Empty(t, keeper.Keep(ctx, seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{other}}), false).Trouble)
+	require.Equal(t, corev1.SecretTypeBasicAuth, there("default", "login").Type)
+
+	// What is not named stays, what is named as to go goes, if the agent wrote it.
+	require.NoError(t, api.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenants"}}))
+	gone := seal(bundle.Secrets{Removals: []string{"default/login", "default/tenants", "default/never-there"}})
+	require.Empty(t, keeper.Keep(ctx, gone, false).Trouble)
+	require.Nil(t, there("default", "login"))
+	require.NotNil(t, there("default", "tenants"))
+	require.NotNil(t, there("later", "login"))
+
+	// What is for another agent, or for another runtime, changes nothing.
+	stranger, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	foreign, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("one", stranger.Recipient().String())
+	require.NoError(t, err)
+	require.Contains(t, keeper.Keep(ctx, foreign, false).Trouble, "another key")
+	mistaken, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("two", keeper.Recipient())
+	require.NoError(t, err)
+	require.Contains(t, keeper.Keep(ctx, mistaken, false).Trouble, "another runtime")
+	require.NoError(t, keeper.Clear(ctx, foreign))
+	require.NoError(t, keeper.Clear(ctx, nil))
+	require.NotNil(t, there("later", "login"))
+
+	require.NoError(t, keeper.Clear(ctx, all))
+	require.Nil(t, there("later", "login"))
+	require.Nil(t, there("default", "theirs"))
+	require.NotNil(t, there("default", "tenants"))
+}
