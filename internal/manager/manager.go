@@ -42,7 +42,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string) {
 	flags.IntVar(&f.burst, "kube-api-burst", 300, "queries to the API server at once at most, with --kube-api-qps")
 	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint, 0 for none")
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes, 0 for none")
-	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to whoever reaches it")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, without authentication")
 	flags.StringVar(&f.eventsAddress, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
 	f.addElection(flags)
