@@ -38,7 +38,7 @@ type runFlags struct {
 	keys                     keys.Folder
 	concurrency              int
 	validity, reportPoll     time.Duration
-	silence, farewell        time.Duration
+	silence, deletionTimeout time.Duration
 	componentsPoll, keysPoll time.Duration
 	certificates             time.Duration
 	components               componentFlags
@@ -70,7 +70,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is fetched")
 	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often component versions are checked for changes")
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may go without reporting and still count as ready")
-	flags.DurationVar(&f.farewell, "deletion-timeout", 24*time.Hour, "how long the deletion of a Kyma waits for its runtime to remove the modules")
+	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour, "how long the deletion of a Kyma waits for its runtime to remove the modules")
 	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour, "validity of an agent's certificate; it is renewed after a third of it")
 	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second, "how often the keys are checked for changes")
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
@@ -190,7 +190,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	return &control.Kymas{
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
 		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
-		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, DeletionTimeout: f.farewell, Now: time.Now,
+		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
 		Rules: plan.Rules{Settings: settings, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
 	}, nil
 }
