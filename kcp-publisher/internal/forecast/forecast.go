@@ -94,7 +94,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		}
 		had, err := outlook(old, before, now)
 		if err != nil {
-			return f, fmt.Errorf("Kyma %s: %w", name, err)
+			had = kept(old) // nothing is published to it until somebody repairs it, which may be what is previewed
 		}
 		gets, err := outlook(next, after, now)
 		if err != nil {
@@ -144,6 +144,15 @@ func given(kyma *v1beta2.Kyma) map[string]string {
 		return r.Published.Versions
 	}
 	return nil
+}
+
+// kept returns what a runtime has while nothing is published to it.
+func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
+	all := map[string]resolve.Prospect{}
+	for module, version := range given(kyma) {
+		all[module] = resolve.Prospect{Module: module, Version: version}
+	}
+	return all
 }
 
 func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Prospect, error) {

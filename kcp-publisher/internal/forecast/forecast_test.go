@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -201,5 +202,23 @@ func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
 	want := []Rollout{{"a", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}, {"b", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestAKymaThatIsRefusedNowMayBeRepaired(t *testing.T) {
+	snapshot := offers(t, "keda regular 2.0.0")
+	kymas := map[string]*v1beta2.Kyma{"one": asking("1.0.0")}
+	good := func(k *v1beta2.Kyma) (resolve.Request, error) {
+		return resolve.Request{Labels: k.Labels, Seed: k.Spec, Asked: k.Spec}, nil
+	}
+	bad := func(*v1beta2.Kyma) (resolve.Request, error) { return resolve.Request{}, errors.New("annotation") }
+	id := func(*v1beta2.Kyma) string { return "one" }
+	refused, repaired := Fleet{Kymas: kymas, Catalog: snapshot, Request: bad}, Fleet{Kymas: kymas, Catalog: snapshot, Request: good}
+	f, err := New(refused, repaired, id, saturday)
+	if err != nil || len(f.Changes) != 1 || f.Changes[0].From != "1.0.0" || f.Changes[0].To != "2.0.0" {
+		t.Errorf("repaired: %+v, %v", f.Changes, err)
+	}
+	if _, err := New(repaired, refused, id, saturday); err == nil {
+		t.Error("a commit that breaks a Kyma is previewed without a word")
 	}
 }

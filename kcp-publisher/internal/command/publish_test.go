@@ -1,0 +1,192 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+func kymaYAML(name, id string, modules ...string) string {
+	text := "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " + name + ", namespace: kcp-system, labels: {kyma-project.io/runtime-id: " + id + "}}\n" +
+		"spec:\n  channel: regular\n  modules:\n"
+	for _, m := range modules {
+		text += "  - name: " + m + "\n"
+	}
+	return text
+}
+
+// fleet writes a folder with a catalog, its archive, and two Kymas.
+func fleet(t *testing.T) string {
+	t.Helper()
+	from := t.TempDir()
+	writeArchive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
+	write(t, filepath.Join(from, "catalog.yaml"), catalogYAML)
+	write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1", "keda"))
+	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "keda", "nope"))
+	return from
+}
+
+func publishTo(t *testing.T, from, layout, keys string) []published {
+	t.Helper()
+	var rows []published
+	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "-o", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func TestPublishingTwicePushesOnce(t *testing.T) {
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	first := publishTo(t, from, layout, keys)
+	if len(first) != 2 || first[0].Runtime != "r-1" || first[1].Runtime != "r-2" {
+		t.Fatalf("got %+v", first)
+	}
+	for _, row := range first {
+		if row.Action != "pushed" || !slices.Equal(row.Modules, []string{"keda@1.0.0"}) || row.Error != "" {
+			t.Errorf("got %+v", row)
+		}
+	}
+	if p := first[1].Problems; len(p) != 1 || p[0].Module != "nope" || first[0].Problems != nil {
+		t.Errorf("problems are %+v and %+v", first[0].Problems, p)
+	}
+	before := read(t, filepath.Join(layout, "index.json"))
+	second := publishTo(t, from, layout, keys)
+	for i, row := range second {
+		if row.Action != "unchanged" || row.Digest != first[i].Digest || row.Sequence != first[i].Sequence {
+			t.Errorf("was %+v\nis %+v", first[i], row)
+		}
+	}
+	if read(t, filepath.Join(layout, "index.json")) != before {
+		t.Error("the layout changed")
+	}
+
+	t.Run("A change for one runtime is pushed to that runtime only", func(t *testing.T) {
+		write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1"))
+		third := publishTo(t, from, layout, keys)
+		if third[0].Action != "pushed" || third[0].Sequence <= first[0].Sequence || !slices.Equal(third[0].Removals, []string{"keda"}) || len(third[0].Modules) != 0 {
+			t.Errorf("got %+v", third[0])
+		}
+		if third[1].Action != "unchanged" {
+			t.Errorf("got %+v", third[1])
+		}
+	})
+	t.Run("The table says it to people", func(t *testing.T) {
+		table := done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys)
+		for _, want := range []string{"RUNTIME", "r-1", "r-2", "unchanged", "keda@1.0.0", "module nope: is unknown"} {
+			if !strings.Contains(table, want) {
+				t.Errorf("no %q in\n%s", want, table)
+			}
+		}
+	})
+	t.Run("The order of modules in a file is no change", func(t *testing.T) {
+		write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "nope", "keda"))
+		if rows := publishTo(t, from, layout, keys); rows[1].Action != "unchanged" {
+			t.Errorf("got %+v", rows[1])
+		}
+	})
+}
+
+func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	if err := os.RemoveAll(filepath.Join(from, "components")); err != nil {
+		t.Fatal(err)
+	}
+	rows := publishTo(t, from, layout, keys)
+	for _, row := range rows {
+		if row.Action != "pushed" || len(row.Modules) != 0 || len(row.Problems) == 0 || !strings.Contains(row.Problems[0].Message, "kyma-project.io/module/keda:1.0.0") {
+			t.Errorf("got %+v", row)
+		}
+	}
+	writeArchive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
+	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || len(rows[0].Modules) != 1 || rows[0].Problems != nil {
+		t.Errorf("got %+v", rows[0])
+	}
+}
+
+func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
+	from := fleet(t)
+	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
+	layout := filepath.Join(t.TempDir(), "layout")
+	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "runtime id r-1 is that of Kyma") {
+		t.Errorf("%+v", o)
+	}
+	if _, err := os.Stat(layout); !os.IsNotExist(err) {
+		t.Errorf("something was published: %v", err)
+	}
+}
+
+// `publish` reads a Kyma as `run` does: by package plan. What each annotation means is tested there, that it arrives here.
+func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
+	from, layout, keyDir := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	kyma := func(name, annotations string) {
+		write(t, filepath.Join(from, name+".yaml"), strings.Replace(kymaYAML(name, "r-"+name, "keda"), "labels: {", "annotations: {"+annotations+"}, labels: {", 1))
+	}
+	kyma("ship", "kyma-pull.dev/carried: 2160h, kyma-pull.dev/autonomy: Catalog, kyma-pull.dev/revoked-keys: abc")
+	kyma("bare", "operator.kyma-project.io/sync-module-catalog: \"false\", operator.kyma-project.io/sync-no-module-copy: \"true\"")
+	kyma("bad", "kyma-pull.dev/carried: a year")
+	write(t, filepath.Join(from, "skipped.yaml"), strings.Replace(kymaYAML("skipped", "r-skipped"), "labels: {", "labels: {operator.kyma-project.io/skip-reconciliation: \"true\", ", 1))
+	write(t, filepath.Join(from, "policy.yaml"), "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: careful}\nspec: {modules: [keda], waves: [{name: all}]}\n")
+
+	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
+	var rows []published
+	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ", "RolloutPolicy careful is ignored: "} {
+		if strings.Count(o.err, want) != 1 {
+			t.Errorf("no %q in\n%s", want, o.err)
+		}
+	}
+	for _, row := range rows {
+		want := map[string]string{"r-bad": "failed", "r-skipped": "skipped"}[row.Runtime]
+		if row.Action != cmp.Or(want, "pushed") || (row.Reason == plan.ReasonFirst) != (want == "") || (row.Error != "") != (want == "failed") {
+			t.Errorf("got %+v", row)
+		}
+	}
+	root, err := keys.Folder{Dir: keyDir}.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(runtime string) *plan.Published {
+		t.Helper()
+		last, err := publish.Read(t.Context(), store.NewLayout(layout), runtime, root.Root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	if last := read("r-skipped"); last != nil {
+		t.Errorf("a Kyma that is to be left alone got %+v", last.Predicate)
+	}
+	ship, usual, bare := read("r-ship"), read("r-1"), read("r-bare")
+	if life := ship.Predicate.ExpiresAt.Sub(ship.Predicate.IssuedAt); life != 2160*time.Hour || ship.State.Settings.Autonomy != "Catalog" {
+		t.Errorf("the ship's bundle is valid for %s with %+v", life, ship.State.Settings)
+	}
+	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != defaultValidity || usual.CatalogDigest == bare.CatalogDigest {
+		t.Errorf("another's bundle is valid for %s, and its catalog is %s", life, usual.CatalogDigest)
+	}
+	if len(bare.State.Kyma.Spec.Modules) != 0 || len(bare.State.Manifests) != 1 {
+		t.Errorf("the bare runtime gets %+v", bare.State)
+	}
+}
+
+func TestAPublisherKeyThatTheRootDoesNotListIsRefused(t *testing.T) {
+	dir, other := keyFolder(t), keyFolder(t)
+	write(t, filepath.Join(dir, keys.FilePublisherKey), read(t, filepath.Join(other, keys.FilePublisherKey)))
+	o := run("publish", "--from", fleet(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "is not listed in the root of trust") {
+		t.Errorf("%+v", o)
+	}
+}
