@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	// MediaTypeSigstoreBundle is that of a sigstore bundle v0.3.
 	MediaTypeSigstoreBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	payloadTypeInToto       = "application/vnd.in-toto+json"
 )

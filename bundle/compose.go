@@ -63,6 +63,7 @@ func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blo
 	})
 }
 
+// NewManifest returns an image manifest, encoded.
 func NewManifest(manifest ocispec.Manifest) (Blob, error) {
 	manifest.Versioned = specs.Versioned{SchemaVersion: 2}
 	manifest.MediaType = ocispec.MediaTypeImageManifest

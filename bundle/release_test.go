@@ -40,7 +40,7 @@ func locked(t *testing.T, threshold int, keys ...*rsa.PrivateKey) trust.Root {
 
 func releasedBy(t *testing.T, d ocm.Descriptor, keys ...*rsa.PrivateKey) []byte {
 	t.Helper()
-	normal, err := ocm.Normalise(d, ocm.NormalisationV3)
+	normal, err := ocm.Normalize(d, ocm.NormalisationV3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type Report struct {
 	// Refused are the bundles that were refused since the last one accepted, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
 	// Enrollment is there until the control plane is known to have the runtime's key.
-	Enrolment *trust.Enrolment `json:"enrolment,omitempty"`
+	Enrollment *trust.Enrollment `json:"enrolment,omitempty"`
 	// Certificate is the one that the control plane issued to the runtime's key, PEM; it makes the key known to a control plane
 	// that lost its memory.
 	Certificate string `json:"certificate,omitempty"`
@@ -164,7 +164,7 @@ type Reporter struct {
 	// LastSequence is that of the newest report accepted before.
 	LastSequence int64
 	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself.
-	Enrol func(trust.Enrolment) error
+	Enroll func(trust.Enrollment) error
 	// Certified gives the key that a certificate is for; it is asked when Key is nil.
 	Certified func(certificate string) (crypto.PublicKey, error)
 	// Revoked tells keys that count for nothing any more; nil means that there are none.
@@ -243,8 +243,8 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	}
 	var introduction struct {
 		Predicate struct {
-			Enrolment   *trust.Enrolment `json:"enrolment"`
-			Certificate string           `json:"certificate"`
+			Enrollment  *trust.Enrollment `json:"enrolment"`
+			Certificate string            `json:"certificate"`
 		} `json:"predicate"`
 	}
 	if err := checkJSON(signed.Envelope.Payload); err != nil {
@@ -253,27 +253,27 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	if err := json.Unmarshal(signed.Envelope.Payload, &introduction); err != nil {
 		return nil, false, refusal.New(refusal.Malformed, "statement: %w", err)
 	}
-	enrolment, certificate := introduction.Predicate.Enrolment, introduction.Predicate.Certificate
+	enrollment, certificate := introduction.Predicate.Enrollment, introduction.Predicate.Certificate
 	if from.Key == nil && certificate != "" && from.Certified != nil {
 		key, enrolled, refusal := certifiedKey(certificate, hint, from)
-		if refusal == nil || enrolment == nil {
+		if refusal == nil || enrollment == nil {
 			return key, enrolled, refusal
 		}
 	}
 	switch {
-	case enrolment == nil && from.Key != nil:
+	case enrollment == nil && from.Key != nil:
 		return nil, false, refusal.New(refusal.ForeignKey, "signed with key %s, which is not the runtime's", trust.ShortThumbprint(hint))
-	case enrolment == nil:
+	case enrollment == nil:
 		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is not known and the report does not introduce it")
 	}
-	key, err := trust.DecodePublicKey(enrolment.PublicKey)
+	key, err := trust.DecodePublicKey(enrollment.PublicKey)
 	if err != nil {
 		return nil, false, refusal.New(refusal.Malformed, "enrollment: %w", err)
 	}
 	if introduced, err := trust.Thumbprint(key); err != nil || introduced != hint {
 		return nil, false, refusal.New(refusal.ForeignKey, "introduces one key and is signed with another")
 	}
-	if err := from.Enrol(*enrolment); err != nil {
+	if err := from.Enroll(*enrollment); err != nil {
 		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)
 	}
 	return key, true, nil

@@ -45,7 +45,7 @@ func issue(tb testing.TB, secret trust.TokenSecret, runtime string, expires time
 }
 
 // introduction is an enrollment of the key with a token.
-func introduction(tb testing.TB, token trust.Token, runtime string, signer trust.Signer) *trust.Enrolment {
+func introduction(tb testing.TB, token trust.Token, runtime string, signer trust.Signer) *trust.Enrollment {
 	tb.Helper()
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(tb, signer))
 	if err != nil {
@@ -55,18 +55,18 @@ func introduction(tb testing.TB, token trust.Token, runtime string, signer trust
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &trust.Enrolment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
+	return &trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
 }
 
 // tokenChecker asks the secret, as a control plane does that takes every good token.
-func tokenChecker(e trust.Enrolment) error {
+func tokenChecker(e trust.Enrollment) error {
 	return testSecret.Check(trusttest.Runtime, e, trusttest.Now)
 }
 
 func TestVerifyReportDecides(t *testing.T) {
 	mine, foreign := trusttest.NewSigner(t), trusttest.NewSigner(t)
-	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: 49, Enrol: tokenChecker}
-	unknown := Reporter{Runtime: trusttest.Runtime, Enrol: tokenChecker}
+	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: 49, Enroll: tokenChecker}
+	unknown := Reporter{Runtime: trusttest.Runtime, Enroll: tokenChecker}
 	good := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 	with := func(change func(*Report)) Report {
 		report := sampleReport()
@@ -74,7 +74,7 @@ func TestVerifyReportDecides(t *testing.T) {
 		return report
 	}
 	enrolling := func(token trust.Token, runtime string, key trust.Signer) Report {
-		return with(func(r *Report) { r.Enrolment = introduction(t, token, runtime, key) })
+		return with(func(r *Report) { r.Enrollment = introduction(t, token, runtime, key) })
 	}
 	for _, c := range []struct {
 		name     string
@@ -87,7 +87,7 @@ func TestVerifyReportDecides(t *testing.T) {
 		{"the runtime's own report is believed", sampleReport(), mine, known, "", false},
 		{"the report accepted last is accepted once more", with(func(r *Report) { r.Sequence = 49 }), mine, known, "", false},
 		{"an older report played again is refused", with(func(r *Report) { r.Sequence = 48 }), mine, known, refusal.Rollback, false},
-		{"a report without a sequence is refused", with(func(r *Report) { r.Sequence = 0 }), mine, Reporter{Runtime: trusttest.Runtime, Key: known.Key, Enrol: tokenChecker}, refusal.Rollback, false},
+		{"a report without a sequence is refused", with(func(r *Report) { r.Sequence = 0 }), mine, Reporter{Runtime: trusttest.Runtime, Key: known.Key, Enroll: tokenChecker}, refusal.Rollback, false},
 		{"another runtime's report is refused though its key is the same", with(func(r *Report) { r.Runtime = "r-18" }), mine, known, refusal.WrongRuntime, false},
 		{"another key's report is refused", sampleReport(), foreign, known, refusal.ForeignKey, false},
 		{"a report of an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
@@ -98,22 +98,22 @@ func TestVerifyReportDecides(t *testing.T) {
 		{"another runtime's token is refused", enrolling(issue(t, testSecret, "r-18", trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"an expired token is refused", enrolling(issue(t, testSecret, trusttest.Runtime, trusttest.Now), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"an expired token that says it is not is refused", with(func(r *Report) {
-			r.Enrolment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(-time.Hour)), trusttest.Runtime, mine)
-			r.Enrolment.TokenExpires = trusttest.Now.Add(time.Hour).Unix()
+			r.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(-time.Hour)), trusttest.Runtime, mine)
+			r.Enrollment.TokenExpires = trusttest.Now.Add(time.Hour).Unix()
 		}), mine, unknown, refusal.NotEnrolled, false},
 		{"a proof copied from another's report does not carry another key", with(func(r *Report) {
-			r.Enrolment = introduction(t, good, trusttest.Runtime, mine)
-			r.Enrolment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
+			r.Enrollment = introduction(t, good, trusttest.Runtime, mine)
+			r.Enrollment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
 		}), foreign, unknown, refusal.NotEnrolled, false},
 		{"an enrollment copied from another's report does not carry another signature", enrolling(good, trusttest.Runtime, mine), foreign, unknown, refusal.ForeignKey, false},
 		{"an enrollment with a damaged key is refused", with(func(r *Report) {
-			r.Enrolment = introduction(t, good, trusttest.Runtime, mine)
-			r.Enrolment.PublicKey = "AAAA"
+			r.Enrollment = introduction(t, good, trusttest.Runtime, mine)
+			r.Enrollment.PublicKey = "AAAA"
 		}), mine, unknown, refusal.Malformed, false},
 		{"a token used before is refused when the control plane says so", enrolling(good, trusttest.Runtime, mine), mine,
-			Reporter{Runtime: trusttest.Runtime, Enrol: func(trust.Enrolment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
+			Reporter{Runtime: trusttest.Runtime, Enroll: func(trust.Enrollment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
 		{"an enrollment for another runtime's place is refused", with(func(r *Report) {
-			r.Runtime, r.Enrolment = "r-18", introduction(t, good, trusttest.Runtime, mine)
+			r.Runtime, r.Enrollment = "r-18", introduction(t, good, trusttest.Runtime, mine)
 		}), mine, unknown, refusal.WrongRuntime, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func carried(tb testing.TB, text string) Fetched {
 
 func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 	signer := trusttest.NewSigner(t)
-	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enrol: tokenChecker}
+	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enroll: tokenChecker}
 	bundled, err := Compose(sampleDocuments(t), samplePredicate(), signer)
 	if err != nil {
 		t.Fatal(err)
@@ -186,11 +186,11 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 		})
 	}
 	for _, d := range differentials(t, "_type") {
-		for who, from := range map[string]Reporter{"of a known key": known, "of an unknown key": {Runtime: trusttest.Runtime, Enrol: tokenChecker}} {
+		for who, from := range map[string]Reporter{"of a known key": known, "of an unknown key": {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
 			t.Run("in the statement "+who+" "+d.name, func(t *testing.T) {
 				token := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 				report := sampleReport()
-				report.Enrolment = introduction(t, token, trusttest.Runtime, signer)
+				report.Enrollment = introduction(t, token, trusttest.Runtime, signer)
 				_, err := VerifyReport(carried(t, encode(t, signed(t, signer, d.change(statementOf(t, report))))), from)
 				if err == nil {
 					t.Fatal("was accepted")
@@ -203,9 +203,9 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 	}
 	t.Run("an enrollment in another case does not stand for the one that is checked", func(t *testing.T) {
 		report := sampleReport()
-		report.Enrolment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
+		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
 		text := strings.Replace(statementOf(t, report), `"enrolment"`, `"Enrolment"`, 1)
-		_, err := VerifyReport(carried(t, encode(t, signed(t, signer, text))), Reporter{Runtime: trusttest.Runtime, Enrol: tokenChecker})
+		_, err := VerifyReport(carried(t, encode(t, signed(t, signer, text))), Reporter{Runtime: trusttest.Runtime, Enroll: tokenChecker})
 		trusttest.WantReason(t, err, refusal.Malformed)
 	})
 }
@@ -230,7 +230,7 @@ func TestTokens(t *testing.T) {
 		if _, err := trust.TokenSecret("short").Issue(trusttest.Runtime, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
-		if err := trust.TokenSecret("short").Check(trusttest.Runtime, trust.Enrolment{}, trusttest.Now); err == nil {
+		if err := trust.TokenSecret("short").Check(trusttest.Runtime, trust.Enrollment{}, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
 	})
@@ -257,7 +257,7 @@ func FuzzVerifyReport(f *testing.F) {
 	signer := trusttest.FixedSigner(f)
 	honest := response(f, sampleReport(), signer)
 	enrolling := sampleReport()
-	enrolling.Enrolment = introduction(f, issue(f, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
+	enrolling.Enrollment = introduction(f, issue(f, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
 	f.Add(honest.Bytes)
 	f.Add(response(f, enrolling, signer).Bytes)
 	f.Add(response(f, enrolling, trusttest.NewSigner(f)).Bytes)
@@ -268,7 +268,7 @@ func FuzzVerifyReport(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fetched := Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}
-		for _, from := range []Reporter{{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enrol: tokenChecker}, {Runtime: trusttest.Runtime, Enrol: tokenChecker}} {
+		for _, from := range []Reporter{{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enroll: tokenChecker}, {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
 			accepted, err := VerifyReport(fetched, from)
 			switch {
 			case err != nil && refusal.Of(err) == nil:

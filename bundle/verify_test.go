@@ -173,7 +173,7 @@ func TestVerifyDecides(t *testing.T) {
 		{"a response without a media type is refused", func(_ *testing.T, a *attempt) {
 			a.response = append(a.response, func(f *Fetched) { f.Descriptor.MediaType = "" })
 		}, refusal.MediaType},
-		{"a manifest in docker's media type is refused", func(t *testing.T, a *attempt) {
+		{"a manifest in docker's media type is refused", func(_ *testing.T, a *attempt) {
 			a.response = append(a.response, func(f *Fetched) {
 				f.Descriptor.MediaType = "application/vnd.docker.distribution.manifest.v2+json"
 			})

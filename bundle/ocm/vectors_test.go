@@ -73,7 +73,7 @@ func TestNormalFormsAreThoseOfTheOfficialTool(t *testing.T) {
 		t.Run(normalisation, func(t *testing.T) {
 			want := vector(t, "ocm-vectors/top.norm."+version)
 			all := fromArchive(t, "ocm-vectors/ctf_signed_rsa15_and_plain_pss")
-			got, err := Normalise(digested(t, all["kyma-project.io/module/top:1.2.3"], all, normalisation), normalisation)
+			got, err := Normalize(digested(t, all["kyma-project.io/module/top:1.2.3"], all, normalisation), normalisation)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestNormalFormsAreThoseOfTheOfficialTool(t *testing.T) {
 	t.Run("of the tool itself", func(t *testing.T) {
 		want := vector(t, "ocm-vectors/ocmcli_0.27_v3_expected.json")
 		for _, normalisation := range []string{NormalisationV3, NormalisationV4} {
-			got, err := Normalise(decoded(t, vector(t, "ocm-vectors/ocmcli_0.27_input.yaml")), normalisation)
+			got, err := Normalize(decoded(t, vector(t, "ocm-vectors/ocmcli_0.27_input.yaml")), normalisation)
 			if err != nil || string(got) != strings.TrimRight(string(want), "\n") {
 				t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
 			}

@@ -82,8 +82,8 @@ func onePEM(text, kind string) ([]byte, error) {
 }
 
 // IssueCertificate certifies that key is the runtime's, in PEM. Who the runtime is comes from the caller's own records.
-func IssueCertificate(enrol Signer, fleet, runtime string, key crypto.PublicKey, from, until time.Time) (string, error) {
-	issuer, err := cryptoSigner(enrol)
+func IssueCertificate(enroll Signer, fleet, runtime string, key crypto.PublicKey, from, until time.Time) (string, error) {
+	issuer, err := cryptoSigner(enroll)
 	if err != nil {
 		return "", err
 	}

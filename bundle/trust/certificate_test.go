@@ -23,18 +23,18 @@ import (
 func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
 	t.Helper()
 	m := trusttest.NewMaker(t)
-	enrol := trusttest.NewSigner(t)
+	enroll := trusttest.NewSigner(t)
 	draft := trust.DraftRoot(fleet, 1, trusttest.Now.AddDate(1, 0, 0))
 	m.Must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, m.Keys[0])))
 	m.Must(draft.Add(trust.RolePublisher, trusttest.PublicKey(t, m.Publisher)))
-	m.Must(draft.Add(trust.RoleEnrol, trusttest.PublicKey(t, enrol)))
+	m.Must(draft.Add(trust.RoleEnroll, trusttest.PublicKey(t, enroll)))
 	root, err := trust.ParseRoot(m.Signed(draft, m.Keys[0]))
 	m.Must(err)
-	return root, enrol
+	return root, enroll
 }
 
 func TestACertificateIsOneRuntimesAlone(t *testing.T) {
-	root, enrol := enrolled(t, "fleet-a")
+	root, enroll := enrolled(t, "fleet-a")
 	otherRoot, _ := enrolled(t, "fleet-a")
 	otherFleet := root
 	otherFleet.Fleet = "fleet-b"
@@ -46,7 +46,7 @@ func TestACertificateIsOneRuntimesAlone(t *testing.T) {
 		}
 		return text
 	}
-	good := issue(enrol, "fleet-a", "a")
+	good := issue(enroll, "fleet-a", "a")
 	revoked := root
 	revoked.Revoked = []string{trusttest.Thumbprint(t, agent)}
 	for name, c := range map[string]struct {
@@ -58,7 +58,7 @@ func TestACertificateIsOneRuntimesAlone(t *testing.T) {
 		"its own":                      {root, good, "a", trusttest.Now, ""},
 		"its last day":                 {root, good, "a", trusttest.Now.AddDate(0, 0, 89), ""},
 		"a name that begins so":        {root, good, "a1", trusttest.Now, `is "a"'s, this is "a1"`},
-		"a name that it begins with":   {root, issue(enrol, "fleet-a", "a1"), "a", trusttest.Now, `is "a1"'s, this is "a"`},
+		"a name that it begins with":   {root, issue(enroll, "fleet-a", "a1"), "a", trusttest.Now, `is "a1"'s, this is "a"`},
 		"another fleet's":              {otherFleet, good, "a", trusttest.Now, `is "a"'s`},
 		"a stranger's":                 {root, issue(trusttest.NewSigner(t), "fleet-a", "a"), "a", trusttest.Now, "was issued by no key"},
 		"its own key's":                {root, issue(agent, "fleet-a", "a"), "a", trusttest.Now, "was issued by no key"},
@@ -128,9 +128,9 @@ func TestARequestProvesItsKey(t *testing.T) {
 }
 
 func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
-	root, enrol := enrolled(t, "fleet-a")
+	root, enroll := enrolled(t, "fleet-a")
 	agent, thief := trusttest.NewSigner(t), trusttest.NewSigner(t)
-	certificate, err := trust.IssueCertificate(enrol, "fleet-a", trusttest.Runtime, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,9 +165,9 @@ func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
 
 // FuzzCertificates reads what a report shows before anybody knows who signed it.
 func FuzzCertificates(f *testing.F) {
-	root, enrol := enrolled(f, "fleet-a")
+	root, enroll := enrolled(f, "fleet-a")
 	agent := trusttest.NewSigner(f)
-	good, err := trust.IssueCertificate(enrol, "fleet-a", "a", trusttest.PublicKey(f, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	good, err := trust.IssueCertificate(enroll, "fleet-a", "a", trusttest.PublicKey(f, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 	if err != nil {
 		f.Fatal(err)
 	}

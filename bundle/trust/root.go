@@ -1,3 +1,8 @@
+// Package trust says whose word counts: the root of trust of a fleet, the keys and certificates that descend from it, and how a runtime
+// introduces its own.
+//
+// Bytes and values go in, a verdict comes out. A root is a TUF root.json with roles of our own; it is pinned in an agent's installation and
+// followed from one version to the next, never back. Nothing here reads a file, a registry or the clock.
 package trust
 
 import (
@@ -25,7 +30,7 @@ const (
 	// RolePublisher signs bundles.
 	RolePublisher = "publisher"
 	// RoleEnrol signs the certificates of agents.
-	RoleEnrol = "enrol"
+	RoleEnroll = "enrol"
 	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all of them.
 	RoleRelease = "release:"
 )
@@ -207,7 +212,7 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 			switch {
 			case name == RolePublisher && supported(key):
 				r.publishers[thumbprint] = key
-			case name == RoleEnrol && supported(key):
+			case name == RoleEnroll && supported(key):
 				r.enrollers[thumbprint] = key
 			case isRelease:
 				public, ok := key.(*rsa.PublicKey)
@@ -215,7 +220,7 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 					return fmt.Errorf("%s key %s: %T is not accepted, want RSA, which signs components", name, id, key)
 				}
 				release.keys = append(release.keys, public)
-			case name == RolePublisher || name == RoleEnrol:
+			case name == RolePublisher || name == RoleEnroll:
 				return fmt.Errorf("%s key %s: %T is not accepted, want ECDSA P-256 or Ed25519", name, id, key)
 			}
 		}
@@ -282,7 +287,7 @@ func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publis
 func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] != nil }
 
 // TrustsEnrol reports whether the key with this thumbprint may sign agents' certificates.
-func (r Root) TrustsEnrol(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
+func (r Root) TrustsEnroll(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
 
 // IsRevoked reports whether a key was taken out for good.
 func (r Root) IsRevoked(thumbprint string) bool { return slices.Contains(r.Revoked, thumbprint) }

@@ -62,7 +62,7 @@ func versionFlags() string {
 	return flags
 }
 
-// Ensure gives the programs, obtaining first what is missing. What takes time is told on progress: a spinner on a terminal,
+// Ensure returns the programs, obtaining first what is missing. What takes time is told on progress: a spinner on a terminal,
 // lines elsewhere.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()

@@ -95,7 +95,7 @@ func Build(o Options) (Image, error) {
 	return image, err
 }
 
-// examine gives the architecture of a program that needs nothing but a kernel.
+// examine returns the architecture of a program that needs nothing but a kernel.
 func examine(program []byte) (string, error) {
 	parsed, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {

@@ -40,7 +40,7 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// changed gives the program with one byte of its header changed.
+// changed returns the program with one byte of its header changed.
 func changed(t *testing.T, at int, to byte) []byte {
 	t.Helper()
 	original, err := program()

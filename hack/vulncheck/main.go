@@ -46,7 +46,7 @@ func check(database string, packages []string, out io.Writer) int {
 	return code
 }
 
-// judge gives what to say of a run, and the exit code.
+// judge returns what to say of a run, and the exit code.
 func judge(code int, said, database string) (string, int) {
 	switch {
 	case code == 0:

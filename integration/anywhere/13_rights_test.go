@@ -104,7 +104,7 @@ func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBindin
 	}
 }
 
-// employModules gives a runtime the ServiceAccount that its modules are installed as, with what module beacon is made of.
+// employModules returns a runtime the ServiceAccount that its modules are installed as, with what module beacon is made of.
 func employModules(ctx context.Context, r *fleet.Runtime) error {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}
@@ -119,7 +119,7 @@ func employModules(ctx context.Context, r *fleet.Runtime) error {
 	return errors.Join(r.API.Create(ctx, account), r.API.Create(ctx, role), r.API.Create(ctx, binding))
 }
 
-// impersonate gives the API as a ServiceAccount has it.
+// impersonate returns the API as a ServiceAccount has it.
 func impersonate(t *testing.T, cluster, namespace, account string) client.Client {
 	t.Helper()
 	kubeconfig := stage.kind.Kubeconfigs()[cluster]

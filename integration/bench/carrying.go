@@ -113,7 +113,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// against gives a duration with its ratio to another of the same run.
+// against returns a duration with its ratio to another of the same run.
 func against(took, other time.Duration) string {
 	return fmt.Sprintf("%s, %.1f times", took.Round(10*time.Millisecond), took.Seconds()/other.Seconds())
 }

@@ -33,7 +33,7 @@ type Rendered struct {
 	Notes string
 }
 
-// Render gives what `helm install` makes of the templates for an empty cluster; what lies in crds/ is none. It fails on values that the
+// Render returns what `helm install` makes of the templates for an empty cluster; what lies in crds/ is none. It fails on values that the
 // chart's schema refuses.
 func (r Release) Render() (Rendered, error) {
 	loaded, err := loader.LoadDir(r.Dir)
@@ -61,7 +61,7 @@ func (r Release) Render() (Rendered, error) {
 	return rendered, nil
 }
 
-// Objects gives all objects, in the order of their templates' names.
+// Objects returns all objects, in the order of their templates' names.
 func (r Rendered) Objects() ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {

@@ -45,7 +45,7 @@ func release(t *testing.T, name string, values map[string]any) Release {
 	return Release{Dir: filepath.Join("..", "..", "charts", name), Name: name, Namespace: namespaces[name], Values: values}
 }
 
-// cases gives the releases of testdata, NAME-CASE.values.yaml.
+// cases returns the releases of testdata, NAME-CASE.values.yaml.
 func cases(t *testing.T) map[string]Release {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.values.yaml"))
@@ -78,7 +78,7 @@ func objectsOf(t *testing.T, r Release) []*unstructured.Unstructured {
 	return objects
 }
 
-// pick gives the one object of a kind.
+// pick returns the one object of a kind.
 func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into any) {
 	t.Helper()
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
@@ -86,7 +86,7 @@ func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into 
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, into, true))
 }
 
-// deployments gives all Deployments, by name.
+// deployments returns all Deployments, by name.
 func deployments(t *testing.T, objects []*unstructured.Unstructured) map[string]appsv1.Deployment {
 	t.Helper()
 	found := map[string]appsv1.Deployment{}

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// commands gives the words of every command line in a document's shell blocks.
+// commands returns the words of every command line in a document's shell blocks.
 func commands(t *testing.T, document string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", document))

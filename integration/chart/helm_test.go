@@ -67,7 +67,7 @@ func (g *ground) definition() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// current tells whether the definition is the chart's of today: older ones print no columns.
+// current reports whether the definition is the chart's of today: older ones print no columns.
 func (g *ground) current() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }

@@ -38,7 +38,7 @@ func audit(api *envtest.APIServer, dir string, users []string) error {
 	return os.WriteFile(path, policy, 0o600)
 }
 
-// Requests gives what the users of Options.Audit asked for so far, each thing once.
+// Requests returns what the users of Options.Audit asked for so far, each thing once.
 func (c *Cluster) Requests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -167,7 +167,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	return env, log, nil
 }
 
-// tail gives the end of a log, where the reason for a failed start stands.
+// tail returns the end of a log, where the reason for a failed start stands.
 func tail(path string) []byte {
 	content, err := os.ReadFile(path)
 	if err != nil {

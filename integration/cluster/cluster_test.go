@@ -256,9 +256,9 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 	}
 }
 
-func create(t *testing.T, what string, make func(context.Context) error) {
+func create(t *testing.T, what string, created func(context.Context) error) {
 	t.Helper()
-	if err := make(t.Context()); err != nil {
+	if err := created(t.Context()); err != nil {
 		t.Fatalf("create %s: %v", what, err)
 	}
 }

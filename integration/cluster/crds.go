@@ -33,7 +33,7 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	return nil
 }
 
-// readCRDs gives every CustomResourceDefinition in the YAML files of a file system, and passes over other objects.
+// readCRDs returns every CustomResourceDefinition in the YAML files of a file system, and passes over other objects.
 func readCRDs(system fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	err := fs.WalkDir(system, ".", func(name string, entry fs.DirEntry, err error) error {

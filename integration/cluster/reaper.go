@@ -43,7 +43,7 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch gives a program to run in the other's place, which leaves its process id for the reaper before it becomes the other.
+// watch returns a program to run in the other's place, which leaves its process id for the reaper before it becomes the other.
 func (r *reaper) watch(program string) (string, error) {
 	name := filepath.Base(program)
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s\nexec %s \"$@\"\n", quote(r.pidFile(name)), quote(program))

@@ -41,7 +41,7 @@ type step struct {
 func (s *story) steps() []step {
 	return []step{
 		{"control plane, registry and publisher start", s.start},
-		{"runtimes berlin and tokyo are enrolled, their agents start", s.enrol},
+		{"runtimes berlin and tokyo are enrolled, their agents start", s.enroll},
 		{"scaler 1.7.0 of channel regular is installed and Ready in both", s.installed},
 		{"1.8.0 is promoted to channel regular: both upgrade, what it drops is pruned", s.promoted},
 		{"a person changes a setting in berlin: the agent puts it back", s.drift},
@@ -65,7 +65,7 @@ func (s *story) start(ctx context.Context) error {
 	)
 }
 
-func (s *story) enrol(ctx context.Context) error {
+func (s *story) enroll(ctx context.Context) error {
 	var err error
 	if s.berlin, err = s.fleet.AddRuntime(ctx, "berlin", "regular", "scaler"); err != nil {
 		return err

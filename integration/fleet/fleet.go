@@ -236,8 +236,10 @@ func (f *Fleet) Publisher() Program { return f.publisher }
 
 // Control plane outages.
 
-// PauseControlPlane takes the control plane's API away; ResumeControlPlane gives it back.
-func (f *Fleet) PauseControlPlane() error  { return f.kcp.Pause() }
+// PauseControlPlane takes the control plane's API away.
+func (f *Fleet) PauseControlPlane() error { return f.kcp.Pause() }
+
+// ResumeControlPlane gives it back.
 func (f *Fleet) ResumeControlPlane() error { return f.kcp.Resume() }
 
 // Offer pushes versions of modules and their ModuleTemplates.
@@ -350,7 +352,7 @@ func Until(ctx context.Context, limit time.Duration, what string, seen func() (b
 	}
 }
 
-// describe gives an object's status for people.
+// describe returns an object's status for people.
 func describe(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -34,8 +34,8 @@ type Endpoint struct {
 	Owner     *store.Registries
 	// Modules is the same with the rights of who releases modules.
 	Modules *store.Registries
-	// Enrol are the flags of `kcp-publisher enroll` that bring an agent's access along.
-	Enrol []string
+	// Enroll are the flags of `kcp-publisher enroll` that bring an agent's access along.
+	Enroll []string
 }
 
 // Cluster is a running Kubernetes cluster.
@@ -56,7 +56,7 @@ type Program interface {
 	// Stop asks the program to end and waits for it; Kill ends it as a power cut would.
 	Stop() error
 	Kill() error
-	// Log gives what the program printed so far.
+	// Log returns what the program printed so far.
 	Log() string
 }
 

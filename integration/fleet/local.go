@@ -53,7 +53,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	owner, err := store.NewRegistries(access)
-	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enrol: f.RegistryFlags("agent")}, err
+	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enroll: f.RegistryFlags("agent")}, err
 }
 
 // RegistryFlags are what a user of a secured registry adds to a command line.
@@ -116,10 +116,11 @@ func (l *local) through(runtime string) ([]string, error) {
 }
 
 func (l *local) Link(runtime string) Link {
-	if link := l.links[runtime]; link != nil {
-		return link
+	link, ok := l.links[runtime]
+	if !ok {
+		return nil // not link, whose nil would be a Link
 	}
-	return nil
+	return link
 }
 
 func (l *local) CutRegistry() error  { return l.registry.Stop() }

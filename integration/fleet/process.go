@@ -83,7 +83,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Log gives what the program printed so far.
+// Log returns what the program printed so far.
 func (p *Process) Log() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {

@@ -19,7 +19,7 @@ func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Cours
 	})
 }
 
-// Rollout gives a rollout by its name.
+// Rollout returns a rollout by its name.
 func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, error) {
 	rollout := &v1alpha1.Rollout{}
 	err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: name}, rollout)

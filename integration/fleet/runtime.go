@@ -37,7 +37,7 @@ type Runtime struct {
 	agent    Program
 }
 
-// AddRuntime starts a cluster, enrols it, makes its Kyma in the control plane, unless it is there, and starts its agent.
+// AddRuntime starts a cluster, enrolls it, makes its Kyma in the control plane, unless it is there, and starts its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
@@ -71,7 +71,7 @@ func (f *Fleet) addTo(ctx context.Context, own Cluster, r *Runtime, kyma *v1beta
 	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
 		return nil, err
 	}
-	if err := r.enrol(ctx); err != nil {
+	if err := r.enroll(ctx); err != nil {
 		return nil, err
 	}
 	if err := f.employ(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
@@ -111,20 +111,20 @@ func (r *Runtime) AgentKubeconfig() string {
 	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
 }
 
-// enrol makes the agent's namespace with what `kcp-publisher enroll` prints.
-func (r *Runtime) enrol(ctx context.Context) error {
+// enroll makes the agent's namespace with what `kcp-publisher enroll` prints.
+func (r *Runtime) enroll(ctx context.Context) error {
 	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
 		return err
 	}
-	return r.Enrol(ctx)
+	return r.Enroll(ctx)
 }
 
-// Enrol applies what `kcp-publisher enroll` prints; again, it lets the agent introduce another key.
-func (r *Runtime) Enrol(ctx context.Context) error {
+// Enroll applies what `kcp-publisher enroll` prints; again, it lets the agent introduce another key.
+func (r *Runtime) Enroll(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
 	if r.location == "" {
-		args = append(args, r.fleet.endpoint.Enrol...)
+		args = append(args, r.fleet.endpoint.Enroll...)
 	}
 	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
@@ -177,14 +177,14 @@ func (r *Runtime) CrashAgent() error {
 	return r.StartAgent()
 }
 
-// Kyma gives the runtime's own Kyma.
+// Kyma returns the runtime's own Kyma.
 func (r *Runtime) Kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	return kyma, err
 }
 
-// Record gives the runtime's Kyma in the control plane.
+// Record returns the runtime's Kyma in the control plane.
 func (r *Runtime) Record(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := r.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: r.ID}, kyma)
@@ -213,7 +213,7 @@ func (r *Runtime) WantAgent(ctx context.Context, image string) error {
 	return r.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// Desired gives the bundle in the runtime's repository as it lies there.
+// Desired returns the bundle in the runtime's repository as it lies there.
 func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
 	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
 	if err != nil {

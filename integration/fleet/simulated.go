@@ -60,7 +60,7 @@ func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, e
 		ID: kyma.Labels[v1beta2.LabelRuntimeID], fleet: f, ended: make(chan struct{}),
 		breaks: map[string]bool{}, has: map[string]bundle.Manifest{}, waits: map[string]bool{},
 	}
-	if err := s.enrol(ctx); err != nil {
+	if err := s.enroll(ctx); err != nil {
 		return nil, err
 	}
 	if err := f.Control.Create(ctx, kyma); err != nil {
@@ -72,7 +72,7 @@ func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, e
 	return s, nil
 }
 
-func (s *Simulated) enrol(ctx context.Context) error {
+func (s *Simulated) enroll(ctx context.Context) error {
 	output, err := exec.CommandContext(ctx, s.fleet.binaries.Publisher, "enroll", s.ID, "--keys", s.fleet.Keys(), "--location", s.fleet.Location()).Output()
 	if err != nil {
 		return fmt.Errorf("enroll %s: %w", s.ID, err)
@@ -141,7 +141,7 @@ func (s *Simulated) Trouble() error {
 	return s.trouble
 }
 
-// Record gives the runtime's Kyma in the control plane.
+// Record returns the runtime's Kyma in the control plane.
 func (s *Simulated) Record(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: s.ID}, kyma)
@@ -265,7 +265,7 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Enrolment = &trust.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: s.token.Expires.Unix()}
+	r.Enrollment = &trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: s.token.Expires.Unix()}
 	if s.current == nil {
 		return r, nil
 	}

@@ -64,7 +64,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	modules, err := f.registriesOf(userModules)
 	return Endpoint{
 		Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: modules,
-		Enrol: []string{"--registry-password", "--registry-ca", filepath.Join(f.Dir, "ca.pem")},
+		Enroll: []string{"--registry-password", "--registry-ca", filepath.Join(f.Dir, "ca.pem")},
 	}, err
 }
 

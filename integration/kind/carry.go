@@ -81,7 +81,7 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 	return nil
 }
 
-// Reaches says whether the registry answers a cluster's node, by its address: a network of its own has no names of others. Any other
+// Reaches reports whether the registry answers a cluster's node, by its address: a network of its own has no names of others. Any other
 // trouble than that no connection comes about is an error.
 func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)

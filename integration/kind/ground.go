@@ -95,7 +95,7 @@ func (g *Ground) Registry(ctx context.Context, f *fleet.Fleet) (fleet.Endpoint, 
 	address, owner, err := g.registry.owner(ctx)
 	return fleet.Endpoint{
 		Host: host, OwnerHost: address, Owner: owner, Modules: owner,
-		Enrol: []string{"--registry-password", "--registry-ca", g.ca()},
+		Enroll: []string{"--registry-password", "--registry-ca", g.ca()},
 	}, err
 }
 

@@ -75,7 +75,7 @@ func (p *pod) kill(ctx context.Context, container string) error {
 	return err
 }
 
-// Log gives what the running pods printed.
+// Log returns what the running pods printed.
 func (p *pod) Log() string {
 	log, err := p.log(context.Background())
 	if err != nil {

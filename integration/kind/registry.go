@@ -87,7 +87,7 @@ auth:
 	return nil
 }
 
-// owner gives the owner's way in: the address on this machine, once it answers.
+// owner returns the owner's way in: the address on this machine, once it answers.
 func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, error) {
 	published, err := docker(ctx, "port", ownerContainer, "5000/tcp")
 	if err != nil {

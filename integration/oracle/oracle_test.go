@@ -345,7 +345,7 @@ func marshal(t *testing.T, v any) []byte {
 	return bytes.TrimSpace(data)
 }
 
-// otherForm gives (r, n-s) for (r, s), which verifies as well.
+// otherForm returns (r, n-s) for (r, s), which verifies as well.
 func otherForm(t *testing.T, key *ecdsa.PublicKey, sig []byte) []byte {
 	t.Helper()
 	var parts struct{ R, S *big.Int }

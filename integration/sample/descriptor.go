@@ -36,7 +36,7 @@ func (s Signer) PublicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// InContext gives a descriptor as JSON, as one that was transferred to a repository at last.
+// InContext returns a descriptor as JSON, as one that was transferred to a repository at last.
 func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	var document map[string]any
 	if err := yaml.Unmarshal(descriptor, &document); err != nil {
@@ -108,7 +108,7 @@ func digestSpec(normalisation, value string) map[string]any {
 	return map[string]any{"hashAlgorithm": "SHA-256", "normalisationAlgorithm": normalisation, "value": value}
 }
 
-// digest is that of the component's normalised descriptor.
+// digest is that of the component's normalized descriptor.
 func (v Version) digest() (string, error) {
 	data, err := v.Descriptor()
 	if err != nil {

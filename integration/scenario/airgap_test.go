@@ -80,7 +80,7 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	return record.Status.Runtime.Published.Digest
 }
 
-// ended gives what a program printed, and fails the test when it ends with another exit code.
+// ended returns what a program printed, and fails the test when it ends with another exit code.
 func ended(t *testing.T, want int, binary string, args ...string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, args...)
@@ -157,11 +157,11 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 			t.Errorf("%d requests wrote to the ship's registry", n)
 		}
 	}
-	harbour := own.Host() + "/ship"
+	harbor := own.Host() + "/ship"
 	cellar, drops := store.LayoutScheme+v.file("cellar"), v.file("drops")
 	must(t, os.Mkdir(drops, 0o700))
 	must(t, os.Mkdir(v.file("cellar"), 0o700))
-	ship, err := f.AddCarried(ctx, "ship", "regular", harbour, nil, "scaler", "mailer")
+	ship, err := f.AddCarried(ctx, "ship", "regular", harbor, nil, "scaler", "mailer")
 	must(t, err)
 	bunker, err := f.AddCarried(ctx, "bunker", "regular", cellar, []string{"--import-folder", drops}, "scaler", "mailer")
 	must(t, err)
@@ -175,7 +175,7 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 			t.Errorf("a dry run wrote a file (%v) or says too little:\n%s", err, contents)
 		}
 		v.export("one.tar", "ship", "bunker")
-		v.imports(0, harbour, v.file("one.tar"))
+		v.imports(0, harbor, v.file("one.tar"))
 		untilOwn(t, ship, first)
 		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar"))) // as a person does
 		untilOwn(t, bunker, first)
@@ -184,7 +184,7 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 		if c := conditionOf(t, ship, v1beta2.ConditionReporting); c.Reason != "NeverReported" {
 			t.Errorf("before: %+v", c)
 		}
-		v.report(ship, harbour, "report-1.json")
+		v.report(ship, harbor, "report-1.json")
 		until(t, 30*time.Second, "the report counts", func() (bool, string) {
 			c := conditionOf(t, ship, v1beta2.ConditionReporting)
 			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "what is known is of 20"), c.Message
@@ -205,7 +205,7 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 
 	t.Run("a delta that does not fit says what is missing", func(t *testing.T) {
 		writes := written.Load()
-		output := v.imports(3, harbour, v.file("three.tar"))
+		output := v.imports(3, harbor, v.file("three.tar"))
 		if want := sample.Scaler("1.8.0").ContentDigest().String(); !strings.Contains(output, want) || !strings.Contains(output, "module scaler 1.8.0") {
 			t.Errorf("does not name %s:\n%s", want, output)
 		}
@@ -222,23 +222,23 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 		} {
 			path := v.file(name + ".tar")
 			must(t, os.WriteFile(path, bytes, 0o600))
-			v.imports(3, harbour, path)
+			v.imports(3, harbor, path)
 		}
 		unwritten(t, writes)
 	})
 	t.Run("deltas in a row bring it there", func(t *testing.T) {
-		v.imports(0, harbour, v.file("two.tar"))
+		v.imports(0, harbor, v.file("two.tar"))
 		untilOwn(t, ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
-		output := v.imports(0, harbour, v.file("three.tar"))
+		output := v.imports(0, harbor, v.file("three.tar"))
 		untilOwn(t, ship, last)
-		mirror := fmt.Sprintf("%s=%s/%s", host, harbour, bundle.ImageRepository(host))
+		mirror := fmt.Sprintf("%s=%s/%s", host, harbor, bundle.ImageRepository(host))
 		if !strings.Contains(output, "agents need --mirror "+mirror) {
 			t.Fatalf("does not say what agents need:\n%s", output)
 		}
 		ship.AgentFlags = []string{"--mirror", mirror}
 		ship.Agent().Stop()
 		must(t, ship.StartAgent())
-		there := harbour + "/" + bundle.ImageRepository(host+"/lab/mailer")
+		there := harbor + "/" + bundle.ImageRepository(host+"/lab/mailer")
 		until(t, 30*time.Second, "the image comes from the ship", func() (bool, string) {
 			found := imageOf(t, ship, "mailer")
 			return found == there+":1.1.0", found
@@ -252,21 +252,21 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 	})
 	t.Run("older files are refused, and the same one changes nothing", func(t *testing.T) {
 		writes := written.Load()
-		if output := v.imports(3, harbour, v.file("two.tar")); !strings.Contains(output, "Rollback") {
+		if output := v.imports(3, harbor, v.file("two.tar")); !strings.Contains(output, "Rollback") {
 			t.Errorf("an older file:\n%s", output)
 		}
-		v.imports(0, harbour, v.file("three.tar"))
+		v.imports(0, harbor, v.file("three.tar"))
 		if output := v.importReport(0, "report-1.json"); !strings.Contains(output, "was there already") {
 			t.Errorf("the same report again:\n%s", output)
 		}
-		v.report(ship, harbour, "report-2.json")
+		v.report(ship, harbor, "report-2.json")
 		if output := v.importReport(3, "report-1.json"); !strings.Contains(output, "Rollback") {
 			t.Errorf("an older report:\n%s", output)
 		}
 		unwritten(t, writes)
 		// What was carried may be from before the Deployment was ready with its new image.
 		until(t, 60*time.Second, "a carried report says that all is ready", func() (bool, string) {
-			v.report(ship, harbour, "report-3.json")
+			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)
 			if err != nil {
 				return false, err.Error()

@@ -29,7 +29,7 @@ func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
 	return m
 }
 
-// altered gives the manifest with one change, as whoever owns the registry could make it.
+// altered returns the manifest with one change, as whoever owns the registry could make it.
 func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
 	t.Helper()
 	m := decodeManifest(t, data)

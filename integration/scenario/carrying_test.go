@@ -60,7 +60,7 @@ func (d depot) importArgs(to string, paths ...string) []string {
 	return append([]string{"import", "--to", to, "--trust", filepath.Join(d.keys, "root.json")}, paths...)
 }
 
-// killed runs a program for a while and kills it as a power cut would; it says whether the program was faster.
+// killed runs a program for a while and kills it as a power cut would; it reports whether the program was faster.
 func (d depot) killed(after time.Duration, binary string, args ...string) bool {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), after)

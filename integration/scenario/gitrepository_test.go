@@ -169,7 +169,7 @@ func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, 
 	}
 }
 
-// versions gives generation and commit of every object of the control plane, by kind and name.
+// versions returns generation and commit of every object of the control plane, by kind and name.
 func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	all := map[string]string{}

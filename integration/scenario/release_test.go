@@ -27,7 +27,7 @@ type theft struct {
 	repository oras.Target
 }
 
-// opened gives the bundle that lies there.
+// opened returns the bundle that lies there.
 func (h theft) opened() bundle.Bundle {
 	h.Helper()
 	fetched, err := h.runtime.Desired(h.Context())

@@ -63,12 +63,12 @@ func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
 		must(t, err)
 		return blob
 	}
-	introduction := func() *trust.Enrolment {
+	introduction := func() *trust.Enrollment {
 		public, err := strangerKey.PublicKey()
 		must(t, err)
 		text, err := trust.EncodePublicKey(public)
 		must(t, err)
-		return &trust.Enrolment{PublicKey: text, Proof: []byte("guessed"), TokenExpires: time.Now().Add(24 * time.Hour).Unix()}
+		return &trust.Enrollment{PublicKey: text, Proof: []byte("guessed"), TokenExpires: time.Now().Add(24 * time.Hour).Unix()}
 	}
 	put := func(t *testing.T, blob bundle.Blob) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
 		{"an unsigned report", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), refusal.Unsigned},
 		{"a report signed by a stranger", signedLie(func(*bundle.Report) {}, strangerKey), refusal.ForeignKey},
 		{"a report signed by the publisher", signedLie(func(*bundle.Report) {}, publisherKey(t, f)), refusal.ForeignKey},
-		{"a stranger who introduces a key without a token", signedLie(func(r *bundle.Report) { r.Enrolment = introduction() }, strangerKey), refusal.NotEnrolled},
+		{"a stranger who introduces a key without a token", signedLie(func(r *bundle.Report) { r.Enrollment = introduction() }, strangerKey), refusal.NotEnrolled},
 		{"another runtime's report", reported(t, f, other), refusal.ForeignKey},
 		{"an older report", early, refusal.Rollback},
 		{"a flipped byte", altered(t, honest.Bytes, func(m *ocispec.Manifest) {

@@ -35,7 +35,7 @@ var underAccounts = fleet.Options{
 	AgentFlags:      []string{"--module-service-account", "modules"},
 }
 
-// grant gives a user of the runtime rights everywhere.
+// grant returns a user of the runtime rights everywhere.
 func grant(t *testing.T, r *fleet.Runtime, name, user string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -195,15 +195,15 @@ func refuseAgent(t *testing.T, r *fleet.Runtime) {
 	ctx := t.Context()
 	agent, err := fleet.Connect(r.AgentKubeconfig(), "")
 	must(t, err)
-	labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	labeled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 	for what, err := range map[string]error{
 		"deploy":                        agent.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}}),
 		"delete a module's object":      agent.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"}}),
 		"grant rights":                  agent.Create(ctx, clusterAdmin()),
-		"change another definition":     agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labelled),
-		"change another namespace":      agent.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, labelled),
+		"change another definition":     agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labeled),
+		"change another namespace":      agent.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, labeled),
 		"write Secrets elsewhere":       agent.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}),
-		"write another program's lease": agent.Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}}, labelled),
+		"write another program's lease": agent.Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}}, labeled),
 	} {
 		forbidden(t, "the agent", what, err)
 	}
@@ -219,16 +219,16 @@ func refusePublisher(t *testing.T, f *fleet.Fleet) {
 	publisher, err := fleet.Connect(f.PublisherKubeconfig(), "")
 	must(t, err)
 	must(t, publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace(sample.Namespace)))
-	labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	labeled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 	for what, err := range map[string]error{
 		"read Kymas elsewhere":   publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace("default")),
 		"make a Kyma":            publisher.Create(ctx, fleet.NewKyma("mine", "regular")),
 		"delete a Kyma":          publisher.Delete(ctx, fleet.NewKyma("mine", "regular")),
-		"change the catalog":     publisher.Patch(ctx, sample.Mailer("1.0.0").Template(), labelled),
+		"change the catalog":     publisher.Patch(ctx, sample.Mailer("1.0.0").Template(), labeled),
 		"read Secrets elsewhere": publisher.List(ctx, &corev1.SecretList{}, client.InNamespace("default")),
 		"make a Secret":          publisher.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "x"}}),
 		"read another namespace": publisher.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{}),
-		"change a definition":    publisher.Patch(ctx, definition("kymas.operator.kyma-project.io"), labelled),
+		"change a definition":    publisher.Patch(ctx, definition("kymas.operator.kyma-project.io"), labeled),
 		"grant rights":           publisher.Create(ctx, clusterAdmin()),
 	} {
 		forbidden(t, "the publisher", what, err)

@@ -83,7 +83,7 @@ func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStat
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// holds tells whether a value is in data, as it is or in any depth of base64.
+// holds reports whether a value is in data, as it is or in any depth of base64.
 func holds(data []byte, value string) bool {
 	if bytes.Contains(data, []byte(value)) {
 		return true
@@ -240,7 +240,7 @@ func desired(t *testing.T, r *fleet.Runtime) []byte {
 	return fetched.Bytes
 }
 
-// sealedIn gives the sealed data of a bundle.
+// sealedIn returns the sealed data of a bundle.
 func sealedIn(t *testing.T, manifest []byte) string {
 	t.Helper()
 	var bundle struct{ Annotations map[string]string }

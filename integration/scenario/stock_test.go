@@ -31,7 +31,7 @@ func stockTool(t *testing.T) string {
 	return dir
 }
 
-// blockAfter gives the first block of code below a heading of a document.
+// blockAfter returns the first block of code below a heading of a document.
 func blockAfter(t *testing.T, document, heading, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, document))

@@ -203,7 +203,7 @@ func TestAnAgentProvesWhoItIs(t *testing.T) {
 		return err == nil && strings.Contains(fmt.Sprint(record.Status.Conditions), string(refusal.Revoked)), fmt.Sprint(err, record.Status.Conditions)
 	})
 	must(t, r.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}))
-	must(t, r.Enrol(ctx))
+	must(t, r.Enroll(ctx))
 	r.Agent().Stop()
 	must(t, r.StartAgent())
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))

@@ -37,7 +37,7 @@ func config(name string, labels map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
 }
 
-// told gives the notes of all Events about watched objects.
+// told returns the notes of all Events about watched objects.
 func told(ctx context.Context, f *fleet.Fleet) ([]string, error) {
 	var events eventsv1.EventList
 	if err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace)); err != nil {
@@ -73,7 +73,7 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published gives the digest of the newest bundle once the runtime lives by it and it is another than before.
+// published returns the digest of the newest bundle once the runtime lives by it and it is another than before.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string
@@ -140,7 +140,7 @@ func TestWatchedChangesAreToldAtOnce(t *testing.T) {
 		return len(notes) > 0, fmt.Sprint(err)
 	})
 
-	t.Run("a change of a labelled object is told, of another not", func(t *testing.T) {
+	t.Run("a change of a labeled object is told, of another not", func(t *testing.T) {
 		change(plain, "one")
 		change(settings, "one")
 		untilTold(t, f, "watcher settings", "configmaps default/settings", "runtime one")

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// dated gives a window between two dates, in the policy's notation.
+// dated returns a window between two dates, in the policy's notation.
 func dated(t *testing.T, begin, end time.Time) string {
 	t.Helper()
 	text, err := json.Marshal(window.Window{Begin: begin.UTC().Format(time.RFC3339), End: end.UTC().Format(time.RFC3339)})

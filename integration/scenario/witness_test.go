@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// witness tells whether anything was written to what is installed: versions of objects, which every write changes.
+// witness reports whether anything was written to what is installed: versions of objects, which every write changes.
 func witness(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	config, err := settings(t.Context(), r)

@@ -1,3 +1,4 @@
+// Package trusttest makes keys and roots of trust for tests.
 package trusttest
 
 import (
@@ -21,6 +22,7 @@ import (
 // Now is every test's clock; bundles are issued an hour before and live for a week.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// NewSigner returns a new key.
 func NewSigner(tb testing.TB) trust.Signer {
 	tb.Helper()
 	file, err := trust.GenerateKey()
@@ -48,6 +50,7 @@ func FixedSigner(tb testing.TB) trust.Signer {
 	return signer
 }
 
+// PublicKey returns the public half of a key.
 func PublicKey(tb testing.TB, signer trust.Signer) crypto.PublicKey {
 	tb.Helper()
 	key, err := signer.PublicKey()
@@ -57,6 +60,7 @@ func PublicKey(tb testing.TB, signer trust.Signer) crypto.PublicKey {
 	return key
 }
 
+// Thumbprint returns the thumbprint of a key.
 func Thumbprint(tb testing.TB, signer trust.Signer) string {
 	tb.Helper()
 	hint, err := trust.Thumbprint(PublicKey(tb, signer))
@@ -66,6 +70,7 @@ func Thumbprint(tb testing.TB, signer trust.Signer) string {
 	return hint
 }
 
+// RootFor returns a root of trust that lists one publisher key.
 func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
 	tb.Helper()
 	data, err := NewRoot(NewSigner(tb), []crypto.PublicKey{PublicKey(tb, publisher)}, Now.AddDate(1, 0, 0))
@@ -86,11 +91,13 @@ type Maker struct {
 	Publisher trust.Signer
 }
 
+// NewMaker returns a Maker with new keys.
 func NewMaker(tb testing.TB) *Maker {
 	tb.Helper()
 	return &Maker{tb, []trust.Signer{NewSigner(tb), NewSigner(tb), NewSigner(tb)}, NewSigner(tb)}
 }
 
+// Must fails the test on an error.
 func (m *Maker) Must(err error) {
 	m.Helper()
 	if err != nil {
@@ -98,6 +105,7 @@ func (m *Maker) Must(err error) {
 	}
 }
 
+// First returns the first version.
 func (m *Maker) First() trust.Root {
 	m.Helper()
 	draft := trust.DraftRoot("fleet-a", 1, Now.AddDate(1, 0, 0))
@@ -111,6 +119,7 @@ func (m *Maker) First() trust.Root {
 	return root
 }
 
+// Signed returns a draft with the signatures of the signers.
 func (m *Maker) Signed(draft *trust.RootDraft, signers ...trust.Signer) []byte {
 	m.Helper()
 	m.Must(draft.Sign(signers...))
@@ -128,6 +137,7 @@ func (m *Maker) After(root trust.Root, change func(*trust.RootDraft), signers ..
 	return m.Signed(draft, signers...)
 }
 
+// RSAKey returns a new release key.
 func RSAKey(tb testing.TB) *rsa.PrivateKey {
 	tb.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -161,7 +171,7 @@ func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.T
 // Nested returns JSON arrays in each other, depth of them.
 func Nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
-// nested is a JSON array of that many levels.
+// WantReason fails the test unless err is a refusal with the reason, or nil when none is wanted.
 func WantReason(tb testing.TB, err error, want refusal.Reason) {
 	tb.Helper()
 	switch refusal := refusal.Of(err); {

@@ -95,7 +95,7 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("the certificate of the webhooks is not made yet")
 }
 
-// renewed gives the content of the Secret as it should be, and whether that is another. It is pure but for the randomness of keys.
+// renewed returns the content of the Secret as it should be, and whether that is another. It is pure but for the randomness of keys.
 func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey]}
@@ -117,7 +117,7 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 	return fresh, true, err
 }
 
-// due tells whether two thirds of a certificate's life are over.
+// due reports whether two thirds of a certificate's life are over.
 func due(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3))
 }

@@ -108,7 +108,7 @@ func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	return registry, nil
 }
 
-// place gives the names that certificates have to bear, and how to find a webhook.
+// place returns the names that certificates have to bear, and how to find a webhook.
 func (o Options) place() (hosts []string, at func(path string, authorities []byte) map[string]any, err error) {
 	switch {
 	case o.Service != "" && o.URL != "":

@@ -127,7 +127,7 @@ func (a *Archive) Close() error { return a.blobs.Close() }
 // String is the path that was opened.
 func (a *Archive) String() string { return a.path }
 
-// Open gives the repository with a component's versions. It does no I/O and never fails.
+// Open returns the repository with a component's versions. It does no I/O and never fails.
 func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 	return a.Target(descriptorsPath + component), nil
 }
@@ -135,14 +135,14 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 // Repository is empty: no runtime reads an archive.
 func (a *Archive) Repository(string) string { return "" }
 
-// Target gives any repository of the archive by its relative name; one that the archive has not is empty.
+// Target returns any repository of the archive by its relative name; one that the archive has not is empty.
 //
 // It resolves tags, digests of the index, and digests of manifests that image indexes in the archive refer to.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 	return repository{name: name, where: a.path, index: a.index, blobs: a.blobs}
 }
 
-// Versions gives the index, by repository and tag; entries without a tag come last in their repository.
+// Versions returns the index, by repository and tag; entries without a tag come last in their repository.
 func (a *Archive) Versions() []Version { return a.index.versions() }
 
 // Verify reads every blob and checks its digest, and that every entry of the index has its manifest. The error names all

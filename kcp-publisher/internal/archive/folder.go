@@ -38,7 +38,7 @@ func (f folder) open(d digest.Digest) (io.ReadCloser, int64, error) {
 	return openRegular(f.dir, path.Join(blobsDir, name))
 }
 
-// list gives the blobs. Other files are of no concern: nothing reads them.
+// list returns the blobs. Other files are of no concern: nothing reads them.
 func (f folder) list() ([]digest.Digest, error) {
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {

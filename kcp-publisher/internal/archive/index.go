@@ -87,12 +87,12 @@ func checkTag(tag string) error {
 	return nil
 }
 
-// encode gives artifact-index.json; the same entries give the same bytes.
+// encode returns artifact-index.json; the same entries give the same bytes.
 func (x *index) encode() ([]byte, error) {
 	return json.Marshal(document{SchemaVersion: 1, Artifacts: x.versions()})
 }
 
-// versions gives the entries by repository and tag; those without a tag come last.
+// versions returns the entries by repository and tag; those without a tag come last.
 func (x *index) versions() []Version {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -107,7 +107,7 @@ func (x *index) versions() []Version {
 	return slices.Compact(sorted)
 }
 
-// find gives the entry of a tag, or else of a digest, in a repository.
+// find returns the entry of a tag, or else of a digest, in a repository.
 func (x *index) find(repository, reference string) (Version, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -23,7 +23,7 @@ type repository struct {
 	blobs blobs
 }
 
-// Resolve gives the descriptor of the manifest that a tag or digest names, with the media type that the manifest has.
+// Resolve returns the descriptor of the manifest that a tag or digest names, with the media type that the manifest has.
 func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	named, ok := r.index.find(r.name, reference)
 	if !ok {

@@ -151,7 +151,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	}
 }
 
-// entryName gives the name of an entry without a leading "./", and refuses what is no index, no blob and no folder.
+// entryName returns the name of an entry without a leading "./", and refuses what is no index, no blob and no folder.
 func entryName(header *tar.Header) (string, error) {
 	for key := range header.PAXRecords { // their data is not where it seems
 		if strings.HasPrefix(key, "GNU.sparse.") {

@@ -29,7 +29,7 @@ const (
 	TGZ    Format = "tgz"
 )
 
-// FormatOf gives the format that a path's ending asks for: .tar, .tgz and .tar.gz, else a folder.
+// FormatOf returns the format that a path's ending asks for: .tar, .tgz and .tar.gz, else a folder.
 func FormatOf(path string) Format {
 	switch {
 	case strings.HasSuffix(path, ".tar"):
@@ -129,7 +129,7 @@ func (w *Writer) extends() (bool, error) {
 	return true, err
 }
 
-// Target gives any repository of the archive for reading and writing, by its relative name, such as
+// Target returns any repository of the archive for reading and writing, by its relative name, such as
 // "component-descriptors/kyma-project.io/module/keda". The name is checked when a manifest is pushed or tagged.
 func (w *Writer) Target(name string) oras.Target {
 	return target{repository: repository{name: name, where: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}

@@ -113,7 +113,7 @@ func (c *Cache) prepare() error {
 // Close lets go of the folder.
 func (c *Cache) Close() error { return c.root.Close() }
 
-// Stats gives the counters as they are now.
+// Stats returns the counters as they are now.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -74,7 +74,7 @@ func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, 
 	return body, nil
 }
 
-// checked gives the file's content from its start, and its size, when it has the digest.
+// checked returns the file's content from its start, and its size, when it has the digest.
 func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	info, err := file.Stat()
 	if err != nil {

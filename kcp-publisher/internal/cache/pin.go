@@ -33,7 +33,7 @@ func pinFile(name string) string {
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
 }
 
-// Pinned gives the digest that the name had when it was first pinned, by whichever process.
+// Pinned returns the digest that the name had when it was first pinned, by whichever process.
 //
 // A pin whose file became unreadable since Open is pinned still, to an empty digest that nothing is equal to; Pin says why.
 func (c *Cache) Pinned(name string) (digest.Digest, bool) {

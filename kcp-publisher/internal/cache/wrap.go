@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Wrap gives a repository that answers from disk what it can, and from the source what it must. It is a
+// Wrap returns a repository that answers from disk what it can, and from the source what it must. It is a
 // registry.ReferenceFetcher when the source is one, so that a manifest by tag still costs one request.
 //
 // What a tag means is always asked for. By digest, the disk answers even when the source does not have the content any
@@ -54,7 +54,7 @@ func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool
 	return r.from.Exists(ctx, target)
 }
 
-// Fetch gives content from disk, else from the source while it is written to disk. However many ask at once, the source
+// Fetch returns content from disk, else from the source while it is written to disk. However many ask at once, the source
 // is asked once. Content too large for the cache is passed on, and reading it to its end fails when it is something else.
 func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	c := r.cache
@@ -87,7 +87,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.hand(ctx, got)
 }
 
-// hand gives what a flight brought. When that is on disk no more, or could not be written, the source is asked again.
+// hand returns what a flight brought. When that is on disk no more, or could not be written, the source is asked again.
 func (r repository) hand(ctx context.Context, got landed) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil
@@ -166,7 +166,7 @@ type referenceRepository struct {
 	fetcher registry.ReferenceFetcher
 }
 
-// FetchReference gives a manifest by digest from disk, and one by tag in one request of the source; when the disk has what
+// FetchReference returns a manifest by digest from disk, and one by tag in one request of the source; when the disk has what
 // the tag names, its content is not transferred.
 func (r referenceRepository) FetchReference(ctx context.Context, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
 	c := r.cache
@@ -227,7 +227,7 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 	return desc, body, err
 }
 
-// manifest gives a manifest by digest from disk when it says its own media type: the source might give another one to a
+// manifest returns a manifest by digest from disk when it says its own media type: the source might give another one to a
 // manifest that does not.
 func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	d := digest.Digest(reference)

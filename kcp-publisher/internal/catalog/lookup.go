@@ -169,9 +169,9 @@ func (o *offer) hiddenFrom(kyma labels.Set) string {
 	spec := o.meta.Spec
 	switch {
 	case spec.Beta && kyma[v1beta2.LabelBeta] != v1beta2.True:
-		return "it is a beta module and the Kyma is not labelled " + v1beta2.LabelBeta + "=true"
+		return "it is a beta module and the Kyma is not labeled " + v1beta2.LabelBeta + "=true"
 	case spec.Internal && kyma[v1beta2.LabelInternal] != v1beta2.True:
-		return "it is an internal module and the Kyma is not labelled " + v1beta2.LabelInternal + "=true"
+		return "it is an internal module and the Kyma is not labeled " + v1beta2.LabelInternal + "=true"
 	case !o.selector.Matches(kyma):
 		return "its kymaSelector does not select the Kyma"
 	}
@@ -181,7 +181,7 @@ func (o *offer) hiddenFrom(kyma labels.Set) string {
 func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	for _, label := range []string{v1beta2.LabelBeta, v1beta2.LabelInternal} {
 		if own[label] == v1beta2.True && kyma[label] != v1beta2.True {
-			return "it is labelled " + label + "=true and the Kyma is not"
+			return "it is labeled " + label + "=true and the Kyma is not"
 		}
 	}
 	return ""

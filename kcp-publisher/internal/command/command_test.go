@@ -215,7 +215,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 	}
 }
 
-func TestEnrolPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
+func TestEnrollPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
 	dir := keyFolder(t)
 	var secret struct {
 		APIVersion, Kind, Type string

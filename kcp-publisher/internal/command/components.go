@@ -44,7 +44,7 @@ type components struct {
 	archives []*archive.Archive
 }
 
-// requires tells whether components of a name have to be signed; nil without a policy.
+// requires reports whether components of a name have to be signed; nil without a policy.
 func (c *components) requires() func(string) bool {
 	if c.verifier == nil {
 		return nil

@@ -29,7 +29,7 @@ func (f *followFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "allow a commit to prune all objects, or all Kymas, of earlier commits")
 }
 
-// follower gives the follower, nil without a repository.
+// follower returns the follower, nil without a repository.
 func (f *followFlags) follower(namespace string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.pruneAll {

@@ -30,7 +30,7 @@ func (f *gitFlags) add(flags *pflag.FlagSet) {
 
 func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
 
-// open gives the repository; flag is the one that named it.
+// open returns the repository; flag is the one that named it.
 func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	options := git.Options{URL: url, Branch: f.branch, Tag: f.tag, Path: f.path}
 	var err error

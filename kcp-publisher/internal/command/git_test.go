@@ -53,7 +53,7 @@ func (r *repository) commit() string {
 	return hash.String()
 }
 
-// lastSource gives the commit that a runtime's bundle names.
+// lastSource returns the commit that a runtime's bundle names.
 func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	t.Helper()
 	root, err := keys.Folder{Dir: keyDir}.Root()

@@ -154,8 +154,8 @@ func newKeysRotate() *cobra.Command {
 				case "":
 					return nil
 				case "enroll":
-					return change.Rotate(cmd.Context(), trust.RoleEnrol, public, dropOld)
-				case trust.RolePublisher, trust.RoleEnrol:
+					return change.Rotate(cmd.Context(), trust.RoleEnroll, public, dropOld)
+				case trust.RolePublisher, trust.RoleEnroll:
 					return change.Rotate(cmd.Context(), role, public, dropOld)
 				case trust.RoleRoot:
 					return change.RotateRoot(old)

@@ -40,7 +40,7 @@ func channels(t *testing.T) (*repository, string) {
 	return r, hash
 }
 
-// at gives the commit's message and the file that the branch has.
+// at returns the commit's message and the file that the branch has.
 func (r *repository) at(branch string) (message, file string) {
 	r.t.Helper()
 	reference, err := r.git.Reference(plumbing.NewBranchReferenceName(branch), true)

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// condition gives a condition; an empty message means that it holds.
+// condition returns a condition; an empty message means that it holds.
 func condition(kind, reason, message string) metav1.Condition {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "fine"}
 	if message != "" {

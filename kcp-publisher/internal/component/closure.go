@@ -14,7 +14,7 @@ const (
 	maxComponents = 200
 )
 
-// Closure gives a component version and all that it refers to, recursively, each once: first itself, then its references in their
+// Closure returns a component version and all that it refers to, recursively, each once: first itself, then its references in their
 // order, each followed by its own. What it refers to is given as it is; checking it is for who trusts the first.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
 	w := walk{reader: r, seen: map[string]bool{}}
@@ -59,7 +59,7 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	return nil
 }
 
-// Images gives the references of all images of components, sorted, each once. A digest that the component states is part of
+// Images returns the references of all images of components, sorted, each once. A digest that the component states is part of
 // them.
 //
 // A signature covers an image's name, version, type and digest, and nothing of where it is. With signed set, an image is therefore
@@ -77,13 +77,13 @@ func Images(components []Component, signed bool) []string {
 	return slices.Compact(images)
 }
 
-// namesItself tells whether the reference's last path element and tag are the resource's name and version.
+// namesItself reports whether the reference's last path element and tag are the resource's name and version.
 func namesItself(r ocm.Resource) bool {
 	reference, _, _ := strings.Cut(r.Access.ImageReference, "@")
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
-// image gives an image's reference with the digest that the component states, whatever digest the access has; empty for what is no
+// image returns an image's reference with the digest that the component states, whatever digest the access has; empty for what is no
 // image, is somewhere else than in a registry, or is relative to a registry that the component is not in.
 func (c Component) image(r ocm.Resource) string {
 	if !r.IsImage() {

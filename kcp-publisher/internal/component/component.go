@@ -112,7 +112,7 @@ const (
 // ErrRefused is what Check's errors wrap when they say something about the version, and not about what kept it from being checked.
 var ErrRefused = errors.New("refused")
 
-// NewReader gives a Reader that has read nothing yet.
+// NewReader returns a Reader that has read nothing yet.
 func NewReader(options Options) *Reader {
 	var sources []Source
 	for _, s := range options.Sources {
@@ -129,7 +129,7 @@ func NewReader(options Options) *Reader {
 	}
 }
 
-// Component gives a component version that may be used. It wraps ErrMissing when no source has it.
+// Component returns a component version that may be used. It wraps ErrMissing when no source has it.
 func (r *Reader) Component(ctx context.Context, name, version string) (Component, error) {
 	c, err := r.lookup(ctx, name, version)
 	if err != nil {
@@ -220,7 +220,7 @@ func (r *Reader) pin(c Component) error {
 	return nil
 }
 
-// entryOf gives what is known of a version.
+// entryOf returns what is known of a version.
 func (r *Reader) entryOf(name, version string) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -375,7 +375,7 @@ func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	return repository, err
 }
 
-// reference gives what to fetch: the tag, or, for a version that was read in an earlier life, its digest, which the cache may
+// reference returns what to fetch: the tag, or, for a version that was read in an earlier life, its digest, which the cache may
 // have. A registry that is away is no reason to doubt what is known.
 func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (string, error) {
 	tag := ocm.Tag(version)

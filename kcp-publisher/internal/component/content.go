@@ -36,7 +36,7 @@ type located struct {
 // mediaTypeChart is the layer of an OCI artifact that is a chart.
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// Content gives where runtimes read the content of a resource, compared with the resource's digest if it has one. What is in an
+// Content returns where runtimes read the content of a resource, compared with the resource's digest if it has one. What is in an
 // archive, a Helm repository or several pieces is stored in place first. The answer is remembered as component versions are, and a
 // reference that comes to mean something else is an error.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
@@ -47,7 +47,7 @@ func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource
 	return content, nil
 }
 
-// Bytes gives the content of a resource, bounded by bundle.MaxLayerBytes and compared with the resource's digest if it has one.
+// Bytes returns the content of a resource, bounded by bundle.MaxLayerBytes and compared with the resource's digest if it has one.
 func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) ([]byte, error) {
 	found, err := r.locate(ctx, c, resource, nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 	return located{}, fmt.Errorf("access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm", access.Type)
 }
 
-// local gives a local blob: a layer, another manifest of the component's index, or several layers in a row.
+// local returns a local blob: a layer, another manifest of the component's index, or several layers in a row.
 func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) (located, error) {
 	parts := localParts(resource)
 	if len(parts) > 1 {
@@ -155,7 +155,7 @@ func agree(err error) error {
 	return err
 }
 
-// covered gives what of a blob the digest of its resource covers: the blob, or the one artifact in it.
+// covered returns what of a blob the digest of its resource covers: the blob, or the one artifact in it.
 func covered(ctx context.Context, resource ocm.Resource, found located) (located, error) {
 	d := resource.Digest
 	switch {
@@ -215,7 +215,7 @@ func (c Component) registryHost() (string, bool) {
 	return registry.host(), ok
 }
 
-// artifact gives the content of an OCI artifact: its chart, or its only layer.
+// artifact returns the content of an OCI artifact: its chart, or its only layer.
 func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resource, reference string, place store.Store) (located, error) {
 	name, version, err := splitReference(reference)
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resourc
 	return found, r.means(c, resource, reference, d)
 }
 
-// splitReference gives the repository with its host, and the digest or else the tag: a tag beside a digest is for people.
+// splitReference returns the repository with its host, and the digest or else the tag: a tag beside a digest is for people.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {
@@ -268,7 +268,7 @@ func splitReference(reference string) (name, version string, err error) {
 	return parsed.Registry + "/" + parsed.Repository, parsed.Reference, nil
 }
 
-// layerOf gives the layer of an artifact that is its content.
+// layerOf returns the layer of an artifact that is its content.
 func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, reference string) (located, error) {
 	fetched, err := store.Fetch(ctx, from, reference)
 	if err != nil {
@@ -278,7 +278,7 @@ func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, referenc
 	return located{Content: Content{Repository: repository, Descriptor: layer, Manifest: fetched.Bytes}, from: from}, err
 }
 
-// contentLayer gives the layer of a manifest that is the content of its artifact: the chart, or the only one.
+// contentLayer returns the layer of a manifest that is the content of its artifact: the chart, or the only one.
 func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	manifest, err := decodeManifest(fetched)
 	if err != nil {
@@ -296,7 +296,7 @@ func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}, nil
 }
 
-// blob gives a blob of a repository.
+// blob returns a blob of a repository.
 func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	parsed, err := registry.ParseReference(access.Repository)

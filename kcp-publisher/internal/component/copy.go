@@ -57,7 +57,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) e
 	return nil
 }
 
-// withoutSubject gives what a manifest is made of. Its subject is what it is about, such as OCM's index of all components, and need
+// withoutSubject returns what a manifest is made of. Its subject is what it is about, such as OCM's index of all components, and need
 // not be where the component is.
 func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	all, err := content.Successors(ctx, from, of)

@@ -38,7 +38,7 @@ func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *
 	return repository, repository, nil
 }
 
-// guard gives the client with its credentials and connections, for a registry that nobody configured.
+// guard returns the client with its credentials and connections, for a registry that nobody configured.
 func (r *Reader) guard(client *auth.Client, place store.Store) *auth.Client {
 	guarded, inner := *client, http.Client{}
 	if client.Client != nil {
@@ -68,7 +68,7 @@ func (g guardedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return g.next.RoundTrip(request)
 }
 
-// configured tells whether a host is that of a source or of the place.
+// configured reports whether a host is that of a source or of the place.
 func (r *Reader) configured(hostPort string, place store.Store) bool {
 	if place != nil && strings.HasPrefix(place.String(), hostPort+"/") {
 		return true
@@ -79,7 +79,7 @@ func (r *Reader) configured(hostPort string, place store.Store) bool {
 	})
 }
 
-// internal tells whether a host is, by its name or address, one of this machine or network and not one of the configured ones.
+// internal reports whether a host is, by its name or address, one of this machine or network and not one of the configured ones.
 // What a public name resolves to is not looked at: a company's registries may well have private addresses.
 func (r *Reader) internal(hostPort string, place store.Store) bool {
 	return !r.configured(hostPort, place) && isInternal(hostPort)

@@ -40,7 +40,7 @@ type helmIndex struct {
 	} `json:"entries"`
 }
 
-// chart gives a chart of a Helm repository that the operator allows to be read.
+// chart returns a chart of a Helm repository that the operator allows to be read.
 func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	name, version, _ := strings.Cut(access.HelmChart, ":")
@@ -107,7 +107,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 	return nil, errors.New("is not in the index")
 }
 
-// allowedHelm gives a URL that begins like one that the operator allows.
+// allowedHelm returns a URL that begins like one that the operator allows.
 func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil {

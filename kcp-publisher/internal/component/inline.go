@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline gives a component version whose descriptor is known, as ModuleTemplates have it. Its local blobs are looked for in the
+// Inline returns a component version whose descriptor is known, as ModuleTemplates have it. Its local blobs are looked for in the
 // configured sources and then in the repository that its last context names.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()

@@ -135,7 +135,7 @@ func TestACallerThatGivesUpLeavesNoMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := reader.Component(ctx, scaler, "1.0.0"); err == nil {
-		t.Error("a cancelled request succeeded")
+		t.Error("a canceled request succeeded")
 	}
 	if err := ask(t, reader); err != nil {
 		t.Errorf("the next caller is told: %v", err)

@@ -30,7 +30,7 @@ type state struct {
 	at     time.Time
 }
 
-// settle gives where runtimes read a content, and stores it where they can.
+// settle returns where runtimes read a content, and stores it where they can.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()
@@ -86,7 +86,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 	return nil
 }
 
-// remembered gives what is known of a content as this component and place have it.
+// remembered returns what is known of a content as this component and place have it.
 func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
@@ -130,7 +130,7 @@ func (c Component) tagName(resource ocm.Resource) string {
 	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
 }
 
-// firstMeant gives what the reference of a resource meant when it was first read, in this life or an earlier one.
+// firstMeant returns what the reference of a resource meant when it was first read, in this life or an earlier one.
 func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
 	r.mu.Lock()

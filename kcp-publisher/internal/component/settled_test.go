@@ -220,7 +220,7 @@ func TestAFailedContentIsRememberedForAWhileUnlessTheCallerGaveUp(t *testing.T) 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := content(gone); err == nil {
-		t.Error("a cancelled request succeeded")
+		t.Error("a canceled request succeeded")
 	}
 	for range 3 {
 		if err := content(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {

@@ -15,7 +15,7 @@ const descriptorsPath = "component-descriptors/"
 
 // Source is a place with OCM component versions: a registry or an archive.
 type Source interface {
-	// Open gives the OCI repository of a component.
+	// Open returns the OCI repository of a component.
 	Open(component string) (oras.ReadOnlyTarget, error)
 	// Repository is that repository's full name when runtimes can read from it, else empty: the content must be copied.
 	Repository(component string) string
@@ -41,7 +41,7 @@ type Registry struct {
 	Mapping Mapping
 }
 
-// Open gives the component's repository.
+// Open returns the component's repository.
 func (r Registry) Open(component string) (oras.ReadOnlyTarget, error) {
 	return r.Registries.Repository(r.Repository(component))
 }

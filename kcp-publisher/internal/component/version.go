@@ -91,7 +91,7 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// decodeIndexManifest gives the manifest with the descriptor, and the others: the one that is marked, else the first.
+// decodeIndexManifest returns the manifest with the descriptor, and the others: the one that is marked, else the first.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`

@@ -27,7 +27,7 @@ type stolenKey struct {
 	signer     trust.Signer
 }
 
-// steal gives the attacker a key, and the key's thumbprint.
+// steal returns the attacker a key, and the key's thumbprint.
 func (h *history) steal(signer trust.Signer) string {
 	public, err := signer.PublicKey()
 	h.must(err)

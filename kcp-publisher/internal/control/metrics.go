@@ -35,7 +35,7 @@ func init() {
 	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryUp, rootExpiry, runtimes)
 }
 
-// states counts runtimes by state, so that no metric is labelled with a runtime.
+// states counts runtimes by state, so that no metric is labeled with a runtime.
 type states struct {
 	mu sync.Mutex // guards of
 	of map[string]v1beta2.State

@@ -25,13 +25,13 @@ import (
 
 // newSecretCache returns a cache of the Secrets that are for runtimes and of no others.
 func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
-	labelled, err := labels.NewRequirement(v1beta2.LabelSecretFor, selection.Exists, nil)
+	labeled, err := labels.NewRequirement(v1beta2.LabelSecretFor, selection.Exists, nil)
 	if err != nil {
 		return nil, err
 	}
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: cache.TransformStripManagedFields(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labelled),
+		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labeled),
 	})
 	if err != nil {
 		return nil, err

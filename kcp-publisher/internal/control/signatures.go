@@ -28,11 +28,11 @@ type SignatureKeys struct {
 
 // SignatureSecrets selects the Secrets with public keys.
 func SignatureSecrets() labels.Selector {
-	labelled, err := labels.NewRequirement(v1beta2.LabelSignature, selection.Exists, nil)
+	labeled, err := labels.NewRequirement(v1beta2.LabelSignature, selection.Exists, nil)
 	if err != nil {
 		panic(err) // a constant
 	}
-	return labels.NewSelector().Add(*labelled)
+	return labels.NewSelector().Add(*labeled)
 }
 
 // Reconcile reads all keys; the request's name means nothing. Components are verified again, and with them all Kymas.

@@ -26,7 +26,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: holds what looks like %s, and every runtime would get to read it", f.Field, f.Looks)
 }
 
-// Find gives the first finding in a JSON value as encoding/json decodes it, in the order of sorted keys. at is the field that the
+// Find returns the first finding in a JSON value as encoding/json decodes it, in the order of sorted keys. at is the field that the
 // value is, and fields that are in public are passed over, with all below them.
 func Find(value any, at string, public []string) (Finding, bool) {
 	if slices.Contains(public, at) {

@@ -32,7 +32,7 @@ var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "ModuleReleas
 
 const kindKyma = "Kyma"
 
-// Wanted gives the objects of a commit as they are to be in a namespace, in the order in which they are applied. Left out, by
+// Wanted returns the objects of a commit as they are to be in a namespace, in the order in which they are applied. Left out, by
 // name, are Secrets: whose signatures count is not for whoever may write to the repository to say.
 func Wanted(written []source.Written, namespace string) (wanted []source.Written, left []string, err error) {
 	var problems []error
@@ -149,7 +149,7 @@ func digestOf(object *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// covers tells whether everything that is wanted is there. What is there beside it belongs to others.
+// covers reports whether everything that is wanted is there. What is there beside it belongs to others.
 func covers(live, wanted any) bool {
 	switch w := wanted.(type) {
 	case nil:

@@ -44,7 +44,7 @@ stringData: {key: PEM}
 
 func a(name string) string { return fmt.Sprintf(kyma, name) }
 
-// written gives objects as they would be read from one file.
+// written returns objects as they would be read from one file.
 func written(t *testing.T, documents ...string) []source.Written {
 	t.Helper()
 	objects, err := source.Files(fstest.MapFS{"all.yaml": {Data: []byte(strings.Join(documents, "---\n"))}}, "fleet")

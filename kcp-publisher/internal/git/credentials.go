@@ -70,7 +70,7 @@ func readBounded(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// secret tells whether sending the credentials in clear text would give something away.
+// secret reports whether sending the credentials in clear text would give something away.
 func (c Credentials) secret() bool { return c.password != "" || c.bearerToken != "" }
 
 func (c Credentials) http() transport.AuthMethod {

@@ -68,7 +68,7 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 	return hash.String(), nil
 }
 
-// Preview gives what Push would commit, as `git show` does.
+// Preview returns what Push would commit, as `git show` does.
 func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	made := memory.NewStorage()
 	commit, err := r.compose(base, change, made)
@@ -130,7 +130,7 @@ func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) 
 	return commit, err
 }
 
-// replaced gives the hash of a tree in which one file has another content.
+// replaced returns the hash of a tree in which one file has another content.
 func replaced(tree *object.Tree, at []string, blob plumbing.Hash, made *memory.Storage) (plumbing.Hash, error) {
 	next := &object.Tree{Entries: slices.Clone(tree.Entries)}
 	i := slices.IndexFunc(next.Entries, func(e object.TreeEntry) bool { return e.Name == at[0] })

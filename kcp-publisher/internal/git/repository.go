@@ -131,14 +131,14 @@ func (r *Repository) Revision() string {
 	return "HEAD"
 }
 
-// At gives the same repository at another branch, or tag.
+// At returns the same repository at another branch, or tag.
 func (r *Repository) At(branch, tag string) *Repository {
 	other := *r
 	other.Branch, other.Tag = branch, tag
 	return &other
 }
 
-// Head gives the hash of the newest commit without fetching it; of an annotated tag it may be the tag's own.
+// Head returns the hash of the newest commit without fetching it; of an annotated tag it may be the tag's own.
 func (r *Repository) Head(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()

@@ -37,7 +37,7 @@ func (k *SigningKey) sign(commit *object.Commit) (string, error) {
 	return k.signBytes(message, sshNamespace)
 }
 
-// signBytes gives an armored SSH signature for a namespace.
+// signBytes returns an armored SSH signature for a namespace.
 //
 // Source: OpenSSH, PROTOCOL.sshsig.
 func (k *SigningKey) signBytes(message []byte, namespace string) (string, error) {

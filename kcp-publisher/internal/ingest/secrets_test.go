@@ -78,8 +78,8 @@ func TestASecretIsKnownUntilItIsGone(t *testing.T) {
 }
 
 func TestOnlyARealRecipientIsRemembered(t *testing.T) {
-	const real = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
-	for said, want := range map[string]string{real: real, "": "", "age1nobody": "", strings.Repeat("a", 10_000): ""} {
+	const genuine = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+	for said, want := range map[string]string{genuine: genuine, "": "", "age1nobody": "", strings.Repeat("a", 10_000): ""} {
 		s := healthy()
 		s.facts.Report.Enrolled, s.facts.Report.Recipient = true, said
 		if got := s.remember().before.Runtime.Key.Recipient; got != want {

@@ -62,8 +62,8 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	if report.Enrolled {
 		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(report.Time)}
-		if report.Enrolment != nil {
-			r.Key.TokenExpires = metav1.Unix(report.Enrolment.TokenExpires, 0)
+		if report.Enrollment != nil {
+			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
 		}
 	}
 	if r.Key != nil {

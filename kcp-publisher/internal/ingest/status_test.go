@@ -425,9 +425,9 @@ func TestRememberKeepsWhatOutlivesARestart(t *testing.T) {
 	status := v1beta2.KymaStatus{}
 	Remember(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
 		Sequence: 5, Time: noon, AgentVersion: "v1", KubernetesVersion: "v1.36.3", ClusterUID: "uid",
-		Observed:  &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
-		Kyma:      &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4},
-		Enrolment: &trust.Enrolment{TokenExpires: noon.Unix()},
+		Observed:   &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
+		Kyma:       &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4},
+		Enrollment: &trust.Enrollment{TokenExpires: noon.Unix()},
 	}}, "public", "thumb")
 	r := status.Runtime
 	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 || r.Observed.ClusterUID != "uid" {

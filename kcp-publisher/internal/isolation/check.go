@@ -177,7 +177,7 @@ func leave(ctx context.Context, location string, runtime Runtime, random io.Read
 	return secret.Descriptor.Digest, nil
 }
 
-// send gives status and body of the registry's answer, after the client has shown its credentials when it was asked to.
+// send returns status and body of the registry's answer, after the client has shown its credentials when it was asked to.
 func send(ctx context.Context, registries *store.Registries, location string, p probe) (int, []byte, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {

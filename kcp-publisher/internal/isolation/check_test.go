@@ -140,7 +140,7 @@ func withOnePassword(t *testing.T) *fixture {
 	return f
 }
 
-// publish gives the runtimes a and b different bundles.
+// publish returns the runtimes a and b different bundles.
 func (f *fixture) publish(t *testing.T, user string) {
 	t.Helper()
 	key, err := trust.GenerateKey()

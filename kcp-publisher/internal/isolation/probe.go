@@ -142,7 +142,7 @@ func (s stage) body(method string) []byte {
 	return data
 }
 
-// allowed tells whether the answer shows that the registry let the probe through.
+// allowed reports whether the answer shows that the registry let the probe through.
 func (s stage) allowed(p probe, status int, body []byte) bool {
 	success := status >= 200 && status < 400
 	switch p.rule {

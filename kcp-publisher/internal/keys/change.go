@@ -42,7 +42,7 @@ func (f Folder) Init(b Beginning) ([]Made, error) {
 	if b.Threshold < 1 || b.Threshold > b.RootKeys {
 		return nil, fmt.Errorf("a threshold of %d root keys cannot be met with %d", b.Threshold, b.RootKeys)
 	}
-	for _, name := range []string{FileRoot, FileRootKey, FilePublisherKey, FileEnrolKey, FileTokenKey} {
+	for _, name := range []string{FileRoot, FileRootKey, FilePublisherKey, FileEnrollKey, FileTokenKey} {
 		if _, err := os.Stat(f.path(name)); !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("%s exists: runtimes that trust it would be lost, so nothing was changed", f.path(name))
 		}
@@ -68,7 +68,7 @@ func (f Folder) Init(b Beginning) ([]Made, error) {
 	if _, err := files.key(draft, trust.RolePublisher, FilePublisherKey, "signs bundles", "with kcp-publisher", false); err != nil {
 		return nil, err
 	}
-	if _, err := files.key(draft, trust.RoleEnrol, FileEnrolKey, "signs agents' certificates", "with kcp-publisher", false); err != nil {
+	if _, err := files.key(draft, trust.RoleEnroll, FileEnrollKey, "signs agents' certificates", "with kcp-publisher", false); err != nil {
 		return nil, err
 	}
 	token := make([]byte, 32)
@@ -165,10 +165,10 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 // until everything is signed anew, unless dropOld says otherwise; those that were replaced before are dropped. An empty public makes a
 // key; else it is a file or a reference to a KMS with the key to list.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
-	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnrol: c.root.Enrollers()}[role]
+	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
-	if role == trust.RoleEnrol {
-		name, what = FileEnrolKey, "signs agents' certificates"
+	if role == trust.RoleEnroll {
+		name, what = FileEnrollKey, "signs agents' certificates"
 	}
 	if public != "" {
 		key, err := publicKey(ctx, public)
@@ -195,15 +195,15 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	return nil
 }
 
-// inUse gives the thumbprint of the key that signs now, empty when it is not at hand.
+// inUse returns the thumbprint of the key that signs now, empty when it is not at hand.
 func (c *Change) inUse(ctx context.Context, role string) string {
 	keys, err := c.folder.Load(ctx)
 	if err != nil {
 		return ""
 	}
 	signer := keys.Signer
-	if role == trust.RoleEnrol {
-		signer = keys.Enrol
+	if role == trust.RoleEnroll {
+		signer = keys.Enroll
 	}
 	if signer == nil {
 		return ""
@@ -353,7 +353,7 @@ func (f Folder) putInForce(files *written, data []byte, version int64) ([]Made, 
 	if err != nil {
 		return made, err
 	}
-	for _, name := range []string{FilePublisherKey, FileEnrolKey} {
+	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		signer, err := f.signer(f.path(name + next))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -369,7 +369,7 @@ func (f Folder) putInForce(files *written, data []byte, version int64) ([]Made, 
 		if err != nil {
 			return made, err
 		}
-		if !root.Trusts(thumbprint) && !root.TrustsEnrol(thumbprint) {
+		if !root.Trusts(thumbprint) && !root.TrustsEnroll(thumbprint) {
 			continue
 		}
 		if err := os.Rename(f.path(name+next), f.path(name)); err != nil {

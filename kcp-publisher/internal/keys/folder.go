@@ -29,7 +29,7 @@ const (
 	FileRoot         = "root.json"
 	FileRootKey      = "root.key"
 	FilePublisherKey = "publisher.key"
-	FileEnrolKey     = "enrol.key"
+	FileEnrollKey    = "enrol.key"
 	FileTokenKey     = "token.key"
 	// next, behind a key's name, is the key that waits for the root of trust that lists it.
 	next = ".next"
@@ -104,17 +104,17 @@ func (f Folder) Load(ctx context.Context) (publish.Keys, error) {
 	} else if keys.Signer, err = f.signer(cmp.Or(f.PublisherKey, f.path(FilePublisherKey))); err != nil {
 		return keys, err
 	}
-	enrol, err := f.signer(f.path(FileEnrolKey))
+	enroll, err := f.signer(f.path(FileEnrollKey))
 	switch {
 	case err == nil:
-		keys.Enrol = enrol
+		keys.Enroll = enroll
 	case !errors.Is(err, os.ErrNotExist):
 		return keys, err
 	}
 	return keys, nil
 }
 
-// TokenSecret reads what enrolment tokens are derived from.
+// TokenSecret reads what enrollment tokens are derived from.
 func (f Folder) TokenSecret() (trust.TokenSecret, error) {
 	path := f.path(FileTokenKey)
 	data, err := os.ReadFile(path)

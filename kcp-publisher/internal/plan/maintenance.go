@@ -12,7 +12,7 @@ import (
 
 // Maintenance says when runtimes may be upgraded where that means downtime.
 type Maintenance struct {
-	// Policy gives runtimes their windows by what their Kymas are labelled with, nil for none.
+	// Policy gives runtimes their windows by what their Kymas are labeled with, nil for none.
 	Policy *window.Policy
 	// Minimum is how long a window has to stay open for an upgrade to begin in it.
 	Minimum time.Duration

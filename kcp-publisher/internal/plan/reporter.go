@@ -25,7 +25,7 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecret, now time.T
 			}
 		}
 	}
-	reporter.Enrol = func(e trust.Enrolment) error {
+	reporter.Enroll = func(e trust.Enrollment) error {
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errors.New("the token was used before: run `kcp-publisher enroll` again")
 		}

@@ -77,7 +77,7 @@ func Edit(file []byte, line int, module, source, channel string) ([]byte, Promot
 	return edited, p, check(file, edited, line, p)
 }
 
-// field gives the value of a mapping's key, nil for none.
+// field returns the value of a mapping's key, nil for none.
 func field(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil

@@ -18,10 +18,10 @@ type Keys struct {
 	// Former are older versions of the root; bundles of their publishers are still known as this fleet's own.
 	Former []trust.Root
 	Signer trust.Signer
-	// Enrol signs agents' certificates, nil when there are none.
-	Enrol trust.Signer
+	// Enroll signs agents' certificates, nil when there are none.
+	Enroll trust.Signer
 
-	thumbprint, enrolThumbprint string
+	thumbprint, enrollThumbprint string
 }
 
 func (k *Keys) check() error {
@@ -32,14 +32,14 @@ func (k *Keys) check() error {
 	if !k.Root.Trusts(k.thumbprint) {
 		return fmt.Errorf("publisher key %s is not listed in the root of trust: no runtime would accept its bundles", k.thumbprint)
 	}
-	if k.Enrol == nil {
+	if k.Enroll == nil {
 		return nil
 	}
-	if k.enrolThumbprint, err = thumbprintOf(k.Enrol); err != nil {
+	if k.enrollThumbprint, err = thumbprintOf(k.Enroll); err != nil {
 		return fmt.Errorf("read the enrollment key: %w", err)
 	}
-	if !k.Root.TrustsEnrol(k.enrolThumbprint) {
-		return fmt.Errorf("enrollment key %s is not listed in the root of trust: no certificate of it would be accepted", k.enrolThumbprint)
+	if !k.Root.TrustsEnroll(k.enrollThumbprint) {
+		return fmt.Errorf("enrollment key %s is not listed in the root of trust: no certificate of it would be accepted", k.enrollThumbprint)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
 		return false, err
 	}
 	before := p.keys.Swap(&keys)
-	return !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrolThumbprint != keys.enrolThumbprint, nil
+	return !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint, nil
 }
 
 // publishRoots makes the roots lie there that are not known to. An agent must know a key before it sees what the key signed.
@@ -95,7 +95,7 @@ func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 // certificate returns the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
 // runtime's key and good, another when the runtime asked for one and it is time.
 func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, now time.Time) (string, error) {
-	if r.Key == nil || k.Enrol == nil {
+	if r.Key == nil || k.Enroll == nil {
 		return "", nil
 	}
 	var known string
@@ -110,5 +110,5 @@ func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.D
 		return known, nil
 	}
 	from := now.UTC().Truncate(time.Second)
-	return trust.IssueCertificate(k.Enrol, k.Root.Fleet, r.ID, r.Key, from, from.Add(validity))
+	return trust.IssueCertificate(k.Enroll, k.Root.Fleet, r.ID, r.Key, from, from.Add(validity))
 }

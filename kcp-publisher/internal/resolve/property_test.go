@@ -63,7 +63,7 @@ func drawWorld(t *rapid.T) *world {
 		}
 	}
 	if rapid.Bool().Draw(t, "beta Kyma") {
-		w.labelled(v1beta2.LabelBeta, "team")
+		w.labeled(v1beta2.LabelBeta, "team")
 	}
 	drawWishes(t, w, modules)
 	return w

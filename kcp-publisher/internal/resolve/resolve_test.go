@@ -112,7 +112,7 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 			want:  []string{"Warning: module keda: version 9.0.0, which spec.modules pins it to, cannot be had: there is no ModuleTemplate keda-9.0.0"}},
 		"A pinned version is hidden like its module": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).askNothingBut("keda", pinned("1.0.0")),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labelled operator.kyma-project.io/beta=true"}},
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true"}},
 		"A channel and a version say two things": {
 			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
 			want:  []string{`Warning: module keda: asks for channel "fast" and version 1.0.0: name one of both`}},
@@ -145,27 +145,27 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 			want:  []string{`Warning: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
 		"An older lookup does not show a beta module to everybody": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda"),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is labelled operator.kyma-project.io/beta=true and the Kyma is not"}},
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is labeled operator.kyma-project.io/beta=true and the Kyma is not"}},
 		"An older lookup shows a beta module to a beta Kyma": {
-			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda").labelled(v1beta2.LabelBeta),
+			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda").labeled(v1beta2.LabelBeta),
 			want:  []string{"keda@1.0.0 regular"}},
 		"A ModuleReleaseMeta wins over the older lookups": {
 			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
 		"A beta module is not offered to everybody": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labelled operator.kyma-project.io/beta=true"}},
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true"}},
 		"A beta module is offered to a beta Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).labelled(v1beta2.LabelBeta), want: []string{"keda@1.0.0 regular"}},
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).labeled(v1beta2.LabelBeta), want: []string{"keda@1.0.0 regular"}},
 		"An internal module is not offered to everybody": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labelled(v1beta2.LabelBeta),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is an internal module and the Kyma is not labelled operator.kyma-project.io/internal=true"}},
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labeled(v1beta2.LabelBeta),
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is an internal module and the Kyma is not labeled operator.kyma-project.io/internal=true"}},
 		"An internal module is offered to an internal Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labelled(v1beta2.LabelInternal), want: []string{"keda@1.0.0 regular"}},
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labeled(v1beta2.LabelInternal), want: []string{"keda@1.0.0 regular"}},
 		"A kymaSelector keeps others out": {
 			world: usual().edit(selecting("team", "blue")),
 			want:  []string{"Warning: module keda: is not offered to this runtime: its kymaSelector does not select the Kyma"}},
 		"A kymaSelector lets those in that it selects": {
-			world: usual().edit(selecting("team", v1beta2.True)).labelled("team"), want: []string{"keda@1.0.0 regular"}},
+			world: usual().edit(selecting("team", v1beta2.True)).labeled("team"), want: []string{"keda@1.0.0 regular"}},
 		"A kymaSelector that cannot be read selects nobody": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
 				s.KymaSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Likes"}}}
@@ -173,7 +173,7 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 			want: []string{"Warning: module keda: is not offered to this runtime: its kymaSelector does not select the Kyma"}},
 		"A running module that is no longer offered stays as it is": {
 			world: usual(), then: func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }) },
-			want: []string{"keda@1.0.0 regular", "Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labelled operator.kyma-project.io/beta=true"}},
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true"}},
 		"A mandatory module of a ModuleReleaseMeta is installed unasked": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
 		"A mandatory module of a ModuleTemplate is installed unasked": {
@@ -412,7 +412,7 @@ func TestTheCatalogShowsWhatTheKymaMayChoose(t *testing.T) {
 		"A label that nobody selects by shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shown := w.labelled(c.labels...).resolve(t).Catalog
+			shown := w.labeled(c.labels...).resolve(t).Catalog
 			if got := names(shown.ModuleTemplates); got != c.templates {
 				t.Errorf("ModuleTemplates %q, want %q", got, c.templates)
 			}

@@ -111,7 +111,7 @@ func (w *world) askNothingBut(module string, changes ...func(*v1beta2.Module)) *
 	return w.ask(module, changes...)
 }
 
-func (w *world) labelled(labels ...string) *world {
+func (w *world) labeled(labels ...string) *world {
 	w.request.Labels = map[string]string{}
 	for _, label := range labels {
 		w.request.Labels[label] = v1beta2.True

@@ -20,7 +20,7 @@ import (
 // Refusal is why a component version may not be used. Any other error says that it could not be found out.
 type Refusal struct{ error }
 
-// Unwrap gives the cause, and what all refusals are.
+// Unwrap returns the cause, and what all refusals are.
 func (r Refusal) Unwrap() []error { return []error{r.error, component.ErrRefused} }
 
 // Verifier checks component versions against a policy. It is safe for concurrent use.
@@ -32,19 +32,19 @@ type Verifier struct {
 	secrets map[string]ocm.Trust // by signature name
 }
 
-// NewVerifier gives a verifier that knows the keys of the policy's files.
+// NewVerifier returns a verifier that knows the keys of the policy's files.
 func NewVerifier(policy Policy, now func() time.Time) *Verifier {
 	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
 }
 
-// TakeSecrets replaces the keys that Secrets labelled operator.kyma-project.io/signature hold: the label's value is the name of the
+// TakeSecrets replaces the keys that Secrets labeled operator.kyma-project.io/signature hold: the label's value is the name of the
 // signature, every value of the Secret a key or certificate. Secrets that cannot be read are left out and named in the error.
 func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 	trusted := map[string]ocm.Trust{}
 	var problems []error
 	for _, secret := range secrets {
-		name, labelled := secret.Labels[v1beta2.LabelSignature]
-		if !labelled {
+		name, labeled := secret.Labels[v1beta2.LabelSignature]
+		if !labeled {
 			continue
 		}
 		for key, data := range secret.Data {
@@ -63,7 +63,7 @@ func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 	return errors.Join(problems...)
 }
 
-// trustFor gives the keys that may have made a signature of this name.
+// trustFor returns the keys that may have made a signature of this name.
 func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -75,13 +75,13 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	return trust
 }
 
-// Requires tells whether components of this name have to be signed.
+// Requires reports whether components of this name have to be signed.
 func (v *Verifier) Requires(component string) bool {
 	r, covered := v.policy.ruleFor(component)
 	return !covered || r.required
 }
 
-// Check gives nil when the component version may be used. The error is a Refusal, or says that it could not be found out.
+// Check returns nil when the component version may be used. The error is a Refusal, or says that it could not be found out.
 func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
 	name := c.Descriptor.Name
 	r, covered := v.policy.ruleFor(name)
@@ -105,7 +105,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	return nil
 }
 
-// signed tells whether one of the signatures that count is genuine.
+// signed reports whether one of the signatures that count is genuine.
 func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
@@ -114,7 +114,7 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 		}
 		trust := v.trustFor(r, s.Name)
 		if len(trust.Keys)+len(trust.Roots) == 0 {
-			problems = append(problems, fmt.Sprintf("signature %q: there is no key for it: add one to the rule for %s or in a Secret labelled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
+			problems = append(problems, fmt.Sprintf("signature %q: there is no key for it: add one to the rule for %s or in a Secret labeled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
 			continue
 		}
 		err := d.CheckSignature(s, trust, v.now())
@@ -140,7 +140,7 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete tells whether the digests in signed descriptors hold for what they name: every reference is that very descriptor, and
+// complete reports whether the digests in signed descriptors hold for what they name: every reference is that very descriptor, and
 // what is installed, or is an image, is covered by a digest. Contents are compared with their digests whenever they are read;
 // where an image is, only its digest can say, for the place is not signed.
 func complete(all []component.Component) error {

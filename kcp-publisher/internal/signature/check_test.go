@@ -71,7 +71,7 @@ func referring(t *testing.T, d, to ocm.Descriptor) ocm.Descriptor {
 
 func signed(t *testing.T, d ocm.Descriptor, name string, key *rsa.PrivateKey) ocm.Descriptor {
 	t.Helper()
-	normal, err := ocm.Normalise(d, ocm.NormalisationV3)
+	normal, err := ocm.Normalize(d, ocm.NormalisationV3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 	return compiled, nil
 }
 
-// ruleFor gives the rule that decides for a component.
+// ruleFor returns the rule that decides for a component.
 func (p Policy) ruleFor(component string) (rule, bool) {
 	for _, r := range p.rules {
 		if r.pattern.MatchString(component) {
@@ -153,7 +153,7 @@ func (p Policy) ruleFor(component string) (rule, bool) {
 	return rule{}, false
 }
 
-// counts tells whether a signature of this name is one that the rule looks at.
+// counts reports whether a signature of this name is one that the rule looks at.
 func (r rule) counts(name string) bool { return len(r.names) == 0 || slices.Contains(r.names, name) }
 
 func join(a, b ocm.Trust) ocm.Trust {

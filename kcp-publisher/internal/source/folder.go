@@ -243,7 +243,7 @@ func checkKyma(kyma *v1beta2.Kyma) error {
 // checkSecret takes public keys only: nothing that is secret belongs among the files of a catalog.
 func checkSecret(secret *corev1.Secret) error {
 	if _, ok := secret.Labels[v1beta2.LabelSignature]; !ok {
-		return fmt.Errorf("metadata.labels: only Secrets with public keys, labelled %s with the name of a signature, are read: remove this one", v1beta2.LabelSignature)
+		return fmt.Errorf("metadata.labels: only Secrets with public keys, labeled %s with the name of a signature, are read: remove this one", v1beta2.LabelSignature)
 	}
 	for key, value := range secret.StringData {
 		if secret.Data == nil {

@@ -29,7 +29,7 @@ func OpenGenerations(path string) (*Generations, error) {
 	return g, err
 }
 
-// InForce gives the lowest generation that counts for a user.
+// InForce returns the lowest generation that counts for a user.
 func (g *Generations) InForce(user string) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -46,7 +46,7 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 	return policy, nil
 }
 
-// overlaps tells whether the pattern means repositories that the prefix keeps from some runtimes.
+// overlaps reports whether the pattern means repositories that the prefix keeps from some runtimes.
 func (p Policy) overlaps(module pattern) bool {
 	for _, private := range []string{"runtimes", "reports", bundle.DocumentsRepository} {
 		area := p.prefix + "/" + private
@@ -57,7 +57,7 @@ func (p Policy) overlaps(module pattern) bool {
 	return false
 }
 
-// Grant gives what of asked the user may have. It is never more than asked, and never more than the user's; what is neither is left
+// Grant returns what of asked the user may have. It is never more than asked, and never more than the user's; what is neither is left
 // out in silence, as the specification wants it.
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}

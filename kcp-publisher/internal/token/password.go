@@ -24,7 +24,7 @@ const (
 	minSecret      = 32
 )
 
-// CheckUser tells whether the service knows what a user of this name may do.
+// CheckUser reports whether the service knows what a user of this name may do.
 func CheckUser(user string) error {
 	if user == UserPublisher || user == UserModules {
 		return nil
@@ -52,7 +52,7 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 // errRefused says nothing about which part was wrong.
 var errRefused = errors.New("user and password do not belong together, or the password was revoked")
 
-// authenticate tells whether the password is the user's, of at least the generation that is in force.
+// authenticate reports whether the password is the user's, of at least the generation that is in force.
 func authenticate(secret trust.TokenSecret, user, password string, inForce int) error {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

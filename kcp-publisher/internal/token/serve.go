@@ -49,7 +49,7 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// NewService gives a service.
+// NewService returns a service.
 func NewService(o Options) (*Service, error) {
 	if len(o.Secret) < minSecret {
 		return nil, fmt.Errorf("token secret: %d bytes, want at least %d", len(o.Secret), minSecret)

@@ -42,7 +42,7 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	if err != nil {
 		return err
 	}
-	r.Enrolment = &trust.Enrolment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
+	r.Enrollment = &trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: a.Token.Expires.Unix()}
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 			Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: file.Descriptor.Digest.Encoded()},
 		}},
 	}
-	normal, err := ocm.Normalise(descriptor, ocm.NormalisationV3)
+	normal, err := ocm.Normalize(descriptor, ocm.NormalisationV3)
 	f.must(err)
 	sum := sha256.Sum256(normal)
 	value, err := rsa.SignPKCS1v15(rand.Reader, signer, crypto.SHA256, sum[:])

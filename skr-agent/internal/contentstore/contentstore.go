@@ -134,7 +134,7 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// Has reports whether all parts of a blob are there. It reads metadata only, so it does not tell whether they are intact.
+// Has reports whether all parts of a blob are there. It reads metadata only, so it does not report whether they are intact.
 func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
 		return false, fmt.Errorf("look for content %q: %w", d, err)

@@ -13,7 +13,7 @@ import (
 )
 
 // observe reads every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
-// and the default CR. It tells whether watches will report all of them from now on.
+// and the default CR. It reports whether watches will report all of them from now on.
 func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
 	known := keysOf(inventory)
 	watched = true

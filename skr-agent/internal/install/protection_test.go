@@ -92,7 +92,7 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 		"a webhook on everything":                   {webhook("MutatingWebhookConfiguration", everything, ""), "MutatingWebhookConfiguration nosy: webhooks[1] would intercept"},
 		"a webhook on everything elsewhere":         {webhook("MutatingWebhookConfiguration", everything, elsewhere), ""},
 		"a webhook on Secrets":                      {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}", ""), "webhooks[1] would intercept secrets of the agent: let namespaceSelector leave out kubernetes.io/metadata.name=kyma-system"},
-		"a webhook on labelled Secrets":             {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}", "  objectSelector: {matchLabels: {mine: 'yes'}}\n"), ""},
+		"a webhook on labeled Secrets":              {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}", "  objectSelector: {matchLabels: {mine: 'yes'}}\n"), ""},
 		"a webhook on stored content":               {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}", "  objectSelector: {matchLabels: {kyma-pull.dev/content: index}}\n"), "would intercept secrets"},
 		"a webhook on the status of Manifests":      {webhook("ValidatingWebhookConfiguration", "{apiGroups: [operator.kyma-project.io], resources: [manifests/status]}", ""), "would intercept manifests"},
 		"a webhook on a module's CRs":               {webhook("ValidatingWebhookConfiguration", "{apiGroups: [operator.kyma-project.io], resources: [kedas]}", ""), ""},

@@ -33,7 +33,7 @@ func judge(seen []observation) verdict {
 	byState := map[v1beta2.State][]string{}
 	for _, s := range seen {
 		state, message := judgeOne(s)
-		byState[state] = append(byState[state], s.key.String()+": "+message)
+		byState[state] = append(byState[state], s.String()+": "+message)
 	}
 	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateProcessing, v1beta2.StateWarning} {
 		if messages := byState[state]; len(messages) > 0 {

@@ -20,7 +20,7 @@ import (
 // rendering is what a Manifest's content comes to.
 type rendering struct {
 	objects []*unstructured.Unstructured
-	// images says whether they are those that the component lists.
+	// images reports whether they are those that the component lists.
 	images finding
 }
 

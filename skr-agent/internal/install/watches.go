@@ -74,7 +74,7 @@ func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// ensure watches the kinds of the resources. It tells whether all watches are in place; one that is not stands back until its
+// ensure watches the kinds of the resources. It reports whether all watches are in place; one that is not stands back until its
 // first list arrived, which takes some milliseconds, and is worth no waiting worker.
 func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true

@@ -134,7 +134,7 @@ func (p *Puller) Restore(ctx context.Context) error {
 	return nil
 }
 
-// Pull looks for a newer bundle and takes it into force when it may be followed. It says whether there is another bundle in
+// Pull looks for a newer bundle and takes it into force when it may be followed. It reports whether there is another bundle in
 // force than before. The error is a *bundle.Refusal, or says that the registry could not be read; both leave what is in force.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {

@@ -26,7 +26,7 @@ const (
 // creationTime counts.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
-func Normalise(d Descriptor, algorithm string) ([]byte, error) {
+func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	if !slices.Contains([]string{NormalisationV1, NormalisationV2, NormalisationV3, NormalisationV4}, algorithm) {
 		return nil, fmt.Errorf("normalization %q is not supported", algorithm)
 	}
@@ -68,7 +68,7 @@ func created(text string) (string, error) {
 // DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm is written as in descriptors:
 // "SHA-256" or "SHA-512".
 func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error) {
-	data, err := Normalise(d, normalisation)
+	data, err := Normalize(d, normalisation)
 	if err != nil {
 		return "", err
 	}

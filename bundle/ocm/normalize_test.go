@@ -44,7 +44,7 @@ func TestNormalFormsHaveWhatIsSigned(t *testing.T) {
 		{scaler(t), NormalisationV4, "scaler.norm.v3"},
 	} {
 		t.Run(c.d.Schema+"/"+c.algorithm, func(t *testing.T) {
-			got, err := Normalise(c.d, c.algorithm)
+			got, err := Normalize(c.d, c.algorithm)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,8 +198,8 @@ func FuzzNormalise(f *testing.F) {
 			t.Fatalf("%s\nwas\n%+v\nis\n%+v", document, d, again)
 		}
 		for _, normalisation := range normalisations {
-			one, err := Normalise(d, normalisation)
-			two, errTwo := Normalise(again, normalisation)
+			one, err := Normalize(d, normalisation)
+			two, errTwo := Normalize(again, normalisation)
 			if string(one) != string(two) || (err == nil) != (errTwo == nil) {
 				t.Errorf("%s\n%s\n%v, %v", one, two, err, errTwo)
 			}
@@ -219,7 +219,7 @@ func BenchmarkDecodeAndNormalise(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := Normalise(d, NormalisationV3); err != nil {
+		if _, err := Normalize(d, NormalisationV3); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -36,7 +36,7 @@ func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 }
 
 // Enrollment introduces the runtime's key.
-type Enrolment struct {
+type Enrollment struct {
 	// PublicKey is base64 of the PKIX form.
 	PublicKey string `json:"publicKey"`
 	// Proof is that the runtime held the token; see Token.Prove.
@@ -46,7 +46,7 @@ type Enrolment struct {
 }
 
 // Check reports whether the enrollment proves that its maker held a token of the runtime that is still good.
-func (s TokenSecret) Check(runtime string, e Enrolment, now time.Time) error {
+func (s TokenSecret) Check(runtime string, e Enrollment, now time.Time) error {
 	token, err := s.Issue(runtime, time.Unix(e.TokenExpires, 0))
 	if err != nil {
 		return err
