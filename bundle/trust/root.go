@@ -286,7 +286,7 @@ func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publis
 // Trusts reports whether the key with this thumbprint may sign bundles.
 func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] != nil }
 
-// TrustsEnrol reports whether the key with this thumbprint may sign agents' certificates.
+// TrustsEnroll reports whether the key with this thumbprint may sign agents' certificates.
 func (r Root) TrustsEnroll(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
 
 // IsRevoked reports whether a key was taken out for good.

@@ -29,7 +29,7 @@ var privateWords = []struct{ word, instead string }{
 	{`for ever`, "permanently"},
 	{`its time is over|whose time is over`, "expired"},
 	{`thief`, "attacker"},
-	{`enrol(s|ments?)?`, "enroll"},
+	{`enr[o]l(s|ments?)?`, "enroll"},
 	{`census|inhabitant`, "fleet, member"},
 }
 
