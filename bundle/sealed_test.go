@@ -119,12 +119,12 @@ func TestOpenRefusesWhatNoAgentWrites(t *testing.T) {
 		"a removal of the agent's key":         {`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "agent's own"},
 		"a removal without a namespace":        {`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "that Kubernetes takes"},
 		"too many":                             {many, "at most 64"},
-		"a field that this version knows not":  {`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "can read"},
-		"the same field twice":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "can read"},
-		"a field in another case":              {`{"runtime":"r-17","Secrets":[]}`, "can read"},
-		"something else than JSON":             {"c2VjcmV0", "can read"},
-		"JSON of another shape":                {`["c2VjcmV0"]`, "can read"},
-		"data that is not in base64":           {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "can read"},
+		"a field that this version knows not":  {`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "cannot be decoded"},
+		"the same field twice":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
+		"a field in another case":              {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
+		"something else than JSON":             {"c2VjcmV0", "cannot be decoded"},
+		"JSON of another shape":                {`["c2VjcmV0"]`, "cannot be decoded"},
+		"data that is not in base64":           {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "cannot be decoded"},
 		"nothing at all, for nobody in person": {`{}`, "another runtime"},
 	} {
 		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "c2VjcmV0") {
