@@ -135,7 +135,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 		"A runtime that has applied the latest bundle is ready": {healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"An agent that rolled back its image is no healthy runtime": {
 			healthy().with(func(f *Facts) { f.Report.AgentProblem = "the agent rolled back its image b" }), []string{"Warning",
-				"not Agent (RolledBack): the agent rolled back its image b", "not Ready (NotReady): the agent gave up its image b",
+				"not Agent (RolledBack): the agent rolled back its image b", "not Ready (NotReady): the agent rolled back its image b",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A status counts only for the bundle it names": {
 			healthy().with(reportedEarlierBundle), []string{"Processing",
