@@ -21,7 +21,7 @@ func newImportReport() *cobra.Command {
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "import-report FILE", Short: "imports a report that was carried from a runtime", Args: cli.Exactly(1, "one file"),
-		Long: "import-report puts a report, as `skr-agent export-report` wrote it or as a QR code's text, where the publisher reads reports.\n" +
+		Long: "import-report puts a report, as `skr-agent export-report` wrote it, where the publisher reads reports.\n" +
 			"The publisher checks its signature there like any other's. A report older than the one already there is refused.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
