@@ -14,14 +14,10 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
-
-// ErrNotFound says that there is nothing at a reference. It is not an empty bundle: nothing follows from it.
-var ErrNotFound = errors.New("not found")
 
 // Fetch reads the manifest that a tag or digest names, at most MaxManifestBytes of it, in one request where the place is
 // a registry. The error wraps ErrNotFound when there is none.
@@ -57,25 +53,6 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 		return "", notFound(fmt.Errorf("resolve %s: %w", reference, err), err)
 	}
 	return desc.Digest, nil
-}
-
-// NotFound returns an error of a registry, wrapping ErrNotFound when it says that something is not there.
-func NotFound(err error) error {
-	if err == nil {
-		return nil
-	}
-	return notFound(err, err)
-}
-
-func notFound(wrapped, cause error) error {
-	if errors.Is(cause, errdef.ErrNotFound) {
-		return fmt.Errorf("%w: %w", ErrNotFound, wrapped)
-	}
-	var response *errcode.ErrorResponse
-	if errors.As(cause, &response) && response.StatusCode == 404 {
-		return fmt.Errorf("%w: %w", ErrNotFound, wrapped)
-	}
-	return wrapped
 }
 
 // FetchBlob reads one blob and checks size and digest. What differs is a *Refusal: the blob is not what was signed.

@@ -21,7 +21,7 @@ var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.i
 var storeUsers = []string{
 	"bundle/store", "bundle/airgap", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component",
 	"kcp-publisher/internal/export", "kcp-publisher/internal/isolation", "skr-agent/internal/intake", "skr-agent/internal/pull", "skr-agent/internal/importer",
-	"kcp-publisher/internal/control", "skr-agent/internal/command", "integration",
+	"skr-agent/internal/command", "integration",
 }
 
 // maxAgentPackages is a ceiling on what the agent links, the standard library included: it is to stay light.

@@ -2,18 +2,12 @@ package control
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/fluxcd/pkg/runtime/jitter"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // registryBackoff holds the whole queue back while the registry is down, with one backoff for all runtimes.
@@ -64,27 +58,4 @@ func (b *registryBackoff) end(ctx context.Context) {
 		b.backoff, b.until = nil, time.Time{}
 		ctrl.LoggerFrom(ctx).Info("registry available again")
 	}
-}
-
-// unreachable tells a registry that is away from one that says no to this one request, and from content that is wronb.
-func unreachable(err error) bool {
-	if refusal.Of(err) != nil {
-		return false
-	}
-	var response *errcode.ErrorResponse
-	if errors.As(err, &response) {
-		return response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
-	}
-	var connection interface{ Timeout() bool } // what net and url errors have in common
-	return errors.As(err, &connection)
-}
-
-// withoutDetail returns the same error for the same answer: registries put times and request numbers into theirs, and a condition that
-// holds one would be written again at every pass.
-func withoutDetail(err error) error {
-	var response *errcode.ErrorResponse
-	if errors.As(err, &response) {
-		return fmt.Errorf("the registry answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
-	}
-	return err
 }

@@ -178,7 +178,7 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	case err == nil:
 		k.backoff.end(ctx)
 		facts.Published, facts.Given = &outcome.Published, view.Given(runtime.ID, outcome.Published, kyma.Status.Runtime)
-	case unreachable(err):
+	case store.Unavailable(err):
 		return outcome, err
 	default:
 		publishFailures.Inc()

@@ -57,14 +57,14 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 		return before, before, nil
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.digest)
-	if err != nil && unreachable(err) {
+	if err != nil && store.Unavailable(err) {
 		return before, before, err
 	}
 	newest = before
 	newest.asked, newest.unread = r.now(), nil
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		newest.unread = withoutDetail(err)
+		newest.unread = store.WithoutDetail(err)
 	case err == nil && found != before.digest:
 		newest.digest = found
 		accepted, err := bundle.VerifyReport(fetched, from)

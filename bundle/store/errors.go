@@ -1,0 +1,55 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+)
+
+// ErrNotFound says that there is nothing at a reference. It is not an empty bundle: nothing follows from it.
+var ErrNotFound = errors.New("not found")
+
+// NotFound returns an error of a registry, wrapping ErrNotFound when it says that something is not there.
+func NotFound(err error) error {
+	if err == nil {
+		return nil
+	}
+	return notFound(err, err)
+}
+
+func notFound(wrapped, cause error) error {
+	var response *errcode.ErrorResponse
+	if errors.Is(cause, errdef.ErrNotFound) || errors.As(cause, &response) && response.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%w: %w", ErrNotFound, wrapped)
+	}
+	return wrapped
+}
+
+// Unavailable reports whether an error says that the registry as a whole cannot be used now: it cannot be reached, is overloaded or
+// broken. An answer to one request, such as a missing right, and content that was refused say nothing about the registry.
+func Unavailable(err error) bool {
+	if refusal.Of(err) != nil {
+		return false
+	}
+	var response *errcode.ErrorResponse
+	if errors.As(err, &response) {
+		return response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
+	}
+	var connection interface{ Timeout() bool } // what net and url errors have in common
+	return errors.As(err, &connection)
+}
+
+// WithoutDetail returns the same error for the same answer of a registry. Registries put times and request numbers into theirs, and a
+// condition with one of them would be written again at every pass.
+func WithoutDetail(err error) error {
+	var response *errcode.ErrorResponse
+	if errors.As(err, &response) {
+		return fmt.Errorf("the registry answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	return err
+}
