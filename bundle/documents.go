@@ -43,7 +43,7 @@ type DesiredState struct {
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
 }
 
-// KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line for ever;
+// KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line forever;
 // the spec is written once, when the runtime has no Kyma yet, for it then belongs to the runtime.
 type KymaSeed struct {
 	Labels      map[string]string `json:"labels,omitempty"`

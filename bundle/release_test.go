@@ -120,7 +120,7 @@ func imageOf(name, version, of string) string {
 }
 
 func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
-	key, second, thief := trusttest.RSAKey(t), trusttest.RSAKey(t), trusttest.RSAKey(t)
+	key, second, attacker := trusttest.RSAKey(t), trusttest.RSAKey(t), trusttest.RSAKey(t)
 	root := locked(t, 1, key, second)
 	good := newRelease(t, "1.2.0", key)
 	all := trust.Released{
@@ -139,7 +139,7 @@ func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
 	resigned := newRelease(t, "1.2.0")
 	resigned.main = changed.main
 	resigned.documents = map[digest.Digest][]byte{}
-	resigned.prove(releasedBy(t, changed.main, thief), releasedBy(t, changed.part))
+	resigned.prove(releasedBy(t, changed.main, attacker), releasedBy(t, changed.part))
 	swapped := newRelease(t, "1.2.0", key)
 	other := swapped.part
 	other.Resources = slices.Clone(other.Resources)
@@ -152,27 +152,27 @@ func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
 		documents map[digest.Digest][]byte
 		want      string
 	}{
-		"all of it":                             {root, all, good.documents, ""},
-		"two have to sign, two did":             {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, ""},
-		"two have to sign, one did":             {locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys"},
-		"two have to sign, one did twice":       {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents, "is signed by 1 of the release keys"},
-		"signed by a stranger":                  {root, all, newRelease(t, "1.2.0", thief).documents, "is signed by 0"},
-		"not signed":                            {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
-		"another descriptor, signed by a thief": {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
-		"no proof":                              {root, all, nil, "is not among what proves its release"},
-		"too much proof":                        {root, all, many(), "at most 250"},
-		"proof that is garbage":                 {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
-		"another file":                          {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
-		"a file under another's name":           {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
-		"another layer":                         {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
-		"another image":                         {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
-		"one image for another":                 {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
-		"an image without a digest":             {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
-		"another part than was referred to":     {root, all, swapped.documents, "is not the one that was released"},
-		"below the floor":                       {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
-		"a version that is none":                {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
-		"of somebody without release keys":      {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
-		"another version's proof":               {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
+		"all of it":                                {root, all, good.documents, ""},
+		"two have to sign, two did":                {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, ""},
+		"two have to sign, one did":                {locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys"},
+		"two have to sign, one did twice":          {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents, "is signed by 1 of the release keys"},
+		"signed by a stranger":                     {root, all, newRelease(t, "1.2.0", attacker).documents, "is signed by 0"},
+		"not signed":                               {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
+		"another descriptor, signed by a attacker": {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
+		"no proof":                                 {root, all, nil, "is not among what proves its release"},
+		"too much proof":                           {root, all, many(), "at most 250"},
+		"proof that is garbage":                    {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
+		"another file":                             {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
+		"a file under another's name":              {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
+		"another layer":                            {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
+		"another image":                            {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
+		"one image for another":                    {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
+		"an image without a digest":                {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
+		"another part than was referred to":        {root, all, swapped.documents, "is not the one that was released"},
+		"below the floor":                          {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
+		"a version that is none":                   {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
+		"of somebody without release keys":         {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
+		"another version's proof":                  {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.root.CheckRelease(c.released, c.documents, trusttest.Now)

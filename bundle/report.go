@@ -45,7 +45,7 @@ type Report struct {
 	Certificate string `json:"certificate,omitempty"`
 	// CertificateRequest asks for a certificate, PEM (PKCS #10): there is none yet, or a third of its life is over.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
-	// Decided are the modules that the runtime chose, changed or removed by itself since the bundle it lives by, sorted.
+	// Decided are the modules that the runtime chose, changed or removed by itself since the bundle it has applied, sorted.
 	Decided []string `json:"decided,omitempty"`
 	// AgentProblem says why the agent does not run the image that the bundle's settings name, empty when it does.
 	AgentProblem string `json:"agentProblem,omitempty"`

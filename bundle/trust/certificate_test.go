@@ -129,7 +129,7 @@ func TestARequestProvesItsKey(t *testing.T) {
 
 func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
-	agent, thief := trusttest.NewSigner(t), trusttest.NewSigner(t)
+	agent, attacker := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 	if err != nil {
 		t.Fatal(err)
@@ -149,12 +149,12 @@ func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
 	if err != nil || !accepted.Enrolled {
 		t.Fatalf("got %+v, %v", accepted, err)
 	}
-	_, err = bundle.VerifyReport(report(thief, "fleet-a"), forgetful)
+	_, err = bundle.VerifyReport(report(attacker, "fleet-a"), forgetful)
 	trusttest.WantReason(t, err, refusal.ForeignKey)
 	_, err = bundle.VerifyReport(report(agent, "fleet-b"), forgetful)
 	trusttest.WantReason(t, err, refusal.WrongRuntime)
 	knowing := forgetful
-	knowing.Key = trusttest.PublicKey(t, thief)
+	knowing.Key = trusttest.PublicKey(t, attacker)
 	_, err = bundle.VerifyReport(report(agent, "fleet-a"), knowing)
 	trusttest.WantReason(t, err, refusal.ForeignKey)
 	revoking := forgetful

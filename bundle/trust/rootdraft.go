@@ -133,7 +133,7 @@ func (d *RootDraft) SetFloor(component, version string) {
 	d.metadata.Signed.UnrecognizedFields[fieldFloors] = floors
 }
 
-// SetEpoch begins a new epoch, in which sequences start over: what a thief of a publisher key published far ahead is void.
+// SetEpoch begins a new epoch, in which sequences start over: what a attacker of a publisher key published far ahead is void.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
 // Sign adds the signatures of keys.

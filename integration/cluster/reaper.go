@@ -13,7 +13,7 @@ import (
 )
 
 // reap waits on a pipe that only this process holds. A word on it says that the cluster was stopped in good order; its mere
-// end, that this process was killed, by Ctrl-C or a test's time limit. Then what it started would run on for ever.
+// end, that this process was killed, by Ctrl-C or a test's time limit. Then what it started would run on forever.
 const reap = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do

@@ -219,7 +219,7 @@ func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
 	ctx := t.Context()
 	key, err := sample.NewSigner("release")
 	must(t, err)
-	thief, err := sample.NewSigner("release")
+	attacker, err := sample.NewSigner("release")
 	must(t, err)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n"+
@@ -238,7 +238,7 @@ func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "release-key", Labels: map[string]string{v1beta2.LabelSignature: "release"}},
 		Data:       map[string][]byte{"key": key.PublicPEM()},
 	}
-	offer(t, f, signed("1.0.0", key), signed("1.1.0"), signed("1.2.0", thief), signed("1.3.0", key))
+	offer(t, f, signed("1.0.0", key), signed("1.1.0"), signed("1.2.0", attacker), signed("1.3.0", key))
 	r, err := f.AddRuntime(ctx, "one", "regular", "overlay")
 	must(t, err)
 	says := func(version, text string) {

@@ -158,8 +158,8 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// TestAThiefsSequencesFarAheadEndWithANewEpoch: who stole the publisher's key publishes so far ahead that no honest bundle is newer.
-func TestAThiefsSequencesFarAheadEndWithANewEpoch(t *testing.T) {
+// TestAnAttackersSequencesFarAheadEndWithANewEpoch: who stole the publisher's key publishes so far ahead that no honest bundle is newer.
+func TestAnAttackersSequencesFarAheadEndWithANewEpoch(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -167,7 +167,7 @@ func TestAThiefsSequencesFarAheadEndWithANewEpoch(t *testing.T) {
 	f.Publisher().Stop()
 	stolen := publisherKey(t, f)
 	must(t, r.Put(ctx, forged(t, f, r, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 3 })))
-	until(t, 30*time.Second, "the thief's bundle is in force", func() (bool, string) {
+	until(t, 30*time.Second, "the attacker's bundle is in force", func() (bool, string) {
 		statement, err := inForce(t, r)
 		return err == nil && statement.Predicate.Sequence == math.MaxInt64-3, fmt.Sprint(err)
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// theft is what a thief of the publisher key can do: sign any desired state for a runtime.
+// theft is what a attacker of the publisher key can do: sign any desired state for a runtime.
 type theft struct {
 	*testing.T
 	fleet      *fleet.Fleet
@@ -80,9 +80,9 @@ func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
 	})
 	repository, err := f.Place.Repository(ctx, bundle.DesiredRepository("berlin"))
 	must(t, err)
-	thief := theft{t, f, r, repository}
+	attacker := theft{t, f, r, repository}
 	settle(t, f)
-	old := thief.opened()
+	old := attacker.opened()
 	changeKeys(t, f, "floor", sample.Scaler("").Component(), "1.8.0")
 	until(t, 60*time.Second, "a version below the floor is not published any more", func() (bool, string) {
 		record, err := r.Record(ctx)
@@ -92,7 +92,7 @@ func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
 	f.Publisher().Stop()
-	honest := thief.opened()
+	honest := attacker.opened()
 	content := bundle.NewBlob("application/yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: kyma-system}\n"))
 	must(t, store.PushBlob(ctx, repository, content))
 
@@ -117,13 +117,13 @@ func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := witness(t, r)
-			thief := theft{t, f, r, repository}
-			thief.put(honest, state())
+			attacker := theft{t, f, r, repository}
+			attacker.put(honest, state())
 			must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.NotReleased)))
 			if after := witness(t, r); after != before {
 				t.Errorf("objects of the runtime changed: %s to %s", before, after)
 			}
-			thief.put(honest, honest.State) // what was released may be signed by anybody who has the key
+			attacker.put(honest, honest.State) // what was released may be signed by anybody who has the key
 			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 		})
 	}

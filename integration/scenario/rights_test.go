@@ -244,7 +244,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}{
 		"climber":    {fmt.Sprintf(binding, "cluster-admin", "modules"), []string{"kyma-system:modules may not write ClusterRoleBinding mine", "attempting to grant RBAC permissions not currently held"}},
 		"raider":     {"apiVersion: v1\nkind: Secret\nmetadata: {name: elsewhere, namespace: default}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x, namespace: default}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}", []string{"may not create jobs.batch"}},
-		"thief":      {"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}\ndata: {}", []string{"Secret kyma-system/skr-agent-state", own}},
+		"attacker":   {"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}\ndata: {}", []string{"Secret kyma-system/skr-agent-state", own}},
 		"impostor":   {"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}", []string{"ServiceAccount kyma-system/skr-agent", own}},
 		"usurper":    {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\nrules: []", []string{"ClusterRole skr-agent", own}},
 		"benefactor": {fmt.Sprintf(binding, "scaler-manager", "skr-agent"), []string{"ClusterRoleBinding mine", "changes the rights of the agent"}},

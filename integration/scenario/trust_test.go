@@ -31,7 +31,7 @@ func changeKeys(t *testing.T, f *fleet.Fleet, args ...string) {
 	}
 }
 
-// untilRoot waits until the runtime lives by a bundle of this version of the root.
+// untilRoot waits until the runtime has applied a bundle of this version of the root.
 func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s lives by root version %d", r.ID, version), func() (bool, string) {
@@ -143,9 +143,9 @@ func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	t.Helper()
 	draft, err := rootOf(t, f).Draft(time.Now().AddDate(1, 0, 0))
 	must(t, err)
-	thief, err := trust.GenerateKey()
+	attacker, err := trust.GenerateKey()
 	must(t, err)
-	key, err := trust.LoadSigner(thief)
+	key, err := trust.LoadSigner(attacker)
 	must(t, err)
 	public, err := key.PublicKey()
 	must(t, err)

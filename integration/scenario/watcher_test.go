@@ -73,7 +73,7 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published returns the digest of the newest bundle once the runtime lives by it and it is another than before.
+// published returns the digest of the newest bundle once the runtime has applied it and it is another than before.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string

@@ -216,7 +216,7 @@ type RequestedSpec struct {
 	Generation int64 `json:"generation"`
 }
 
-// ObservedBundle is the bundle a runtime lives by.
+// ObservedBundle is the bundle a runtime has applied.
 type ObservedBundle struct {
 	Epoch    int64  `json:"epoch"`
 	Sequence int64  `json:"sequence"`

@@ -33,7 +33,7 @@ const (
 	partialDir = "partial" // files that are being written
 
 	// abandonedAfter is when a partial file belongs to nobody any more. Its time moves with every write, and a request is
-	// given up after minutes.
+	// stopped after minutes.
 	abandonedAfter = time.Hour
 	// smallBytes is what is checked in memory on its way out: manifests, configs, descriptors and most modules' content.
 	// What is larger is read twice, once to check it and once to hand it out.

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// reportIn writes a report of a runtime that lives by a bundle, empty for none, and gives its path.
+// reportIn writes a report of a runtime that has applied a bundle, empty for none, and gives its path.
 func reportIn(t *testing.T, runtime string, observed digest.Digest) string {
 	t.Helper()
 	key, err := trust.GenerateKey()

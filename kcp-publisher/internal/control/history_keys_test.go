@@ -118,7 +118,7 @@ func (h *history) removeRoots(from int64) {
 	}
 }
 
-// forgeRoot puts the version after the agent's where it looks: all that this fleet says, with a key of the thief.
+// forgeRoot puts the version after the agent's where it looks: all that this fleet says, with a key of the attacker.
 func (h *history) forgeRoot() {
 	draft, err := h.raw[h.model.version-1].Draft(h.now.AddDate(1, 0, 0))
 	h.must(err)

@@ -41,7 +41,7 @@ const (
 
 // TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories lets a publisher with its key folder, an attacker who owns the registry and has
 // every publisher key there ever was, and an agent take turns in random order. After every look of the agent it compares what the agent
-// lives by with a model, which knows what happened and asks none of the code under test. Where the attacker leaves, all is well again.
+// has applied with a model, which knows what happened and asks none of the code under test. Where the attacker leaves, all is well again.
 func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
 	for name, seed := range map[string]uint64{"a fixed seed": fixedSeed, "a fresh seed": rand.Uint64()} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ type history struct {
 
 	// documents are two pairs that lie in the registry, for whoever forges.
 	documents [2]bundle.Documents
-	// stolen are the thief's own key and all publisher keys there ever were, in the order in which they were made.
+	// stolen are the attacker's own key and all publisher keys there ever were, in the order in which they were made.
 	stolen []stolenKey
 
 	agent agent
@@ -206,7 +206,7 @@ func (h *history) heal() {
 	h.fast = !h.fast
 	h.publish(berlin)
 	h.look()
-	h.told = append(h.told, "a new epoch, in case of a thief's sequences far ahead")
+	h.told = append(h.told, "a new epoch, in case of a attacker's sequences far ahead")
 	h.newEpoch()
 	h.takeUpKeys()
 	for range 2 {
@@ -308,7 +308,7 @@ func (h *history) replay() {
 	h.put(h.model.lying.blob)
 }
 
-// forge signs what a thief likes: from nothing, or an older statement once more.
+// forge signs what a attacker likes: from nothing, or an older statement once more.
 func (h *history) forge() {
 	key := one(h, h.stolen...)
 	issued := h.now.Add(one(h, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().Truncate(time.Millisecond)

@@ -114,7 +114,7 @@ type looker struct {
 	runtime string
 	root    trust.Root
 	last    bundle.Accepted
-	by      string // the key that signed what it lives by
+	by      string // the key that signed what it has applied
 }
 
 // look is one poll: the root, the bundle, and the root again if a newer one may have come between the two.

@@ -126,7 +126,7 @@ func described(b bundle.Blob) string {
 }
 
 func TestOnlyWhatIsSignedAsDemandedMayBeUsed(t *testing.T) {
-	key, thief := newKey(t, 2048), newKey(t, 2048)
+	key, attacker := newKey(t, 2048), newKey(t, 2048)
 	part := module("part")
 	image := func(d *ocm.Digest) ocm.Resource {
 		return ocm.Resource{Element: ocm.Element{Name: "operator", Version: "1.0.0"}, Type: "ociImage", Relation: "external", Access: ocm.Access{Type: "ociArtifact", ImageReference: "r.example/op:1"}, Digest: d}
@@ -149,10 +149,10 @@ func TestOnlyWhatIsSignedAsDemandedMayBeUsed(t *testing.T) {
 		want       string           // of the error; empty for none
 	}{
 		"signed by the release key":                   {"", []ocm.Descriptor{signed(t, module("keda"), "release", key)}, ""},
-		"signed twice, one of them right":             {"", []ocm.Descriptor{signed(t, signed(t, module("keda"), "release", thief), "release", key)}, ""},
+		"signed twice, one of them right":             {"", []ocm.Descriptor{signed(t, signed(t, module("keda"), "release", attacker), "release", key)}, ""},
 		"not signed":                                  {"", []ocm.Descriptor{module("keda")}, "is not signed: the policy's rule for * requires signature release"},
 		"signed under another name":                   {"", []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "is signed by nightly only"},
-		"signed by another key":                       {"", []ocm.Descriptor{signed(t, module("keda"), "release", thief)}, `signature "release": was not made by any of the trusted keys`},
+		"signed by another key":                       {"", []ocm.Descriptor{signed(t, module("keda"), "release", attacker)}, `signature "release": was not made by any of the trusted keys`},
 		"changed after it was signed":                 {"", []ocm.Descriptor{changedAfter}, "is about another descriptor"},
 		"a content that no digest covers":             {"", []ocm.Descriptor{signed(t, without, "release", key)}, `resource "raw-manifest": has no digest`},
 		"a content that is excluded":                  {"", []ocm.Descriptor{signed(t, excluded, "release", key)}, `resource "raw-manifest": has no digest`},

@@ -132,10 +132,10 @@ func TestAModuleLeavesTheAgentsOwnSecretsAlone(t *testing.T) {
 		m.Spec.Resource.SetName(key.Name)
 		m.Annotations = map[string]string{v1beta2.AnnotationCustomStateCheck: `[{"jsonPath":"data.agent\\.key","value":"x","mappedState":"Ready"}]`}
 	}
-	w.wants("thief", aConfigMap("thief"), asDefaultCR)
-	w.state("thief", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name of the agent's own")
-	require.False(t, w.exists(&corev1.ConfigMap{}, home, "thief"))
-	require.NoError(t, w.client.Delete(ctx, w.manifest("thief")))
-	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "thief") })
+	w.wants("attacker", aConfigMap("attacker"), asDefaultCR)
+	w.state("attacker", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name of the agent's own")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "attacker"))
+	require.NoError(t, w.client.Delete(ctx, w.manifest("attacker")))
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "attacker") })
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(key), key), "the key of the agent is still there")
 }
