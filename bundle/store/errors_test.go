@@ -39,7 +39,7 @@ func TestTheSameAnswerIsTheSameError(t *testing.T) {
 	if WithoutDetail(one).Error() != WithoutDetail(other).Error() {
 		t.Errorf("got %v and %v", WithoutDetail(one), WithoutDetail(other))
 	}
-	if own := errors.New("own"); WithoutDetail(own) != own {
+	if own := errors.New("own"); !errors.Is(WithoutDetail(own), own) {
 		t.Error("an error of our own lost its detail")
 	}
 }

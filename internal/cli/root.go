@@ -119,11 +119,16 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	if err := yaml.UnmarshalStrict(data, &values, exact); err != nil {
 		return Usage(fmt.Errorf("--config %s: %w", r.config, err))
 	}
+	named := map[string]bool{}
 	for name, value := range values {
 		flag := flags.Lookup(name)
 		if flag == nil || flag.Name == "config" {
 			return Usage(fmt.Errorf("--config %s: %q is no flag of this command", r.config, name))
 		}
+		if named[flag.Name] {
+			return Usage(fmt.Errorf("--config %s: --%s is there under two names: remove one", r.config, flag.Name))
+		}
+		named[flag.Name] = true
 		if flag.Changed {
 			continue
 		}

@@ -87,6 +87,7 @@ func TestAConfigurationHoldsValuesAndListsOfFlags(t *testing.T) {
 		"a number that is large":                    {"concurrency: 1000000\n", "", ExitDone, "concurrency=1000000"},
 		"a flag by its name in Flux":                {"concurrent: 9\n", "", ExitDone, "concurrency=9"},
 		"a flag on the command line wins":           {"mirror: [a=b]\nconcurrency: 9\n", "--mirror x=y --concurrency 5", ExitDone, `mirror=["x=y"] platform=[] name="" concurrency=5`},
+		"a flag under both of its names":            {"concurrency: 4\nconcurrent: 16\n", "", ExitUsage, "--concurrency is there under two names"},
 		"a list for a flag that is not repeatable":  {"name: [a, b]\n", "", ExitUsage, "name: want one value, not a list"},
 		"a dictionary":                              {"name: {a: b}\n", "", ExitUsage, "name: want a string, number or boolean"},
 		"a dictionary in a list":                    {"mirror: [{a: b}]\n", "", ExitUsage, "mirror: want a string, number or boolean"},

@@ -5,6 +5,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"math/rand"
 	"net/url"
 	"time"
 
@@ -101,7 +102,7 @@ func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error
 	if err != nil {
 		return nil, err
 	}
-	if err := f.jitter.SetGlobalJitter(nil); err != nil {
+	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: want 0 to 99", f.jitter.Percentage))
 	}
 	mgr, err := ctrl.NewManager(config, options)

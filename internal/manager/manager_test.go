@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"math/rand"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,4 +133,24 @@ func TestOnlyOtherSelectorsHaveOtherLeases(t *testing.T) {
 	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" || a != Identity("one", "shard=a") {
 		t.Errorf("got %q and %q", a, b)
 	}
+}
+
+// With the source that the library makes by itself this panics, or is a data race to the race detector.
+func TestAllReconcilersMayAskForAJitteredIntervalAtOnce(t *testing.T) {
+	f := parse(t)
+	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 20_000 {
+				if got := jitter.JitteredIntervalDuration(time.Minute); got <= 0 || got >= 2*time.Minute {
+					t.Errorf("got %s for a minute", got)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }

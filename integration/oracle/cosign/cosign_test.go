@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
@@ -172,15 +173,15 @@ func TestThePagesCommands(t *testing.T) {
 
 func otherKey(t *testing.T, dir string) string {
 	t.Helper()
-	file, err := bundle.GenerateKey()
+	file, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := bundle.LoadSigner(file)
+	signer, err := trust.LoadSigner(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	public, err := bundle.PublicKeyPEM(signer)
+	public, err := trust.PublicKeyPEM(signer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,8 +89,9 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	}
 	for i := range objects.Kymas {
 		wanted := objects.Kymas[i].DeepCopy()
-		wanted.Namespace = namespace
+		wanted.Namespace, wanted.CreationTimestamp = namespace, metav1.NewTime(now)
 		if have := next.kymas[wanted.Name]; have != nil {
+			wanted.CreationTimestamp = have.CreationTimestamp
 			wanted.Labels, wanted.Annotations = merged(have.Labels, wanted.Labels), merged(have.Annotations, wanted.Annotations)
 			wanted.Status, wanted.DeletionTimestamp = have.Status, have.DeletionTimestamp
 		}

@@ -92,13 +92,16 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		if !leaves {
 			f.Runtimes++
 		}
-		had, err := outlook(old, before, now)
-		if err != nil {
+		had, refused := outlook(old, before, now)
+		if refused != nil {
 			had = kept(old) // nothing is published to it until somebody repairs it, which may be what is previewed
 		}
 		gets, err := outlook(next, after, now)
-		if err != nil {
+		switch {
+		case err != nil && refused == nil && !leaves:
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
+		case err != nil:
+			gets = kept(next) // nothing is published to it either way
 		}
 		runtime := id(next)
 		switch {

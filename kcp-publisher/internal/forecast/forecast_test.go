@@ -218,6 +218,9 @@ func TestAKymaThatIsRefusedNowMayBeRepaired(t *testing.T) {
 	if err != nil || len(f.Changes) != 1 || f.Changes[0].From != "1.0.0" || f.Changes[0].To != "2.0.0" {
 		t.Errorf("repaired: %+v, %v", f.Changes, err)
 	}
+	if f, err := New(refused, refused, id, saturday); err != nil || len(f.Changes) != 0 {
+		t.Errorf("refused as before: %+v, %v, want a preview of the others", f.Changes, err)
+	}
 	if _, err := New(repaired, refused, id, saturday); err == nil {
 		t.Error("a commit that breaks a Kyma is previewed without a word")
 	}

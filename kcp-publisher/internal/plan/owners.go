@@ -30,14 +30,14 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	if err := trust.CheckRuntimeID(id); err != nil {
 		return err
 	}
-	if owner := o[id]; owner != nil && owner.Name != kyma.Name && byAge(owner, kyma) < 0 {
+	if owner := o[id]; owner != nil && (owner.Namespace != kyma.Namespace || owner.Name != kyma.Name) && byAge(owner, kyma) < 0 {
 		return fmt.Errorf("runtime id %s is that of Kyma %s already: change the label %s", id, named(owner), v1beta2.LabelRuntimeID)
 	}
 	return nil
 }
 
 func byAge(a, b *v1beta2.Kyma) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 func named(kyma *v1beta2.Kyma) string {

@@ -138,6 +138,19 @@ func TestARuntimeBelongsToTheOldestKymaThatNamesIt(t *testing.T) {
 	}
 }
 
+// Files have neither creation timestamps nor one namespace for all.
+func TestTwoKymasOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
+	one, two := kymaOf("prod"), kymaOf("prod")
+	one.Namespace, two.Namespace = "a", "b"
+	owners := NewOwners([]v1beta2.Kyma{*two, *one})
+	if err := owners.Check(one); err != nil {
+		t.Error(err)
+	}
+	if err := owners.Check(two); err == nil || !strings.Contains(err.Error(), "is that of Kyma a/prod already") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestWhatNeedsAControlPlaneIsIgnoredByName(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -24,9 +23,6 @@ func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	}
 	return max(next, minRound)
 }
-
-// jittered returns a duration that is up to a tenth shorter or longer, so that runtimes do not ask all at once.
-func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 
 // settingsOf returns those of the bundle in force, nil for none.
 func settingsOf(b *bundle.Bundle) bundle.Settings {

@@ -33,14 +33,6 @@ func TestTheNextRoundIsTheFirstThatSomebodyWaitsFor(t *testing.T) {
 	}
 }
 
-func TestPollsAreSpreadByATenth(t *testing.T) {
-	for range 1000 {
-		got := jittered(time.Minute)
-		require.GreaterOrEqual(t, got, 54*time.Second)
-		require.LessOrEqual(t, got, 66*time.Second)
-	}
-}
-
 func TestAReportIsSentWhenThereIsNewsOrItIsTime(t *testing.T) {
 	const interval, poll = time.Hour, time.Minute
 	sent := delivery{}.after("first", noon, nil)

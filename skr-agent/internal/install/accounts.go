@@ -60,10 +60,13 @@ func serviceAccountUser(account, home string) (string, error) {
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 
-// of returns the user name that a module is installed as; empty is the agent itself.
-func (a Accounts) of(module string) string {
-	if user, ok := a.byModule[module]; ok {
-		return user
+// of returns the user name that a module is installed as; empty is the agent itself. A module is found by its name, such as team/keda, and
+// by its label, team-keda, too: a setting that did not match would leave it with the agent's own rights.
+func (a Accounts) of(module, label string) string {
+	for _, name := range []string{module, label} {
+		if user, ok := a.byModule[name]; ok {
+			return user
+		}
 	}
 	return a.others
 }

@@ -25,13 +25,13 @@ func TestAModuleThatIsNamedWithItsNamespaceHasItsOwnAccount(t *testing.T) {
 func TestAccountsAreTheOperatorsChoice(t *testing.T) {
 	a, err := ParseAccounts([]string{"modules", "keda=keda-system/installer", "istio="}, home)
 	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:keda-system:installer", a.of("keda"))
-	require.Equal(t, "", a.of("istio"), "with the agent's own rights")
-	require.Equal(t, "system:serviceaccount:kyma-system:modules", a.of("any other"))
+	require.Equal(t, "system:serviceaccount:keda-system:installer", a.of("keda", "keda"))
+	require.Equal(t, "", a.of("istio", "istio"), "with the agent's own rights")
+	require.Equal(t, "system:serviceaccount:kyma-system:modules", a.of("any other", "any other"))
 	a, err = ParseAccounts([]string{"keda=installer"}, home)
 	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:kyma-system:installer", a.of("keda"))
-	require.Equal(t, "", a.of("any other"), "with the agent's own rights")
+	require.Equal(t, "system:serviceaccount:kyma-system:installer", a.of("keda", "keda"))
+	require.Equal(t, "", a.of("any other", "any other"), "with the agent's own rights")
 
 	for name, c := range map[string]struct {
 		settings []string
@@ -49,4 +49,13 @@ func TestAccountsAreTheOperatorsChoice(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+func TestAModuleOfANamespaceIsFoundByItsLabelToo(t *testing.T) {
+	a, err := ParseAccounts([]string{"team-keda=by-label"}, home)
+	require.NoError(t, err)
+	require.Equal(t, "system:serviceaccount:kyma-system:by-label", a.of("team/keda", "team-keda"))
+	a, err = ParseAccounts([]string{"team-keda=by-label", "team/keda=by-name"}, home)
+	require.NoError(t, err)
+	require.Equal(t, "system:serviceaccount:kyma-system:by-name", a.of("team/keda", "team-keda"), "the name decides before the label")
 }

@@ -53,7 +53,9 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 }
 
 // actor returns the one that may work on a Manifest's objects.
-func (i *Installer) actor(m *v1beta2.Manifest) *actor { return i.actors[i.Accounts.of(m.Module())] }
+func (i *Installer) actor(m *v1beta2.Manifest) *actor {
+	return i.actors[i.Accounts.of(m.Module(), m.ModuleLabel())]
+}
 
 // get returns an object as it is now, or nil when there is none, or no such kind.
 func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
