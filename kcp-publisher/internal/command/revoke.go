@@ -1,11 +1,13 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -21,24 +23,14 @@ func newRevoke() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			kyma, err := findKyma(cmd.Context(), api, namespace, args[0])
+			var thumbprint string
+			// The publisher writes the same Kyma at any time.
+			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				thumbprint, err = revokeKey(cmd.Context(), api, namespace, args[0])
+				return err
+			})
 			if err != nil {
 				return err
-			}
-			if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
-				return fmt.Errorf("runtime %s: no key of its agent is known", args[0])
-			}
-			thumbprint := kyma.Status.Runtime.Key.Thumbprint
-			revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
-			if !slices.Contains(revoked, thumbprint) {
-				before := kyma.DeepCopy()
-				if kyma.Annotations == nil {
-					kyma.Annotations = map[string]string{}
-				}
-				kyma.Annotations[v1beta2.AnnotationRevokedKeys] = strings.Join(append(revoked, thumbprint), " ")
-				if err := api.Patch(cmd.Context(), kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-					return fmt.Errorf("annotate Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
-				}
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "key %s of runtime %s is revoked\n\nTo enroll its agent again with another key, in the runtime:\n"+
 				"  kubectl -n %s delete secret skr-agent-key\n  kubectl apply -f <(kcp-publisher enroll %s ...)\n  kubectl -n %s rollout restart deployment skr-agent\n",
@@ -49,4 +41,29 @@ func newRevoke() *cobra.Command {
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
 	cmd.Flags().StringVar(&namespace, "namespace", "kcp-system", "namespace of the Kymas")
 	return cmd
+}
+
+// revokeKey marks the key that a runtime's agent has as revoked, and returns its thumbprint.
+func revokeKey(ctx context.Context, api client.Client, namespace, runtime string) (string, error) {
+	kyma, err := findKyma(ctx, api, namespace, runtime)
+	if err != nil {
+		return "", err
+	}
+	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
+		return "", fmt.Errorf("runtime %s: no key of its agent is known", runtime)
+	}
+	thumbprint := kyma.Status.Runtime.Key.Thumbprint
+	revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
+	if slices.Contains(revoked, thumbprint) {
+		return thumbprint, nil
+	}
+	before := kyma.DeepCopy()
+	if kyma.Annotations == nil {
+		kyma.Annotations = map[string]string{}
+	}
+	kyma.Annotations[v1beta2.AnnotationRevokedKeys] = strings.Join(append(revoked, thumbprint), " ")
+	if err := api.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return "", fmt.Errorf("annotate Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	return thumbprint, nil
 }
