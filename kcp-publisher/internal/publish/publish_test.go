@@ -35,12 +35,12 @@ type fleet struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{t: t, signer: newSigner(t), dir: filepath.Join(t.TempDir(), "registry"), now: noon}
+	f := &fleet{t: t, signer: trusttest.NewSigner(t), dir: filepath.Join(t.TempDir(), "registry"), now: noon}
 	public, err := f.signer.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := trusttest.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(trusttest.NewSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,19 +48,6 @@ func newFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	return f
-}
-
-func newSigner(t *testing.T) trust.Signer {
-	t.Helper()
-	file, err := trust.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := trust.LoadSigner(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer
 }
 
 func (f *fleet) place() store.Store {
@@ -199,7 +186,7 @@ func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 				f.t.Fatal(err)
 			}
 			manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 9_000_000_000_000,
-				IssuedAt: noon, ExpiresAt: noon.Add(validity), RootVersion: 1}, newSigner(f.t))
+				IssuedAt: noon, ExpiresAt: noon.Add(validity), RootVersion: 1}, trusttest.NewSigner(f.t))
 			if err != nil {
 				f.t.Fatal(err)
 			}

@@ -40,23 +40,14 @@ type sender struct {
 
 func newSender(t *testing.T) *sender {
 	t.Helper()
-	signer := newSigner(t)
+	signer := trusttest.NewSigner(t)
 	public, err := signer.PublicKey()
 	must(t, err)
-	data, err := trusttest.NewRoot(newSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(trusttest.NewSigner(t), []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
 	must(t, err)
 	root, err := trust.ParseRoot(data)
 	must(t, err)
 	return &sender{t: t, signer: signer, root: root, known: map[digest.Digest]bool{}}
-}
-
-func newSigner(t *testing.T) trust.Signer {
-	t.Helper()
-	data, err := trust.GenerateKey()
-	must(t, err)
-	signer, err := trust.LoadSigner(data)
-	must(t, err)
-	return signer
 }
 
 func must(t *testing.T, err error) {
