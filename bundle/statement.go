@@ -42,6 +42,11 @@ type Predicate struct {
 	// Removals are the modules that shall go, by module name, sorted. A module that is neither here nor in the desired
 	// state stays.
 	Removals []string `json:"removals,omitempty"`
+	// Rollback are the modules that go back to an older version, by module name, sorted. An agent refuses a bundle that brings any other
+	// module in an older version than the runtime has.
+	Rollback []Rollback `json:"rollback,omitempty"`
+	// KymaUID is that of the runtime's Kyma in the control plane, empty where there is no control plane.
+	KymaUID string `json:"kymaUID,omitempty"`
 	// Deleting says that the runtime's Kyma was deleted in the control plane: everything that came from it goes, the runtime's
 	// own Kyma last.
 	Deleting bool `json:"deleting,omitempty"`
@@ -65,6 +70,14 @@ type Source struct {
 }
 
 func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repository }
+
+// Rollback is a module that goes back.
+type Rollback struct {
+	Module string `json:"module"`
+	// From is the newest version that the runtime may have, To the one that it is to have.
+	From string `json:"from"`
+	To   string `json:"to"`
+}
 
 // AudienceNobody is the key thumbprint of no agent: the runtime's key is revoked and no other is enrolled.
 const AudienceNobody = "nobody"

@@ -30,6 +30,8 @@ type Trust struct {
 	ClockSkew time.Duration
 	// Last is the newest bundle that was accepted before.
 	Last Accepted
+	// Installed are the versions that the runtime has, by module: none goes below unless the statement says so. Nil compares nothing.
+	Installed map[string]string
 }
 
 // Accepted is what a runtime remembers of the newest bundle it accepted. The zero value remembers nothing.
@@ -42,6 +44,14 @@ type Accepted struct {
 	Statement digest.Digest `json:"statement,omitempty"`
 	// NewestTime is the newest verified time: no check ever runs with an older clock.
 	NewestTime time.Time `json:"newestTime"`
+}
+
+// CheckVersions refuses a bundle with an older version of a module than the runtime has, when its statement names no such rollback.
+func (t Trust) CheckVersions(b Bundle) error {
+	if refused := checkVersions(b.Statement.Predicate, b.State, t.Installed); refused != nil {
+		return refused
+	}
+	return nil
 }
 
 // Verified is a bundle whose statement may be followed, once the blobs it names are there (see Open).

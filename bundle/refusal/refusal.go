@@ -26,6 +26,7 @@ const (
 	NotYetIssued  Reason = "NotYetIssued"  // issued further in the future than clocks may differ
 	Rollback      Reason = "Rollback"      // older than what was accepted before
 	Equivocation  Reason = "Equivocation"  // same sequence, other content
+	Downgrade     Reason = "Downgrade"     // an older version of a module, and no rollback said so
 	WrongDigest   Reason = "WrongDigest"   // the content is not what was signed
 	ForeignKey    Reason = "ForeignKey"    // a report signed by a key that is not the runtime's
 	BadRoot       Reason = "BadRoot"       // a root of trust that does not follow the one before

@@ -47,12 +47,43 @@ func FollowRootFrom(ctx context.Context, read RootReader, root trust.Root) (newe
 	return root, nil, "", nil
 }
 
-// PushRoot puts a version of the root where agents look for it. A version never changes: another one in its place is an error.
-func PushRoot(ctx context.Context, place Store, root trust.Root) error {
-	layer := bundle.NewBlob(bundle.MediaTypeRoot, root.Raw)
-	manifest, err := bundle.NewManifest(ocispec.Manifest{
+// HasRoot reports whether a version of the root lies where agents look for it. A version never changes: another one in its place is an error.
+func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
+	manifest, layer, err := rootManifest(root)
+	if err != nil {
+		return false, err
+	}
+	repository, err := place.Repository(ctx, bundle.TrustRepository)
+	if err != nil {
+		return false, err
+	}
+	tag := bundle.RootTag(root.Version)
+	switch there, err := Head(ctx, repository, tag); {
+	case err == nil && there == manifest.Descriptor.Digest:
+		return Has(ctx, repository, layer.Descriptor)
+	case err == nil:
+		return false, fmt.Errorf("%s:%s is another root of trust (%s) than the one of the keys (%s): somebody replaced it, or the keys are those of another fleet", place.Name(bundle.TrustRepository), tag, there, manifest.Descriptor.Digest)
+	case !errors.Is(err, ErrNotFound):
+		return false, err
+	}
+	return false, nil
+}
+
+// rootManifest returns a version of the root as it lies in a store.
+func rootManifest(root trust.Root) (manifest, layer bundle.Blob, err error) {
+	layer = bundle.NewBlob(bundle.MediaTypeRoot, root.Raw)
+	manifest, err = bundle.NewManifest(ocispec.Manifest{
 		ArtifactType: bundle.ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer.Descriptor},
 	})
+	return manifest, layer, err
+}
+
+// PushRoot makes a version of the root lie where agents look for it; see HasRoot.
+func PushRoot(ctx context.Context, place Store, root trust.Root) error {
+	if there, err := HasRoot(ctx, place, root); err != nil || there {
+		return err
+	}
+	manifest, layer, err := rootManifest(root)
 	if err != nil {
 		return err
 	}
@@ -60,21 +91,12 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	if err != nil {
 		return err
 	}
-	tag := bundle.RootTag(root.Version)
-	switch there, err := Head(ctx, repository, tag); {
-	case err == nil && there == manifest.Descriptor.Digest:
-		return nil
-	case err == nil:
-		return fmt.Errorf("%s:%s is another root of trust (%s) than the one of the keys (%s): somebody replaced it, or the keys are those of another fleet", place.Name(bundle.TrustRepository), tag, there, manifest.Descriptor.Digest)
-	case !errors.Is(err, ErrNotFound):
-		return err
-	}
 	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), layer} {
 		if err := PushBlob(ctx, repository, blob); err != nil {
 			return err
 		}
 	}
-	return PushManifest(ctx, repository, manifest, tag)
+	return PushManifest(ctx, repository, manifest, bundle.RootTag(root.Version))
 }
 
 // FetchRoot returns a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps ErrNotFound when there

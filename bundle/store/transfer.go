@@ -145,7 +145,7 @@ func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents
 }
 
 // ShareBlob makes a blob exist in the shared repository, held by a manifest so that no garbage collector takes it. One that is there
-// costs one request.
+// costs two requests.
 func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -156,7 +156,9 @@ func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 		return err
 	}
 	if _, err := Head(ctx, shared, tag); err == nil {
-		return nil
+		if there, err := Has(ctx, shared, blob.Descriptor); err != nil || there {
+			return err
+		}
 	}
 	for _, b := range []bundle.Blob{bundle.EmptyBlob(), blob} {
 		if err := pushMissing(ctx, shared, b); err != nil {
@@ -178,13 +180,23 @@ func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
 	return holder, "blob-" + blob.Digest.Encoded()[:32], err
 }
 
-func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
-	exists, err := to.Exists(ctx, blob.Descriptor)
-	if err != nil {
-		return fmt.Errorf("look for blob %s: %w", blob.Descriptor.Digest, err)
+// Has reports whether a repository has all of these blobs.
+func Has(ctx context.Context, repository oras.Target, blobs ...ocispec.Descriptor) (bool, error) {
+	for _, blob := range blobs {
+		there, err := repository.Exists(ctx, blob)
+		if err != nil {
+			return false, fmt.Errorf("look for blob %s: %w", blob.Digest, err)
+		}
+		if !there {
+			return false, nil
+		}
 	}
-	if exists {
-		return nil
+	return true, nil
+}
+
+func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
+	if there, err := Has(ctx, to, blob.Descriptor); err != nil || there {
+		return err
 	}
 	return PushBlob(ctx, to, blob)
 }

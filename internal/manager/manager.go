@@ -31,7 +31,11 @@ type Flags struct {
 	pprof                        bool
 	election                     leaderelection.Options
 	jitter                       jitter.IntervalOptions
+	lease                        *Lease
 }
+
+// Lease returns the lease that the manager works under, once New has made it; nil without leader election.
+func (f *Flags) Lease() *Lease { return f.lease }
 
 // intervalJitter is by how many percent intervals differ from what flags say, more or less.
 const intervalJitter = 10
@@ -104,6 +108,12 @@ func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error
 	}
 	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: want 0 to 99", f.jitter.Percentage))
+	}
+	if options.LeaderElection {
+		if f.lease, err = newLease(config, options.LeaderElectionNamespace, options.LeaderElectionID, f.election.LeaseDuration, f.election.RenewDeadline); err != nil {
+			return nil, err
+		}
+		options.LeaderElectionResourceLockInterface = f.lease
 	}
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {

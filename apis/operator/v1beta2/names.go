@@ -106,6 +106,9 @@ const (
 	ConditionImages = "Images"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
 	ConditionReporting = "Reporting"
+	// ConditionRegistry is False on a Kyma in KCP when the registry did not hold what was published, until it does again; it is there only after
+	// such a deviation.
+	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
 	ConditionAgent = "Agent"
 	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.

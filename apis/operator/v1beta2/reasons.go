@@ -30,6 +30,21 @@ const (
 	ReasonUpgraded   = "Upgraded"
 	ReasonRolledBack = "RolledBack"
 
+	// ReasonConsistent is of Registry: the registry holds what was published.
+	ReasonConsistent = "Consistent"
+	// ReasonBundleMissing is of Registry: the registry had no bundle of the runtime any more.
+	ReasonBundleMissing = "BundleMissing"
+	// ReasonBundleIncomplete is of Registry: the registry had the runtime's bundle without its documents.
+	ReasonBundleIncomplete = "BundleIncomplete"
+	// ReasonBundleReplayed is of Registry: the registry had an older bundle than was published.
+	ReasonBundleReplayed = "BundleReplayed"
+	// ReasonBundleForeign is of Registry: the registry had something that no publisher key of the fleet signed.
+	ReasonBundleForeign = "BundleForeign"
+	// ReasonBundleAhead is of Registry: the registry had a bundle whose sequence is ahead of the time.
+	ReasonBundleAhead = "BundleAhead"
+	// ReasonBundleUnknown is of Registry: the registry had a newer bundle than this publisher knows.
+	ReasonBundleUnknown = "BundleUnknown"
+
 	// ReasonWritten is of Secrets: the runtime has them as sealed.
 	ReasonWritten = "Written"
 	// ReasonNotSealed is of Secrets: they could not be encrypted for the runtime.

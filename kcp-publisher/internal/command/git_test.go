@@ -65,10 +65,10 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 		t.Fatal(err)
 	}
 	last, err := publish.Read(t.Context(), place, runtime, root)
-	if err != nil || last == nil {
+	if err != nil || last.Bundle == nil {
 		t.Fatalf("%+v, %v", last, err)
 	}
-	return last.Predicate.Source
+	return last.Bundle.Predicate.Source
 }
 
 func TestPublishingACommitRecordsItWhereItChangedSomething(t *testing.T) {

@@ -38,6 +38,7 @@ type runFlags struct {
 	keys                     keys.Folder
 	concurrency              int
 	validity, reportPoll     time.Duration
+	registryCheck            time.Duration
 	silence, deletionTimeout time.Duration
 	componentsPoll, keysPoll time.Duration
 	certificates             time.Duration
@@ -68,6 +69,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.IntVar(&f.concurrency, "concurrency", 16, "runtimes to reconcile at once")
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "validity of a bundle; it is renewed after a third of it")
 	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is fetched")
+	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute, "how often the registry is asked whether it still holds a runtime's bundle")
 	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often component versions are checked for changes")
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may go without reporting and still count as ready")
 	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour, "how long the deletion of a Kyma waits for its runtime to remove the modules")
@@ -115,6 +117,7 @@ func (f *runFlags) run(g *cli.Root) error {
 	if err != nil {
 		return err
 	}
+	kymas.Publisher.MayPush = f.manager.Lease().Held
 	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
 	}
@@ -181,7 +184,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		return nil, err
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
+		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now, Recheck: f.registryCheck,
 		Components: components.reader, Requires: components.requires(), AttachCosign: f.attachCosign,
 	})
 	if err != nil {

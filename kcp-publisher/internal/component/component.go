@@ -73,6 +73,8 @@ type Reader struct {
 	found    map[string]*entry
 	verdicts map[string]*verdict
 	settled  map[string]*settled
+	// accepted is the round in which a version was accepted last.
+	accepted map[string]int
 	// meant is what references of resources meant first, by tagName.
 	meant map[string]digest.Digest
 	// round counts Recheck: verdicts of earlier rounds are void.
@@ -125,7 +127,7 @@ func NewReader(options Options) *Reader {
 	options.Sources = sources
 	return &Reader{
 		Options: options, now: time.Now, found: map[string]*entry{}, verdicts: map[string]*verdict{},
-		settled: map[string]*settled{}, meant: map[string]digest.Digest{},
+		settled: map[string]*settled{}, accepted: map[string]int{}, meant: map[string]digest.Digest{},
 	}
 }
 
@@ -139,6 +141,36 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 		return Component{}, err
 	}
 	return c, nil
+}
+
+// Accepted returns nil when a version that was in use before may still be: it was accepted with the keys of today in this life, or it can be
+// read and is accepted now. The error wraps ErrRefused or ErrMissing, or says that it could not be found out.
+func (r *Reader) Accepted(ctx context.Context, name, version string) error {
+	r.mu.Lock()
+	round, ok := r.accepted[name+":"+version]
+	now := r.round
+	r.mu.Unlock()
+	if ok && round == now {
+		return nil
+	}
+	_, err := r.Component(ctx, name, version)
+	return err
+}
+
+// noteVerdict remembers in which round a version was accepted, from wherever it was read.
+func (r *Reader) noteVerdict(c Component, round int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := c.Descriptor.Name + ":" + c.Descriptor.Version
+	switch {
+	case err != nil:
+		delete(r.accepted, key)
+	case len(r.accepted) >= maxRemembered:
+		clear(r.accepted)
+		fallthrough
+	default:
+		r.accepted[key] = round
+	}
 }
 
 // Recheck makes every version be checked anew when it is asked for next: the keys that it was checked with are others now.
@@ -186,6 +218,7 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 		err = nil // it was right for these keys; that it cannot be looked at again now says nothing against it
 	}
 	v.of, v.round, v.at, v.err = of, round, r.now(), err
+	r.noteVerdict(c, round, err)
 	return err
 }
 

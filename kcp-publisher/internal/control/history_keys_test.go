@@ -98,7 +98,7 @@ func (h *history) newEpoch() {
 func (h *history) noteRoot(loaded publish.Keys) {
 	key := h.steal(loaded.Signer)
 	h.raw = []trust.Root{loaded.Root}
-	h.model = model{roots: []root{{version: 1, epoch: 1, expires: h.now.AddDate(1, 0, 0), signer: key, listed: map[string]bool{key: true}}}, published: map[string]*made{berlin: {}, paris: {}}, offered: map[int64]bool{}}
+	h.model = model{roots: []root{{version: 1, epoch: 1, expires: h.now.AddDate(1, 0, 0), signer: key, listed: map[string]bool{key: true}}}, published: map[string]*made{}, offered: map[int64]bool{}}
 	h.model.forget()
 }
 

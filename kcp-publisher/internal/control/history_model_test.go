@@ -124,10 +124,8 @@ type model struct {
 	roots   []root
 	offered map[int64]bool
 	forged  int64
-	// used is the key that the running publisher signs with, rooted the newest version that it knows to have put there, published what
-	// it remembers of each runtime.
+	// used is the key that the running publisher signs with, published what the status remembers of each runtime.
 	used      string
-	rooted    int64
 	published map[string]*made
 	bundles   []*made
 	lying     *made
@@ -144,12 +142,8 @@ type model struct {
 
 func (m *model) newestRoot() root { return m.roots[len(m.roots)-1] }
 
-// offer says that the publisher put all versions up to this one, if it had not.
+// offer says that the publisher put all versions up to this one.
 func (m *model) offer(version int64) {
-	if version <= m.rooted {
-		return
-	}
-	m.rooted = version
 	for v := int64(1); v <= version; v++ {
 		m.offered[v] = true
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -145,7 +146,7 @@ func (h *history) run() {
 		{1, "paris is published to", func() { h.publish(paris) }},
 		{1, "the publisher restarts", h.restartPublisher},
 		{2, "the publisher looks at its keys", h.takeUpKeys},
-		{1, "the publisher hears of a refused bundle", func() { h.keys.Publisher.Forget(berlin); h.model.rooted = 0 }},
+		{1, "the publisher hears of a refused bundle", func() { h.keys.Publisher.Forget(berlin) }},
 		{2, "the publisher's key is rotated", func() { h.rotatePublisher(false) }},
 		{1, "the publisher's key is rotated, the old ones dropped", func() { h.rotatePublisher(true) }},
 		{1, "a publisher's key is revoked", h.revoke},
@@ -258,9 +259,12 @@ func (h *history) publish(runtime string) {
 	}
 	snapshot, err := catalog.New(nil, nil)
 	h.must(err)
-	remembered := h.model.published[runtime]
+	remembered := &plan.Memory{}
+	if m := h.model.published[runtime]; m != nil {
+		*remembered = plan.Memory{Epoch: m.epoch, Sequence: m.sequence, Digest: m.blob.Descriptor.Digest}
+	}
 	outcome, err := h.keys.Publisher.Publish(h.Context(), plan.Runtime{
-		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, LastEpoch: remembered.epoch, LastSequence: remembered.sequence,
+		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, Remembered: remembered,
 	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
 		h.told = append(h.told, "  and cannot, until a person removes the forged root")
@@ -337,6 +341,11 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 	h.told = append(h.told, fmt.Sprintf("  %s sequence %d of epoch %d, issued %s, statement %d", key.thumbprint[:6], p.Sequence, p.Epoch, p.IssuedAt, statement))
 	m := h.made(blob, p, key.thumbprint)
 	m.documents = &documents
+	for _, before := range h.model.bundles {
+		if statement < 0 && before.documents != nil && before.documents.State.Descriptor.Digest == documents.State.Descriptor.Digest && reflect.DeepEqual(before.predicate, p) {
+			statement = before.statement // two that say the same by chance
+		}
+	}
 	if statement >= 0 {
 		m.statement = statement
 	}
@@ -375,7 +384,7 @@ func (h *history) restartPublisher() {
 	})
 	h.must(err)
 	h.keys = &Keys{Folder: h.folder, Publisher: publisher, changed: func(context.Context) error { return nil }}
-	h.model.used, h.model.rooted = h.model.newestRoot().signer, 0
+	h.model.used = h.model.newestRoot().signer
 }
 
 func (h *history) takeUpKeys() {

@@ -52,6 +52,8 @@ type Kymas struct {
 }
 
 const (
+	// recordedSoon is how long a Kyma waits that needs a bundle and whose status had to be written first.
+	recordedSoon = 50 * time.Millisecond
 	// statusSettles is how long the status of a Kyma is put off after its bundle was pushed, at least: other runtimes' bundles
 	// go first.
 	statusSettles = 300 * time.Millisecond
@@ -91,6 +93,9 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	outcome, err := k.publish(ctx, kyma, rules, runtime, view, &facts)
+	if errors.Is(err, publish.ErrMayNotPush) {
+		return ctrl.Result{}, err // another process speaks for the runtime now
+	}
 	if err != nil {
 		return k.registryFailed(ctx, before, kyma, err)
 	}
@@ -174,11 +179,13 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	}
 	facts.Problems = slices.Concat(outcome.Problems, outcome.Held)
 	facts.SecretsError = errors.Join(facts.SecretsError, outcome.SecretsError)
+	facts.Deviation, facts.Consistent = outcome.Deviation, outcome.Checked
+	k.announceDeviation(ctx, kyma, outcome.Deviation)
 	switch {
 	case err == nil:
 		k.backoff.end(ctx)
 		facts.Published, facts.Given = &outcome.Published, view.Given(runtime.ID, outcome.Published, kyma.Status.Runtime)
-	case store.Unavailable(err):
+	case store.Unavailable(err), errors.Is(err, publish.ErrMayNotPush):
 		return outcome, err
 	default:
 		publishFailures.Inc()

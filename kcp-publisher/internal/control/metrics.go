@@ -19,6 +19,9 @@ var (
 	reportsRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were refused, by the check that refused them.",
 	}, []string{"reason"})
+	registryDeviations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kyma_pull_publisher_registry_deviations_total", Help: "Times that the registry did not hold what was published, by what was wrong.",
+	}, []string{"reason"})
 	registryUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry answered last time (1) or publishing waits for it (0).",
 	})
@@ -32,7 +35,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryUp, rootExpiry, runtimes)
+	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryDeviations, registryUp, rootExpiry, runtimes)
 }
 
 // states counts runtimes by state, so that no metric is labeled with a runtime.

@@ -54,6 +54,11 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 		bundlesPublished.WithLabelValues(string(outcome.Reason)).Inc()
 		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", plan.RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence,
 			"digest", outcome.Published.Digest, "reason", outcome.Reason)
+	}
+	switch {
+	case outcome.Unrecorded:
+		return k.written(ctx, before, after, ctrl.Result{RequeueAfter: recordedSoon})
+	case outcome.Pushed && outcome.Deviation == nil:
 		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
 		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil

@@ -127,6 +127,7 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 		return newest, nil
 	}
 	if fresh {
+		k.announceNewer(ctx, kyma, *newest.accepted)
 		k.announceRefused(kyma, before.accepted, *newest.accepted)
 		k.announceWatched(kyma, before.accepted, *newest.accepted)
 	}

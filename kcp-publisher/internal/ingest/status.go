@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
 // Facts are what is known of one runtime now.
@@ -41,6 +40,9 @@ type Facts struct {
 	// Carried says that its reports are carried by hand.
 	Carried  bool
 	Deleting bool
+	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and holds what was published.
+	Deviation  *plan.Deviation
+	Consistent bool
 }
 
 // Remember writes what the runtime said into the part of the status that outlives a restart.
@@ -82,7 +84,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	if p := facts.Published; p != nil {
 		after.Runtime.Published = &v1beta2.PublishedBundle{
 			Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
-			Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: resolve.Versions(p.State),
+			Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: p.Versions,
 			KymaGeneration: p.Predicate.KymaGeneration, Given: evidence(facts),
 		}
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
@@ -95,6 +97,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	set := setter(&after.Conditions, facts.Generation, now)
 	silent := reporting(after.Runtime, facts, now, set)
 	acceptance(after.Runtime, facts, set)
+	registry(after, facts, set)
 	agent(after, facts, set)
 	secrets(after.Conditions, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
@@ -197,6 +200,16 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 		set(v1beta2.ConditionAccepted, string(refusal.Expired), "the bundle in use has expired", false)
 	default:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, "the runtime has applied the latest bundle", true)
+	}
+}
+
+// registry says when the registry did not hold what was published, and when that is over.
+func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case facts.Deviation != nil:
+		set(v1beta2.ConditionRegistry, facts.Deviation.Reason, facts.Deviation.Message, false)
+	case facts.Consistent && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRegistry) != nil:
+		set(v1beta2.ConditionRegistry, v1beta2.ReasonConsistent, "the registry holds what was published", true)
 	}
 }
 

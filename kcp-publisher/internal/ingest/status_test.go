@@ -40,6 +40,7 @@ func healthy() *scene {
 		Published: &plan.Published{
 			Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
 			State: bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{module("keda"), module("mail")}},
+			Versions: map[string]string{"keda": "1.0.0", "mail": "1.0.0"},
 		},
 		Report: &bundle.AcceptedReport{Report: bundle.Report{
 			Sequence: 5, Time: noon.Add(-time.Minute), Observed: &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},

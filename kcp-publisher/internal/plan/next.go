@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -17,9 +18,21 @@ type Published struct {
 	Predicate bundle.Predicate
 	Digest    digest.Digest
 	State     bundle.DesiredState
-	// StateDigest and CatalogDigest are those of the two documents.
-	StateDigest   digest.Digest
-	CatalogDigest digest.Digest
+	// StateBlob and CatalogBlob are the two documents.
+	StateBlob   ocispec.Descriptor
+	CatalogBlob ocispec.Descriptor
+	// Versions are those that the runtime has been given with it, by module: of its manifests, and the last known of modules that are asked
+	// for and do not resolve. No module goes below without a rollback.
+	Versions map[string]string
+}
+
+// Wanted is what a request was resolved to.
+type Wanted struct {
+	Documents bundle.Documents
+	// Asked are the modules that shall be there, resolved or not.
+	Asked []string
+	// Versions are those of Published.
+	Versions map[string]string
 }
 
 // lastBundleValidity is the life of a bundle that says goodbye: a runtime may be carried, switched off, or away for a season.
@@ -27,42 +40,51 @@ const lastBundleValidity = 365 * 24 * time.Hour
 
 // Next decides what the next bundle of a runtime says and why it needs one: the first reason that holds, or none when the last bundle
 // says all that there is to say.
-func Next(last *Published, documents bundle.Documents, asked []string, r Runtime, root trust.Root, validity time.Duration, now time.Time) (bundle.Predicate, Reason) {
+func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time) (bundle.Predicate, Reason) {
+	last, asked := adopted.Last, wanted.Asked
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration, Deleting: r.Deleting, Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
+		KymaGeneration: r.KymaGeneration, KymaUID: r.KymaUID, Deleting: r.Deleting, Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
 	if r.Deleting {
 		// Nobody renews it: the Kyma may be gone long before its runtime looks again.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
-	// A new epoch starts over, also after sequences so far ahead that nobody could go on from there.
-	var remembered, lastSequence int64
-	if r.LastEpoch == root.Epoch {
-		remembered, lastSequence = r.LastSequence, r.LastSequence
-	}
+	used, newest := r.used(root, now), adopted.Sequence
 	if last != nil {
-		if last.Predicate.Epoch == root.Epoch {
-			lastSequence = max(lastSequence, last.Predicate.Sequence)
-		}
+		newest = max(newest, sequenceIn(root, last.Predicate))
 		next.Previous = &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}
+	} else if r.Remembered != nil && r.Remembered.Digest != "" {
+		next.Previous = &bundle.Position{Sequence: r.Remembered.Sequence, Digest: r.Remembered.Digest}
 	}
-	next.Sequence = bundle.NextSequence(lastSequence, now)
+	next.Sequence = bundle.NextSequence(max(used, newest), now)
 	next.Removals = removals(last, asked, r)
-	if last == nil {
+	next.Rollback = rollbacks(adopted.Kept(), r.given(), wanted.Versions, r.Observed)
+	switch {
+	case adopted.Deviation != nil || last == nil && next.Previous != nil:
+		return next, ReasonRegistryDiffers
+	case last == nil:
 		return next, ReasonFirst
 	}
-	if reason := contentReason(last, documents, next, asked); reason != "" {
+	if reason := contentReason(last, wanted.Documents, next, asked); reason != "" {
 		return next, reason
 	}
-	return next, statementReason(last.Predicate, next, remembered, r.Validity, now)
+	return next, statementReason(last.Predicate, next, used, r.Validity, now)
+}
+
+// sequenceIn returns a bundle's sequence when it is of the root's epoch, else 0.
+func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
+	if p.Epoch != root.Epoch {
+		return 0
+	}
+	return p.Sequence
 }
 
 // removals returns what may be in the runtime and is not asked for any more. A module stays among them until the runtime has applied a
 // bundle that said so and no longer lists it: an agent that was away must still learn of it.
 func removals(last *Published, asked []string, r Runtime) []string {
-	known := slices.Collect(maps.Keys(r.Versions))
+	known := slices.Collect(maps.Keys(r.given()))
 	known = append(known, r.Installed...)
 	confirmed := map[string]bool{}
 	if last != nil {

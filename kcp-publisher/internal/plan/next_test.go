@@ -34,13 +34,18 @@ func documents(t *testing.T, modules ...string) bundle.Documents {
 // publishedAt is what lies in the registry after a first bundle with these modules.
 func publishedAt(t *testing.T, at time.Time, removals []string, modules ...string) *Published {
 	d := documents(t, modules...)
-	predicate, _ := Next(nil, d, modules, Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}, trusted, validity, at)
+	predicate, _ := Next(Adopted{}, Wanted{Documents: d, Asked: modules}, Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}, trusted, validity, at)
 	predicate.Removals = removals
-	p := &Published{Predicate: predicate, Digest: "sha256:last", StateDigest: d.State.Descriptor.Digest, CatalogDigest: d.Catalog.Descriptor.Digest}
+	p := &Published{Predicate: predicate, Digest: "sha256:last", StateBlob: d.State.Descriptor, CatalogBlob: d.Catalog.Descriptor}
 	for _, m := range modules {
 		p.State.Manifests = append(p.State.Manifests, bundle.Manifest{Name: m, Module: m, Version: "1.0.0"})
 	}
 	return p
+}
+
+// after returns what follows a bundle, nil for none.
+func after(last *Published) Adopted {
+	return Adopted{Last: last, Keep: last != nil}
 }
 
 // says returns the bundle as if it said something else.
@@ -50,7 +55,7 @@ func says(p *Published, change func(*bundle.Predicate)) *Published {
 }
 
 func withCatalog(p *Published, d digest.Digest) *Published {
-	p.CatalogDigest = d
+	p.CatalogBlob.Digest = d
 	return p
 }
 
@@ -87,7 +92,7 @@ func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing
 			func(r Runtime) Runtime { r.Installed = []string{"keda", "old"}; return r }, noon, ReasonRemovalAdded, []string{"old"}},
 		"the registry forgot a module that the control plane remembers": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
-			func(r Runtime) Runtime { r.Versions = map[string]string{"old": "1.0.0"}; return r }, noon, ReasonRemovalAdded, []string{"old"}},
+			func(r Runtime) Runtime { r.Remembered = &Memory{Versions: map[string]string{"old": "1.0.0"}}; return r }, noon, ReasonRemovalAdded, []string{"old"}},
 		"the runtime's Kyma has a new generation": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.KymaGeneration = 2; return r }, noon, ReasonKymaChanged, nil},
@@ -96,10 +101,22 @@ func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing
 			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, ReasonAudienceChanged, nil},
 		"somebody put an older bundle back": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
-			func(r Runtime) Runtime { r.LastEpoch, r.LastSequence = 1, noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), ReasonSequenceBehind, nil},
+			func(r Runtime) Runtime {
+				r.Remembered = &Memory{Epoch: 1, Sequence: noon.Add(time.Minute).UnixMilli()}
+				return r
+			}, noon.Add(time.Hour), ReasonSequenceBehind, nil},
 		"a sequence of another epoch is none to remember": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
-			func(r Runtime) Runtime { r.LastEpoch, r.LastSequence = 2, noon.Add(time.Minute).UnixMilli(); return r }, noon.Add(time.Hour), "", nil},
+			func(r Runtime) Runtime {
+				r.Remembered = &Memory{Epoch: 2, Sequence: noon.Add(time.Minute).UnixMilli()}
+				return r
+			}, noon.Add(time.Hour), "", nil},
+		"the runtime has seen a newer bundle than was published": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.ObservedEpoch, r.ObservedSequence = 1, noon.UnixMilli()+1; return r }, noon.Add(time.Hour), ReasonSequenceBehind, nil},
+		"the runtime says that it has seen one of the far future": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.ObservedEpoch, r.ObservedSequence = 1, math.MaxInt64; return r }, noon.Add(time.Hour), "", nil},
 		"the Kyma is deleted": {
 			publishedAt(t, noon, nil, "keda"), nil, nil,
 			func(r Runtime) Runtime { r.Deleting = true; return r }, noon, ReasonDeleting, []string{"keda"}},
@@ -133,7 +150,7 @@ func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing
 			if c.runtime != nil {
 				r = c.runtime(r)
 			}
-			predicate, reason := Next(c.last, documents(t, c.want...), c.asked, r, trusted, validity, c.at)
+			predicate, reason := Next(after(c.last), Wanted{Documents: documents(t, c.want...), Asked: c.asked}, r, trusted, validity, c.at)
 			if reason != c.reason || !slices.Equal(predicate.Removals, c.removals) {
 				t.Errorf("reason %q, removals %v; want %q, %v", reason, predicate.Removals, c.reason, c.removals)
 			}
@@ -145,7 +162,7 @@ func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing
 }
 
 func TestTheLastBundleLivesLong(t *testing.T) {
-	predicate, _ := Next(publishedAt(t, noon, nil, "keda"), documents(t), nil, Runtime{ID: "one", Deleting: true}, trusted, validity, noon)
+	predicate, _ := Next(after(publishedAt(t, noon, nil, "keda")), Wanted{Documents: documents(t)}, Runtime{ID: "one", Deleting: true}, trusted, validity, noon)
 	if !predicate.Deleting || predicate.ExpiresAt.Sub(predicate.IssuedAt) != lastBundleValidity {
 		t.Errorf("deleting %v, life %s", predicate.Deleting, predicate.ExpiresAt.Sub(predicate.IssuedAt))
 	}
@@ -153,8 +170,8 @@ func TestTheLastBundleLivesLong(t *testing.T) {
 
 func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 	future := noon.Add(time.Hour).UnixMilli()
-	predicate, reason := Next(nil, documents(t), nil, Runtime{ID: "one", LastEpoch: 1, LastSequence: future}, trusted, validity, noon)
-	if reason != ReasonFirst || predicate.Sequence != future+1 {
+	predicate, reason := Next(Adopted{}, Wanted{Documents: documents(t)}, Runtime{ID: "one", Remembered: &Memory{Epoch: 1, Sequence: future, Digest: "sha256:last"}}, trusted, validity, noon)
+	if reason != ReasonRegistryDiffers || predicate.Sequence != future+1 || predicate.Previous.Digest != "sha256:last" {
 		t.Errorf("reason %q, sequence %d, want %d", reason, predicate.Sequence, future+1)
 	}
 }
@@ -163,15 +180,15 @@ func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 func TestANewEpochStartsSequencesOver(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1
-	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, LastEpoch: 1, LastSequence: math.MaxInt64 - 1}
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1}}
 	anew := trust.Root{Version: 2, Epoch: 2}
-	predicate, reason := Next(ahead, documents(t, "keda"), []string{"keda"}, r, anew, validity, noon)
+	predicate, reason := Next(after(ahead), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r, anew, validity, noon)
 	if reason != ReasonEpochChanged || predicate.Epoch != 2 || predicate.Sequence != noon.UnixMilli() {
 		t.Fatalf("reason %q, sequence %d of epoch %d", reason, predicate.Sequence, predicate.Epoch)
 	}
 	// What the control plane remembers is of the old epoch until its status is written.
-	last := &Published{Predicate: predicate, StateDigest: ahead.StateDigest, CatalogDigest: ahead.CatalogDigest}
-	if predicate, reason := Next(last, documents(t, "keda"), []string{"keda"}, r, anew, validity, noon); reason != "" {
+	last := &Published{Predicate: predicate, StateBlob: ahead.StateBlob, CatalogBlob: ahead.CatalogBlob}
+	if predicate, reason := Next(after(last), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r, anew, validity, noon); reason != "" {
 		t.Errorf("it was pushed once more, as %d", predicate.Sequence)
 	}
 }
@@ -180,10 +197,10 @@ func TestACommitIsToldByABundleThatIsNeededAndMakesNoneNeeded(t *testing.T) {
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Source: &bundle.Source{Repository: "https://git.example/fleet", Commit: "b"}}
 	last := publishedAt(t, noon, nil, "keda")
 	last.Predicate.Source = &bundle.Source{Repository: "https://git.example/fleet", Commit: "a"}
-	if _, reason := Next(last, documents(t, "keda"), []string{"keda"}, r, trusted, validity, noon); reason != "" {
+	if _, reason := Next(after(last), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r, trusted, validity, noon); reason != "" {
 		t.Error("another commit with the same content is published")
 	}
-	if next, reason := Next(last, documents(t, "keda", "nats"), []string{"keda", "nats"}, r, trusted, validity, noon); reason != ReasonContentChanged || next.Source != r.Source {
+	if next, reason := Next(after(last), Wanted{Documents: documents(t, "keda", "nats"), Asked: []string{"keda", "nats"}}, r, trusted, validity, noon); reason != ReasonContentChanged || next.Source != r.Source {
 		t.Errorf("a commit with other content: %q, %+v", reason, next.Source)
 	}
 }
@@ -191,13 +208,13 @@ func TestACommitIsToldByABundleThatIsNeededAndMakesNoneNeeded(t *testing.T) {
 func TestOtherSecretsAreReasonEnoughForABundle(t *testing.T) {
 	d := documents(t, "keda")
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Sealed: &bundle.Sealed{Revision: "1"}}
-	predicate, _ := Next(nil, d, []string{"keda"}, r, trusted, validity, noon)
-	last := &Published{Predicate: predicate, StateDigest: d.State.Descriptor.Digest, CatalogDigest: d.Catalog.Descriptor.Digest}
-	if _, reason := Next(last, d, []string{"keda"}, r, trusted, validity, noon); reason != "" {
+	predicate, _ := Next(Adopted{}, Wanted{Documents: d, Asked: []string{"keda"}}, r, trusted, validity, noon)
+	last := &Published{Predicate: predicate, StateBlob: d.State.Descriptor, CatalogBlob: d.Catalog.Descriptor}
+	if _, reason := Next(after(last), Wanted{Documents: d, Asked: []string{"keda"}}, r, trusted, validity, noon); reason != "" {
 		t.Error("the same Secrets make another bundle")
 	}
 	r.Sealed = &bundle.Sealed{Revision: "2"}
-	if next, reason := Next(last, d, []string{"keda"}, r, trusted, validity, noon); reason != ReasonSecretsChanged || next.Sealed != r.Sealed {
+	if next, reason := Next(after(last), Wanted{Documents: d, Asked: []string{"keda"}}, r, trusted, validity, noon); reason != ReasonSecretsChanged || next.Sealed != r.Sealed {
 		t.Error("other Secrets stay here")
 	}
 }

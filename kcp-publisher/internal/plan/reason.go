@@ -12,8 +12,10 @@ type Reason string
 
 // Why a runtime needs a new bundle. They are a label of a metric and a field of what `publish` prints: extend, do not rename.
 const (
-	// ReasonFirst: nothing that this fleet's publisher signed is in the runtime's repository.
+	// ReasonFirst: no bundle was published to the runtime before.
 	ReasonFirst Reason = "First"
+	// ReasonRegistryDiffers: the registry does not hold what was published.
+	ReasonRegistryDiffers Reason = "RegistryDiffers"
 	// ReasonDeleting: the Kyma was deleted, and the runtime is told to remove all modules.
 	ReasonDeleting Reason = "Deleting"
 	// ReasonRecreated: the last bundle said that the Kyma is deleted, and there is one again.
@@ -38,7 +40,7 @@ const (
 	ReasonEpochChanged Reason = "EpochChanged"
 	// ReasonRootChanged: there is a newer version of the root of trust.
 	ReasonRootChanged Reason = "RootChanged"
-	// ReasonSequenceBehind: an older bundle was put back, which runtimes refuse.
+	// ReasonSequenceBehind: the runtime or the status knows a newer bundle than the last one.
 	ReasonSequenceBehind Reason = "SequenceBehind"
 	// ReasonValidityTooShort: the last bundle would expire before it is carried to the runtime.
 	ReasonValidityTooShort Reason = "ValidityTooShort"
@@ -58,8 +60,8 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	return first(
 		due{ReasonDeleting, next.Deleting && !p.Deleting},
 		due{ReasonRecreated, p.Deleting && !next.Deleting},
-		due{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateDigest},
-		due{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogDigest},
+		due{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateBlob.Digest},
+		due{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
 		due{ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool { return !slices.Contains(p.Removals, m) })},
 		due{ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) })},
 		due{ReasonSecretsChanged, revision(p.Sealed) != revision(next.Sealed)},

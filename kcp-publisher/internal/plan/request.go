@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -30,7 +31,28 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	request.Leaving = leaving(request.Asked, report)
+	request.Versions = known(request.Asked, kyma.Status.Runtime, report)
 	return request, nil
+}
+
+// known returns the versions that a runtime has: those that it was given by what the control plane remembers, and what it says itself of
+// other modules that are asked for: it may have them from before the control plane knew it, or lost its memory.
+func known(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
+	versions := map[string]string{}
+	if report != nil {
+		for _, m := range report.Modules {
+			if m.Version != "" && slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool { return module.Name == m.Name }) {
+				versions[m.Name] = m.Version
+			}
+		}
+	}
+	if status != nil && status.Published != nil {
+		maps.Copy(versions, status.Published.Versions)
+	}
+	if len(versions) == 0 {
+		return nil
+	}
+	return versions
 }
 
 // asked returns the part of a request that says which modules a Kyma is to have.

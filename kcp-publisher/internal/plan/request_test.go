@@ -72,7 +72,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%v, request\n%+v, want\n%+v", err, got, want)
 			}
-			wanted := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Source: rules.Source}
+			wanted := Runtime{ID: "one", KymaUID: string(kyma.UID), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"}, Source: rules.Source}
 			c.runtime(&wanted)
 			if got := rules.Runtime(kyma, nil); !reflect.DeepEqual(got, wanted) {
 				t.Errorf("runtime\n%+v, want\n%+v", got, wanted)

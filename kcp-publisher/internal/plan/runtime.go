@@ -29,14 +29,15 @@ type Runtime struct {
 	Deleting bool
 	// Validity is how long its bundles must be valid at least, because they are on their way for that long; 0 asks for nothing.
 	Validity time.Duration
-	// LastSequence is the newest sequence that the control plane remembers having published, in LastEpoch; the registry may remember less.
-	LastSequence int64
-	LastEpoch    int64
-	// Versions are the modules that the control plane remembers having published, with their versions.
-	Versions map[string]string
+	// KymaUID is that of its Kyma in the control plane, empty where there is none.
+	KymaUID string
+	// Remembered is what is known of the bundle that was published last, nil where nobody remembers anything.
+	Remembered *Memory
 	// Installed are the modules that the runtime last said it has, and Observed the bundle it said so about.
 	Installed []string
 	Observed  digest.Digest
+	// ObservedEpoch and ObservedSequence are that bundle's, as the runtime says.
+	ObservedEpoch, ObservedSequence int64
 	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none needed.
 	Source *bundle.Source
 	// Secrets are those for the runtime, nil when nothing is to be said about them.
@@ -58,7 +59,10 @@ type Secrets struct {
 // Runtime returns what is known of a Kyma's runtime: from the Kyma's annotations and status, and from the newest report, nil without one.
 func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
 	id := RuntimeID(kyma)
-	next := Runtime{ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source}
+	next := Runtime{
+		ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source,
+		KymaUID: string(kyma.UID), Remembered: &Memory{},
+	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
 		next.Validity = silence // what may be on its way for that long must still be good when it arrives
 	}
@@ -75,7 +79,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	status := kyma.Status.Runtime
 	if p := status.Published; p != nil {
-		r.LastEpoch, r.LastSequence, r.Versions = p.Epoch, p.Sequence, p.Versions
+		r.Remembered = &Memory{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest), Versions: p.Versions}
 	}
 	if status.Requested != nil {
 		r.KymaGeneration = status.Requested.Generation
@@ -101,11 +105,31 @@ func (r *Runtime) hear(report *bundle.AcceptedReport) {
 		r.Requests = proves(report.CertificateRequest, r.Audience.KeyThumbprint)
 	}
 	if o := report.Observed; o != nil {
-		r.Observed = o.Digest
+		r.Observed, r.ObservedEpoch, r.ObservedSequence = o.Digest, o.Epoch, o.Sequence
 	}
 	for _, m := range report.Modules {
 		r.Installed = append(r.Installed, m.Name)
 	}
+}
+
+// given returns the versions that the runtime is remembered to have been given.
+func (r Runtime) given() map[string]string {
+	if r.Remembered == nil {
+		return nil
+	}
+	return r.Remembered.Versions
+}
+
+// used returns the newest sequence of the root's epoch that is remembered, or that the runtime says it has seen: a runtime is believed about
+// itself, as far as the clock allows. A new epoch starts over, also after sequences so far ahead that nobody could go on from there.
+func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
+	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
+		newest = m.Sequence
+	}
+	if r.ObservedEpoch == root.Epoch && !ahead(r.ObservedSequence, now) {
+		newest = max(newest, r.ObservedSequence)
+	}
+	return newest
 }
 
 // proves reports whether a certificate request proves to hold the runtime's key.

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
@@ -14,47 +17,132 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
-// Read returns the bundle that lies in the registry for a runtime, by the newest root of trust and earlier versions of it. What no publisher of this fleet signed counts as nothing, nil:
-// the next bundle replaces it. The error is only of the registry.
-func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (*plan.Published, error) {
+// memory is what a Publisher knows of one runtime's repository.
+type memory struct {
+	// last is what it published or adopted, nil for nothing.
+	last *plan.Published
+	// tag is what the repository's tag named at the last look, or what was pushed since.
+	tag digest.Digest
+	// at is when the registry was found to hold last, zero when it has to be looked at.
+	at time.Time
+}
+
+// adopt returns what the next bundle of a runtime follows. The registry is looked at when that was not done for a while, and when the
+// status remembers something else; checked says that it was, and that it holds what was published.
+func (p *Publisher) adopt(ctx context.Context, runtime plan.Runtime, keys *Keys) (adopted plan.Adopted, checked bool, err error) {
+	known, now := p.remembered(runtime.ID), p.Now()
+	if r := runtime.Remembered; known.last != nil && p.recently(known.at) && (r == nil || r.Sequence <= known.last.Predicate.Sequence && r.Epoch <= known.last.Predicate.Epoch) {
+		return plan.Adopted{Last: known.last, Keep: true}, false, nil
+	}
+	stored, err := p.stored(ctx, runtime.ID, keys, known.last)
+	if err != nil {
+		return plan.Adopted{}, false, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
+	}
+	adopted = plan.Adopt(known.last, runtime.Remembered, stored, keys.Root, now)
+	found := memory{last: adopted.Kept(), tag: stored.Digest}
+	if adopted.Deviation == nil {
+		found.at = now
+	}
+	p.remember(runtime.ID, found)
+	return adopted, adopted.Deviation == nil && adopted.Keep, nil
+}
+
+// stored returns what lies in the registry. Of the bundle that is known already it only asks whether all of it is there.
+func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, known *plan.Published) (plan.Stored, error) {
+	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return plan.Stored{}, err
+	}
+	if known == nil {
+		return Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
+	}
+	switch tag, err := store.Head(ctx, repository, bundle.TagDesired); {
+	case errors.Is(err, store.ErrNotFound):
+		return plan.Stored{}, nil
+	case err != nil:
+		return plan.Stored{}, err
+	case tag != known.Digest:
+		return Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
+	}
+	whole, err := store.Has(ctx, repository, known.StateBlob, known.CatalogBlob)
+	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, err
+}
+
+// Read returns what lies in the registry for a runtime, judged by the newest root of trust and earlier versions of it. The error is only of
+// the registry.
+func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (plan.Stored, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
-		return nil, err
+		return plan.Stored{}, err
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+		return plan.Stored{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return plan.Stored{}, err
 	}
+	stored := plan.Stored{Digest: digest.FromBytes(fetched.Bytes)}
 	verified, err := bundle.Adopt(fetched, runtime, root, former...)
 	if err != nil {
-		return nil, nil //nolint:nilerr // see above
+		return stored, nil //nolint:nilerr // what no publisher of this fleet signed is replaced
+	}
+	stored.Key = verified.KeyThumbprint
+	stored.Bundle = &plan.Published{
+		Predicate: verified.Statement.Predicate, Digest: verified.Digest, StateBlob: verified.Config, CatalogBlob: verified.Catalog,
 	}
 	complete, err := store.FetchBundle(ctx, repository, verified)
-	if refusal.Of(err) != nil {
-		return nil, nil
+	switch {
+	case err == nil:
+		stored.Whole, stored.Bundle.State, stored.Bundle.Versions = true, complete.State, resolve.Versions(complete.State)
+	case refusal.Of(err) == nil && !errors.Is(err, store.ErrNotFound):
+		return plan.Stored{}, err
 	}
-	if err != nil {
-		return nil, err
+	return stored, nil
+}
+
+func (p *Publisher) remembered(runtime string) memory {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known[runtime]
+}
+
+func (p *Publisher) remember(runtime string, m memory) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known[runtime] = m
+}
+
+// Newest returns the position of the newest bundle that this process published or adopted, zero for none.
+func (p *Publisher) Newest(runtime string) plan.Memory {
+	last := p.remembered(runtime).last
+	if last == nil {
+		return plan.Memory{}
 	}
-	return &plan.Published{
-		Predicate: verified.Statement.Predicate, Digest: verified.Digest, State: complete.State,
-		StateDigest: verified.Config.Digest, CatalogDigest: verified.Catalog.Digest,
-	}, nil
+	return plan.Memory{Epoch: last.Predicate.Epoch, Sequence: last.Predicate.Sequence, Digest: last.Digest}
+}
+
+// Forget makes the registry be asked what it holds of a runtime and of the roots of trust. What was published is remembered all the same.
+func (p *Publisher) Forget(runtime string) {
+	p.rooted.Store(nil)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.known[runtime]; ok {
+		known.at = time.Time{}
+		p.known[runtime] = known
+	}
 }
 
 // requestKey tells equal requests. The last state counts only where it can matter: it is what unresolved modules keep.
-func requestKey(request resolve.Request, last *plan.Published, revision, contents string) string {
-	lastState := ""
-	if last != nil {
-		lastState = last.StateDigest.String()
+func requestKey(request resolve.Request, lastState digest.Digest, revision, contents string) string {
+	kept := 0
+	if request.Last != nil {
+		kept = len(request.Last.Manifests) // some of the state's may not be kept
 	}
 	request.Last = nil
 	data, err := json.Marshal(request)
 	if err != nil {
 		panic(fmt.Sprintf("a request always encodes: %v", err)) // plain data, without channels, functions or cycles
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n%s", data, lastState, revision, contents)
+	return fmt.Sprintf("%s\n%s %d\n%s\n%s", data, lastState, kept, revision, contents)
 }

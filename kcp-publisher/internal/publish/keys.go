@@ -69,24 +69,39 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
 // publishRoots makes the roots lie there that are not known to. An agent must know a key before it sees what the key signed.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.rooted.Load()
-	if keys.Root.Version <= known {
+	if known != nil && keys.Root.Version <= known.version && p.recently(known.at) {
 		return nil
 	}
-	if err := keys.PublishRoots(ctx, p.Place); err != nil {
+	pushed, err := keys.publishRoots(ctx, p.Place)
+	if err != nil {
 		return err
 	}
-	p.rooted.CompareAndSwap(known, keys.Root.Version) // unless it was forgotten meanwhile
+	if known != nil && len(pushed) > 0 && pushed[0] <= known.version && p.Restored != nil {
+		p.Restored(ctx, fmt.Sprintf("root of trust versions %v", pushed))
+	}
+	p.rooted.CompareAndSwap(known, &rooted{keys.Root.Version, p.Now()}) // unless it was forgotten meanwhile
 	return nil
 }
 
 // PublishRoots puts every version of the root of trust where agents find it: before any bundle that its keys sign.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
+	_, err := k.publishRoots(ctx, place)
+	return err
+}
+
+// publishRoots returns the versions that were not there.
+func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []int64, err error) {
 	for _, root := range append(slices.Clone(k.Former), k.Root) {
-		if err := store.PushRoot(ctx, place, root); err != nil {
-			return fmt.Errorf("publish root of trust version %d: %w", root.Version, err)
+		there, err := store.HasRoot(ctx, place, root)
+		if err == nil && !there {
+			pushed = append(pushed, root.Version)
+			err = store.PushRoot(ctx, place, root)
+		}
+		if err != nil {
+			return pushed, fmt.Errorf("publish root of trust version %d: %w", root.Version, err)
 		}
 	}
-	return nil
+	return pushed, nil
 }
 
 // Root returns the root of trust in use.

@@ -1,16 +1,18 @@
 // Package publish brings one runtime's repository in line with what its Kyma asks for: a request goes in, at most one bundle
-// goes out. It remembers nothing that the registry does not: after a restart what lies there is read, checked and adopted, so
-// that no bundle is pushed twice and none is skipped.
+// goes out. After a restart it adopts what lies in the registry where that is what the runtime's status remembers, so that no bundle is
+// pushed twice and none is skipped. The registry is never a source of content: see plan.Adopt.
 package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -34,6 +36,12 @@ type Options struct {
 	// CertificateValidity is the life of an agent's certificate; it is renewed after a third.
 	CertificateValidity time.Duration
 	Now                 func() time.Time
+	// Recheck is how often the registry is asked whether it still holds what was published; 0: whenever anything is published.
+	Recheck time.Duration
+	// MayPush returns why this process may not push now: another one has the lease. Nil lets it push.
+	MayPush func() error
+	// Restored is told what of the fleet's own was missing in the registry and is there again; nil for nobody.
+	Restored func(ctx context.Context, what string)
 	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per bundle.
 	AttachCosign bool
 }
@@ -42,13 +50,13 @@ type Options struct {
 type Publisher struct {
 	Options // its Keys are those of the start
 	keys    atomic.Pointer[Keys]
-	// rooted is the newest version of the root of trust that is known to lie where agents look for it.
-	rooted  atomic.Int64
+	// rooted is which version of the root of trust was last seen where agents look for it, nil for none.
+	rooted  atomic.Pointer[rooted]
 	sharing singleflight.Group
 
 	mu     sync.Mutex // guards what follows
-	last   map[string]*plan.Published
-	shared map[digest.Digest]bool
+	known  map[string]memory
+	shared map[digest.Digest]time.Time
 	// resolved holds the result of equal requests; it is emptied when it has grown large.
 	resolved map[string]*resolution
 }
@@ -56,6 +64,12 @@ type Publisher struct {
 type resolution struct {
 	result    resolve.Result
 	documents bundle.Documents
+}
+
+// rooted is a version of the root of trust, and when it was seen.
+type rooted struct {
+	version int64
+	at      time.Time
 }
 
 // maxResolved bounds the remembered results: a fleet has some hundred distinct requests.
@@ -66,7 +80,7 @@ func New(options Options) (*Publisher, error) {
 	if err := options.Keys.check(); err != nil {
 		return nil, err
 	}
-	p := &Publisher{Options: options, last: map[string]*plan.Published{}, shared: map[digest.Digest]bool{}, resolved: map[string]*resolution{}}
+	p := &Publisher{Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, resolved: map[string]*resolution{}}
 	p.keys.Store(&options.Keys)
 	return p, nil
 }
@@ -81,44 +95,74 @@ type Outcome struct {
 	Problems []bundle.Problem
 	Held     []bundle.Problem
 	Asked    []string
+	// Deviation is what was wrong in the registry, nil when nothing was. Checked says that it was looked at and holds what was published.
+	Deviation *plan.Deviation
+	Checked   bool
+	// Unrecorded says that nothing was pushed, although that is needed, because Published has to be remembered first: write it down and
+	// publish again.
+	Unrecorded bool
 	// SecretsError is why the bundle says about Secrets what the one before said.
 	SecretsError error
 }
 
-// Publish resolves the request, with what was published last in its Last, and pushes a bundle if one is needed.
+// Publish resolves the request and pushes a bundle if one is needed. What does not resolve keeps what was published last, as far as that is
+// known apart from the registry.
 func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
 	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
 		return Outcome{}, err
 	}
-	last, err := p.Last(ctx, runtime.ID)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
-	}
-	if last != nil {
-		request.Last = keepable(p.Root(), last.State)
-	}
 	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
 		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors and an agent's image that a publisher sets", runtime.ID)
 	}
-	resolved, err := p.resolve(ctx, request, last, snapshot)
+	for attempt := 1; ; attempt++ {
+		outcome, err := p.try(ctx, runtime, request, snapshot)
+		if !errors.Is(err, errMoved) || attempt == maxAttempts {
+			return outcome, err
+		}
+		p.Forget(runtime.ID)
+	}
+}
+
+// maxAttempts is how often somebody else may push between a look at the registry and a push.
+const maxAttempts = 3
+
+// ErrMayNotPush says that another process publishes now.
+var ErrMayNotPush = errors.New("not published")
+
+// errMoved says that the tag does not name what it named before.
+var errMoved = errors.New("another bundle was pushed at the same time")
+
+func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
+	keys := p.keys.Load()
+	adopted, checked, err := p.adopt(ctx, runtime, keys)
+	if err != nil {
+		return Outcome{}, err
+	}
+	kept := adopted.Kept()
+	resolved, err := p.resolve(ctx, request, kept, snapshot)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
-	outcome := Outcome{Problems: resolved.result.State.Problems, Held: resolved.result.Held, Asked: resolved.result.Asked}
-	if runtime.Sealed, err = seal(runtime, last, resolved.result.Asked); err != nil {
+	result := resolved.result
+	outcome := Outcome{Problems: result.State.Problems, Held: result.Held, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
+	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		outcome.SecretsError = err
 	}
-	keys := p.keys.Load()
 	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is.
-	if runtime.Certificate, err = keys.certificate(last, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
+	if runtime.Certificate, err = keys.certificate(kept, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
 		return Outcome{}, err
 	}
-	predicate, reason := plan.Next(last, resolved.documents, resolved.result.Asked, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
-	if reason == "" {
-		outcome.Published = *last
+	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions}
+	predicate, reason := plan.Next(adopted, wanted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	switch {
+	case reason == "":
+		outcome.Published = *adopted.Last
+		return outcome, nil
+	case adopted.Unrecorded(runtime.Remembered):
+		outcome.Published, outcome.Unrecorded, outcome.Deviation = *kept, true, nil
 		return outcome, nil
 	}
-	next, err := p.push(ctx, runtime.ID, keys, resolved, predicate, last)
+	next, err := p.push(ctx, runtime.ID, keys, resolved, predicate)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
@@ -126,7 +170,7 @@ func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request r
 	return outcome, nil
 }
 
-func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, last *plan.Published) (*plan.Published, error) {
+func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate) (*plan.Published, error) {
 	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
 	if err != nil {
 		return nil, err
@@ -146,9 +190,7 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 			return nil, err
 		}
 	}
-	present := func(d digest.Digest) bool { return last != nil && (d == last.StateDigest || d == last.CatalogDigest) }
-	err = store.PushBundle(ctx, p.Place, runtime, resolved.documents, manifest, present)
-	if err != nil {
+	if err := p.replace(ctx, runtime, resolved.documents, manifest); err != nil {
 		// What was pushed is unknown now, and what was shared may be gone with the registry's data: ask before the next try.
 		p.Forget(runtime)
 		p.mu.Lock()
@@ -157,20 +199,51 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 		return nil, err
 	}
 	next := &plan.Published{
-		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State,
-		StateDigest: resolved.documents.State.Descriptor.Digest, CatalogDigest: resolved.documents.Catalog.Descriptor.Digest,
+		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State, Versions: resolved.result.Versions,
+		StateBlob: resolved.documents.State.Descriptor, CatalogBlob: resolved.documents.Catalog.Descriptor,
 	}
-	p.mu.Lock()
-	p.last[runtime] = next
-	p.mu.Unlock()
+	p.remember(runtime, memory{last: next, tag: next.Digest, at: p.Now()})
 	return next, nil
+}
+
+// replace puts a bundle in the place of the one that was looked at, and of no other.
+func (p *Publisher) replace(ctx context.Context, runtime string, documents bundle.Documents, manifest bundle.Blob) error {
+	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return err
+	}
+	there, err := store.Head(ctx, repository, bundle.TagDesired)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	known := p.remembered(runtime)
+	if there != known.tag {
+		return errMoved
+	}
+	present := map[digest.Digest]bool{}
+	if last := known.last; last != nil {
+		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
+			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
+				continue // it is not there, and is mounted
+			}
+			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
+				return err
+			}
+		}
+	}
+	if p.MayPush != nil {
+		if err := p.MayPush(); err != nil {
+			return fmt.Errorf("%w: %w", ErrMayNotPush, err)
+		}
+	}
+	return store.PushBundle(ctx, p.Place, runtime, documents, manifest, func(d digest.Digest) bool { return present[d] })
 }
 
 // share makes the documents exist once for all runtimes that get them.
 func (p *Publisher) share(ctx context.Context, documents bundle.Documents) error {
 	key := documents.State.Descriptor.Digest
 	p.mu.Lock()
-	done := p.shared[key] && p.shared[documents.Catalog.Descriptor.Digest]
+	done := p.recently(p.shared[key]) && p.recently(p.shared[documents.Catalog.Descriptor.Digest])
 	p.mu.Unlock()
 	if done {
 		return nil
@@ -181,46 +254,32 @@ func (p *Publisher) share(ctx context.Context, documents bundle.Documents) error
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.shared[key], p.shared[documents.Catalog.Descriptor.Digest] = true, true
+		p.shared[key], p.shared[documents.Catalog.Descriptor.Digest] = p.Now(), p.Now()
 		return nil, nil
 	})
 	return err
 }
 
-// Forget drops what is remembered of a runtime and of the roots of trust, so that the registry is asked again.
-func (p *Publisher) Forget(runtime string) {
-	p.rooted.Store(0)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.last, runtime)
+// recently reports whether what was seen in the registry at a time need not be looked for again.
+func (p *Publisher) recently(seen time.Time) bool {
+	now := p.Now()
+	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-// Last returns the bundle that lies in the registry for a runtime, nil when there is none that a publisher of this fleet signed.
-func (p *Publisher) Last(ctx context.Context, runtime string) (*plan.Published, error) {
-	p.mu.Lock()
-	known := p.last[runtime]
-	p.mu.Unlock()
-	if known != nil {
-		return known, nil
-	}
-	keys := p.keys.Load()
-	found, err := Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	p.last[runtime] = found
-	p.mu.Unlock()
-	return found, nil
-}
-
-func (p *Publisher) resolve(ctx context.Context, request resolve.Request, last *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
+func (p *Publisher) resolve(ctx context.Context, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
 	request.Labels = snapshot.Relevant(request.Labels)
 	contents, fingerprint, err := p.contents(ctx, resolve.Needs(request, snapshot))
 	if err != nil {
 		return nil, err
 	}
-	key := requestKey(request, last, snapshot.Revision, fingerprint)
+	var lastState digest.Digest
+	if kept != nil {
+		lastState = kept.StateBlob.Digest
+		if request.Last, err = p.keepable(ctx, p.Root(), kept.State); err != nil {
+			return nil, err
+		}
+	}
+	key := requestKey(request, lastState, snapshot.Revision, fingerprint)
 	p.mu.Lock()
 	known := p.resolved[key]
 	p.mu.Unlock()

@@ -170,7 +170,7 @@ func TestAnExpiredBundleIsStillTheLastOne(t *testing.T) {
 	f.now = noon.Add(10 * validity)
 	renewed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	previous := renewed.Published.Predicate.Previous
-	if !renewed.Pushed || previous == nil || previous.Digest != pushed.Published.Digest || renewed.Published.StateDigest != pushed.Published.StateDigest {
+	if !renewed.Pushed || previous == nil || previous.Digest != pushed.Published.Digest || renewed.Published.StateBlob.Digest != pushed.Published.StateBlob.Digest {
 		t.Errorf("renewed: %+v", renewed)
 	}
 	if expires := renewed.Published.Predicate.ExpiresAt; !expires.Equal(f.now.Add(validity)) {
@@ -212,9 +212,11 @@ func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 			f := newFleet(t)
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
-			runtime.LastEpoch, runtime.LastSequence = 1, noon.Add(time.Hour).UnixMilli() // what the status remembers still counts
+			// What the status remembers still counts.
+			runtime.Remembered = &plan.Memory{Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last")}
 			outcome := f.publish(f.started(), runtime, "regular")
-			if !outcome.Pushed || outcome.Published.Predicate.Previous != nil || outcome.Published.Predicate.Sequence != runtime.LastSequence+1 {
+			if !outcome.Pushed || outcome.Deviation == nil || outcome.Published.Predicate.Previous.Digest != runtime.Remembered.Digest ||
+				outcome.Published.Predicate.Sequence != runtime.Remembered.Sequence+1 {
 				t.Errorf("got %+v", outcome)
 			}
 			if outcome.Published.Digest != f.lying("one") {
@@ -228,8 +230,8 @@ func TestRuntimesWithTheSameWishShareTheirDocuments(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	one, two := f.publish(p, runtimeNamed("one"), "regular"), f.publish(p, runtimeNamed("two"), "regular")
-	if one.Published.StateDigest != two.Published.StateDigest || one.Published.CatalogDigest != two.Published.CatalogDigest {
-		t.Errorf("one has %s and %s, two has %s and %s", one.Published.StateDigest, one.Published.CatalogDigest, two.Published.StateDigest, two.Published.CatalogDigest)
+	if one.Published.StateBlob.Digest != two.Published.StateBlob.Digest || one.Published.CatalogBlob.Digest != two.Published.CatalogBlob.Digest {
+		t.Errorf("one has %s and %s, two has %s and %s", one.Published.StateBlob.Digest, one.Published.CatalogBlob.Digest, two.Published.StateBlob.Digest, two.Published.CatalogBlob.Digest)
 	}
 	if one.Published.Digest == two.Published.Digest {
 		t.Error("two runtimes have one bundle")

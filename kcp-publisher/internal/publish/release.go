@@ -3,6 +3,7 @@ package publish
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -60,11 +61,25 @@ func (p *Publisher) prove(ctx context.Context, root trust.Root, all []component.
 	return nil
 }
 
-// keepable is what of the last state may be kept for modules that do not resolve: what agents would refuse now may not.
-func keepable(root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
-	refused := func(m bundle.Manifest) bool {
-		return root.CheckFloor(m.Component, m.Version) != nil || root.Locked() && len(m.Release) == 0
+// keepable returns what of the last state may be kept for modules that do not resolve. What agents would refuse now may not, nor what today's
+// signature policy refuses. The error says that a component cannot be judged now: what was published stays as it is until it can.
+func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) (*bundle.DesiredState, error) {
+	var kept []bundle.Manifest
+	for _, m := range last.Manifests {
+		if root.CheckFloor(m.Component, m.Version) != nil || root.Locked() && len(m.Release) == 0 {
+			continue
+		}
+		if p.Requires != nil && p.Requires(m.Component) {
+			err := p.Components.Accepted(ctx, m.Component, m.Version)
+			if errors.Is(err, component.ErrRefused) || errors.Is(err, component.ErrMissing) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("module %s: its signature cannot be checked now: %w", m.Module, err)
+			}
+		}
+		kept = append(kept, m)
 	}
-	last.Manifests = slices.DeleteFunc(slices.Clone(last.Manifests), refused)
-	return &last
+	last.Manifests = kept
+	return &last, nil
 }

@@ -22,8 +22,8 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		return last, warning("%v", w.err)
 	case !controlPlane && w.forControlPlane():
 		return last, w.misplaced()
-	case w.downgrades(last):
-		return last, w.stays(last)
+	case w.downgrades():
+		return last, w.stays()
 	}
 	content, known := contents[refOf(w.choice)]
 	if !known {
@@ -72,13 +72,13 @@ func (w *wish) misplaced() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the choice is older than what was published last, and no rollout takes that back.
-func (w *wish) downgrades(last *bundle.Manifest) bool {
-	return last != nil && bundle.Older(w.choice.Version, last.Version) && w.gate.Undo != last.Version
+// downgrades reports whether the choice is older than what the runtime has, and no rollout takes that back.
+func (w *wish) downgrades() bool {
+	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor
 }
 
 // stays says who asks for an older version than the runtime has.
-func (w *wish) stays(last *bundle.Manifest) *bundle.Problem {
+func (w *wish) stays() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
 	case w.choice.Mandatory:
@@ -86,7 +86,7 @@ func (w *wish) stays(last *bundle.Manifest) *bundle.Problem {
 	case w.module.Version != "":
 		by = "spec.modules pins it to " + w.choice.Version
 	}
-	return warning("module %s: stays at version %s: %s, which is older", w.module.Name, last.Version, by)
+	return warning("module %s: stays at version %s: %s, which is older", w.module.Name, w.floor, by)
 }
 
 // changedInPlace reports whether content changed under the same version: that is another release than the one that was published.

@@ -43,6 +43,8 @@ type Request struct {
 	Gates map[rollout.Track]rollout.Decision
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
 	Last *bundle.DesiredState
+	// Versions are what the runtime was given or has, by module: none goes below without a rollback, whether or not Last has it.
+	Versions map[string]string
 }
 
 // Result is what a runtime shall run.
@@ -51,6 +53,8 @@ type Result struct {
 	Catalog bundle.Catalog
 	// Asked are the names of all modules that shall be there, resolved or not, sorted: what is not among them may go.
 	Asked []string
+	// Versions are those of the manifests, and of the request's of modules that are asked for and have no manifest.
+	Versions map[string]string
 	// Held are the modules that a rollout keeps from their channel's version. They are no part of the State: a rollout that holds
 	// more runtimes, or fewer, does not touch them.
 	Held []bundle.Problem
@@ -67,6 +71,8 @@ type wish struct {
 	choice catalog.Choice
 	err    error
 	gate   rollout.Decision
+	// floor is the version below which only a rollback takes the module, empty for none.
+	floor string
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
@@ -125,6 +131,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		Catalog: snapshot.Visible(request.Labels),
 		Asked:   []string{},
 	}
+	result.Versions = map[string]string{}
 	if request.Deleting {
 		result.State.Watchers, result.State.Maintenance = nil, nil
 	}
@@ -134,9 +141,14 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	for _, w := range wishes(request, snapshot) {
 		result.Asked = append(result.Asked, w.module.Name)
 		last := lastManifest(request.Last, w.module.Name)
+		w.floor = floor(last, request.Versions[w.module.Name])
 		manifest, problem := decide(w, request.ControlPlane, last, contents)
-		if manifest != nil {
+		switch {
+		case manifest != nil:
 			result.State.Manifests = append(result.State.Manifests, *manifest)
+			result.Versions[w.module.Name] = manifest.Version
+		case w.floor != "":
+			result.Versions[w.module.Name] = w.floor
 		}
 		channel := cmp.Or(w.module.Channel, request.Asked.Channel)
 		if problem != nil {
@@ -198,6 +210,14 @@ func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	}
 	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
+}
+
+// floor returns the newest of what a runtime has of a module: what was published last and what is remembered besides.
+func floor(last *bundle.Manifest, remembered string) string {
+	if last == nil || bundle.Older(last.Version, remembered) {
+		return remembered
+	}
+	return last.Version
 }
 
 func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {

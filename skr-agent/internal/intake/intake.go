@@ -56,7 +56,8 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns why the first of the documents could not be read.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open judges a bundle: its statement, its two documents, and that everything which it installs or offers was released.
+// Open judges a bundle: its statement, its two documents, that no module goes below what is installed unless that was said, and that
+// everything which it installs or offers was released.
 //
 // The checks stop at the first that fails, so that nothing is parsed before it is authenticated. A *MissingError names all documents of
 // the same kind that are not there; any other error that is no *refusal.Error means that the source could not be read.
@@ -77,6 +78,9 @@ func Open(ctx context.Context, source Source, fetched bundle.Fetched, trusted bu
 	}
 	opened, err := verified.Open(reading.documents[verified.Config.Digest], reading.documents[verified.Catalog.Digest])
 	if err != nil {
+		return Opened{}, err
+	}
+	if err := trusted.CheckVersions(opened); err != nil {
 		return Opened{}, err
 	}
 	if err := reading.proofs(ctx, source, trusted.Root, opened.State); err != nil {

@@ -16,10 +16,12 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"oras.land/oras-go/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -194,7 +196,33 @@ func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarg
 func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (intake.Opened, error) {
 	trusted := p.Trust
 	trusted.Last = p.accepted
+	var err error
+	if trusted.Installed, err = p.installed(ctx); err != nil {
+		return intake.Opened{}, err
+	}
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
+}
+
+// installed returns the versions that the runtime has, by module: those of the bundle in force, and of Manifests that it does not have,
+// which are there when the agent lost its state. What is being deleted may come back in any version.
+func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
+	versions := map[string]string{}
+	var manifests v1beta2.ManifestList
+	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
+	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("list Manifests: %w", err)
+	}
+	for i := range manifests.Items {
+		if m := &manifests.Items[i]; m.DeletionTimestamp.IsZero() {
+			versions[m.Module()] = m.Spec.Version
+		}
+	}
+	if p.current != nil {
+		for _, m := range p.current.State.Manifests {
+			versions[m.Module] = m.Version
+		}
+	}
+	return versions, nil
 }
 
 // proof reads what proves a release, from the cluster where it is kept there.

@@ -1,0 +1,89 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Lease is the lease that a program works under.
+type Lease struct {
+	resourcelock.Interface
+	duration time.Duration
+	now      func() time.Time
+
+	mu sync.Mutex // guards renewed
+	// renewed is when the last renewal that succeeded was asked for, zero for none.
+	renewed time.Time
+}
+
+// inFlight is how long before its end a lease counts as lost: what begins under it has to arrive under it.
+const inFlight = 2 * time.Second
+
+// errLost says that another process may have the lease.
+var errLost = errors.New("the lease was not renewed in time, another process may have it")
+
+// newLease returns the lease of a name.
+func newLease(config *rest.Config, namespace, name string, duration, renewDeadline time.Duration) (*Lease, error) {
+	if namespace == "" {
+		return nil, errors.New("set up the lease: it has no namespace")
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name the holder of the lease: %w", err)
+	}
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name,
+		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}, config, renewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("set up the lease: %w", err)
+	}
+	return &Lease{Interface: lock, duration: duration, now: time.Now}, nil
+}
+
+// Create takes a lease that nobody had.
+func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.renew(record, func() error { return l.Interface.Create(ctx, record) })
+}
+
+// Update takes over or renews the lease.
+func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.renew(record, func() error { return l.Interface.Update(ctx, record) })
+}
+
+func (l *Lease) renew(record resourcelock.LeaderElectionRecord, write func() error) error {
+	asked := l.now()
+	err := write()
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.renewed = asked; record.HolderIdentity != l.Identity() {
+			l.renewed = time.Time{}
+		}
+	}
+	return err
+}
+
+// Held returns nil while no other process can have the lease. A process that was stopped for a while, or cut off from the API server, is not
+// told at once that it is no leader any more; it has to ask before it writes where no API server refuses a second writer. Without leader
+// election there is no lease, nil, which is always held.
+func (l *Lease) Held() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	renewed := l.renewed
+	l.mu.Unlock()
+	now := l.now()
+	// By both clocks: one stands still while a machine sleeps, the other can be set.
+	if age := max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0))); renewed.IsZero() || age > l.duration-inFlight {
+		return errLost
+	}
+	return nil
+}

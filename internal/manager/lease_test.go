@@ -1,0 +1,62 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// lock is a lease in the API server that writes fail for at times.
+type lock struct {
+	resourcelock.Interface
+	err error
+}
+
+func (l *lock) Identity() string { return "one" }
+func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error {
+	return l.err
+}
+func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error {
+	return l.err
+}
+
+func TestALeaseIsHeldAsLongAsNobodyElseCanHaveIt(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	inner := &lock{}
+	l := &Lease{Interface: inner, duration: 15 * time.Second, now: func() time.Time { return now }}
+	own := resourcelock.LeaderElectionRecord{HolderIdentity: "one"}
+	held := func(want bool, when string) {
+		t.Helper()
+		if err := l.Held(); (err == nil) != want {
+			t.Errorf("%s: held is %v", when, err)
+		}
+	}
+	held(false, "before it was taken")
+	if err := l.Create(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	held(true, "once it was taken")
+	now = now.Add(12 * time.Second)
+	held(true, "shortly before its end")
+	inner.err = errors.New("no connection")
+	if err := l.Update(t.Context(), own); err == nil {
+		t.Fatal("a failed renewal succeeded")
+	}
+	now = now.Add(2 * time.Second)
+	held(false, "after a stop of 14 s")
+	inner.err = nil
+	if err := l.Update(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	held(true, "once it was renewed")
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
+		t.Fatal(err)
+	}
+	held(false, "once it was released")
+	if (*Lease)(nil).Held() != nil {
+		t.Error("without leader election nobody may work")
+	}
+}
