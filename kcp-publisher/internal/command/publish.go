@@ -1,15 +1,19 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -27,6 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/statefile"
 )
 
 // publishFlags are what `publish` takes.
@@ -41,6 +46,7 @@ type publishFlags struct {
 	registry         cli.Registry
 	attachCosign     bool
 	git              gitFlags
+	state            string
 }
 
 func newPublish(*cli.Root) *cobra.Command {
@@ -62,6 +68,7 @@ func newPublish(*cli.Root) *cobra.Command {
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "how long a bundle is valid, at least; it is renewed after a third of it")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
 	publisherKeyFlags(flags, &f.keys)
+	flags.StringVar(&f.state, "state", "", "state file that remembers what was published, so that no old bundle in the registry counts; default: published.json in the folder of --keys")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	attachFlag(flags, &f.attachCosign)
@@ -86,7 +93,9 @@ type published struct {
 	Modules  []string         `json:"modules"`
 	Removals []string         `json:"removals,omitempty"`
 	Problems []bundle.Problem `json:"problems,omitempty"`
-	Error    string           `json:"error,omitempty"`
+	// Registry is what was wrong in the registry before.
+	Registry string `json:"registry,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 func (f *publishFlags) run(cmd *cobra.Command) error {
@@ -127,7 +136,16 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	defer done()
 	rules := plan.Rules{Settings: settings, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())
-	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, cmd.ErrOrStderr())
+	memory, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, memory, cmd.ErrOrStderr())
+	if memory != nil {
+		if err := errors.Join(memory.Save(), memory.Close()); err != nil {
+			return err
+		}
+	}
 	if err := cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
@@ -209,7 +227,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 		}
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Components: components.reader, Requires: components.requires(),
+		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Recheck: time.Hour, Components: components.reader, Requires: components.requires(),
 		AttachCosign: f.attachCosign,
 	})
 	if err != nil {
@@ -218,14 +236,37 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	return publisher, done, err
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, progress io.Writer) []published {
+// memory opens the state file, and says what follows when there is none. Nil remembers nothing, where a folder cannot be written.
+func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
+	location := place.String()
+	if dir, layout := strings.CutPrefix(location, store.LayoutScheme); layout {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, fmt.Errorf("--to: %w", err)
+		}
+		location = store.LayoutScheme + absolute
+	}
+	path := cmp.Or(f.state, filepath.Join(f.keys.Dir, "published.json"))
+	const consequence = "what lies in the registry is compared with what is due, and nothing of it is kept: a module that does not resolve has no manifest in its bundle"
+	memory, err := statefile.Open(ctx, path, location)
+	switch {
+	case err != nil && f.state == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
+		fmt.Fprintf(out, "nothing is remembered between runs (%v): name a writable file with --state; %s\n", err, consequence)
+		return nil, nil
+	case err == nil && memory.New:
+		fmt.Fprintf(out, "state file %s is new, nothing is remembered of earlier runs; %s\n", path, consequence)
+	}
+	return memory, err
+}
+
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory *statefile.File, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := cli.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, rules)
+			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, rules, memory)
 			advance()
 			return nil
 		})
@@ -235,17 +276,12 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory *statefile.File) published {
 	id := plan.RuntimeID(kyma)
 	if plan.Skipped(kyma) {
 		return published{Runtime: id, Action: "skipped", Modules: []string{}}
 	}
-	var outcome publish.Outcome
-	_, _, err := rules.Allowed(kyma)
-	request, problem := rules.Request(kyma, nil)
-	if err = errors.Join(err, problem); err == nil {
-		outcome, err = publisher.Publish(ctx, rules.Runtime(kyma, nil), request, snapshot)
-	}
+	outcome, err := publishRemembered(ctx, publisher, kyma, snapshot, rules, memory)
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}
@@ -256,11 +292,42 @@ func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2
 	if outcome.Pushed {
 		row.Action = "pushed"
 	}
+	if d := outcome.Deviation; d != nil {
+		row.Registry = d.Reason + ": " + d.Message
+	}
 	versions := resolve.Versions(outcome.Published.State)
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		row.Modules = append(row.Modules, name+"@"+versions[name])
 	}
 	return row
+}
+
+// publishRemembered publishes what a Kyma asks for after what is remembered, and remembers it.
+func publishRemembered(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory *statefile.File) (publish.Outcome, error) {
+	if _, _, err := rules.Allowed(kyma); err != nil {
+		return publish.Outcome{}, err
+	}
+	id := plan.RuntimeID(kyma)
+	for {
+		if memory != nil {
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: memory.Last(id)}
+		}
+		request, err := rules.Request(kyma, nil)
+		if err != nil {
+			return publish.Outcome{}, err
+		}
+		outcome, err := publisher.Publish(ctx, rules.Runtime(kyma, nil), request, snapshot)
+		if err != nil || memory == nil {
+			return outcome, err
+		}
+		memory.Remember(id, outcome.Published.Record())
+		if !outcome.Unrecorded {
+			return outcome, nil
+		}
+		if err := memory.Save(); err != nil {
+			return outcome, err
+		}
+	}
 }
 
 func drawPublished(out io.Writer, rows []published) {
@@ -271,8 +338,10 @@ func drawPublished(out io.Writer, rows []published) {
 		for _, p := range row.Problems {
 			problems = append(problems, p.Message)
 		}
-		if row.Error != "" {
-			problems = append(problems, row.Error)
+		for _, text := range []string{row.Registry, row.Error} {
+			if text != "" {
+				problems = append(problems, text)
+			}
 		}
 		t.AppendRow(table.Row{row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), strings.Join(problems, "\n")})
 	}

@@ -82,11 +82,9 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		after.Runtime = &v1beta2.RuntimeStatus{}
 	}
 	if p := facts.Published; p != nil {
-		after.Runtime.Published = &v1beta2.PublishedBundle{
-			Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
-			Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: p.Versions,
-			KymaGeneration: p.Predicate.KymaGeneration, Given: evidence(facts),
-		}
+		published := p.Record()
+		published.Given = evidence(facts)
+		after.Runtime.Published = &published
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
 	}
 	if requested := after.Runtime.Requested; requested != nil {

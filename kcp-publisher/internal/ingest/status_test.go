@@ -39,7 +39,7 @@ func healthy() *scene {
 		Generation: 3, Silence: silence,
 		Published: &plan.Published{
 			Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
-			State: bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{module("keda"), module("mail")}},
+			State:    bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{module("keda"), module("mail")}},
 			Versions: map[string]string{"keda": "1.0.0", "mail": "1.0.0"},
 		},
 		Report: &bundle.AcceptedReport{Report: bundle.Report{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -21,6 +22,14 @@ type Memory struct {
 	Digest          digest.Digest
 	// Versions are those that the runtime was given, by module.
 	Versions map[string]string
+}
+
+// Record returns what has to be remembered of a bundle.
+func (p *Published) Record() v1beta2.PublishedBundle {
+	return v1beta2.PublishedBundle{
+		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
+		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: p.Versions, KymaGeneration: p.Predicate.KymaGeneration,
+	}
 }
 
 // newer reports whether something later than a bundle is remembered.

@@ -1,0 +1,117 @@
+package publish
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+// after is what a status says once a bundle was published.
+func after(p plan.Published) *plan.Memory {
+	return &plan.Memory{Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest, Versions: p.Versions}
+}
+
+// manifestOf returns the manifest that lies in the registry.
+func (f *fleet) manifestOf(d digest.Digest) bundle.Blob {
+	f.t.Helper()
+	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository("one"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	fetched, err := store.Fetch(f.t.Context(), repository, d.String())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
+}
+
+func TestAnOldBundleInTheRegistryIsReplacedAndSaid(t *testing.T) {
+	for name, restarted := range map[string]bool{"after a restart": true, "while the publisher runs": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			p, runtime := f.started(), runtimeNamed("one")
+			old := f.publish(p, runtime, "regular")
+			runtime.Remembered = after(old.Published)
+			f.now = noon.Add(time.Minute)
+			last := f.publish(p, runtime, "fast")
+			runtime.Remembered = after(last.Published)
+			f.puts("one", f.manifestOf(old.Published.Digest))
+			if restarted {
+				p = f.started()
+			}
+			f.now = noon.Add(2 * time.Minute)
+			got := f.publish(p, runtime, "fast")
+			if !got.Pushed || got.Reason != plan.ReasonRegistryDiffers || got.Deviation == nil || got.Deviation.Reason != v1beta2.ReasonBundleReplayed {
+				t.Fatalf("got %+v, deviation %+v", got, got.Deviation)
+			}
+			if next := got.Published.Predicate; next.Sequence <= last.Published.Predicate.Sequence || next.Previous.Digest != last.Published.Digest || got.Published.Digest != f.lying("one") {
+				t.Errorf("it follows %+v as %d", next.Previous, next.Sequence)
+			}
+			runtime.Remembered = after(got.Published)
+			if again := f.publish(p, runtime, "fast"); again.Pushed || again.Deviation != nil || !again.Checked {
+				t.Errorf("and again %+v, deviation %+v", again, again.Deviation)
+			}
+		})
+	}
+}
+
+func TestABundleThatACrashLeftIsRememberedBeforeTheNext(t *testing.T) {
+	f := newFleet(t)
+	p, runtime := f.started(), runtimeNamed("one")
+	first := f.publish(p, runtime, "regular")
+	runtime.Remembered = after(first.Published)
+	f.now = noon.Add(time.Minute)
+	left := f.publish(p, runtime, "fast") // and the status was never written
+	p = f.started()
+	if adopted := f.publish(p, runtime, "fast"); adopted.Pushed || adopted.Deviation != nil || adopted.Published.Digest != left.Published.Digest {
+		t.Fatalf("adopted %+v, deviation %+v", adopted, adopted.Deviation)
+	}
+	if held := f.publish(p, runtime, "regular"); held.Pushed || !held.Unrecorded || held.Published.Digest != left.Published.Digest {
+		t.Fatalf("before the status is written: %+v", held)
+	}
+	runtime.Remembered = after(left.Published)
+	if next := f.publish(p, runtime, "regular"); !next.Pushed || next.Published.Predicate.Previous.Digest != left.Published.Digest {
+		t.Errorf("once it is written: %+v", next)
+	}
+}
+
+func TestABundleOfAnotherPublisherIsNotOverwrittenUnseen(t *testing.T) {
+	f := newFleet(t)
+	p, other, runtime := f.started(), f.started(), runtimeNamed("one")
+	first := f.publish(p, runtime, "regular")
+	runtime.Remembered = after(first.Published)
+	p.Recheck = time.Hour // it need not look, and finds out when it pushes
+	f.publish(p, runtime, "regular")
+	f.now = noon.Add(time.Minute)
+	theirs := f.publish(other, runtime, "fast")
+	f.now = noon.Add(2 * time.Minute)
+	mine := f.publish(p, runtime, "experimental")
+	if mine.Pushed && mine.Published.Predicate.Sequence <= theirs.Published.Predicate.Sequence {
+		t.Errorf("pushed %d over %d", mine.Published.Predicate.Sequence, theirs.Published.Predicate.Sequence)
+	}
+	if !mine.Unrecorded || mine.Published.Digest != theirs.Published.Digest {
+		t.Errorf("the other's bundle follows the last one, and is adopted: got %+v", mine)
+	}
+}
+
+func TestWhoLostTheLeaseDoesNotPush(t *testing.T) {
+	f := newFleet(t)
+	p := f.started()
+	p.MayPush = func() error { return errors.New("the lease is another's") }
+	if outcome, err := f.try(p, runtimeNamed("one"), "regular"); !errors.Is(err, ErrMayNotPush) || !strings.Contains(err.Error(), "lease is another's") {
+		t.Errorf("got %+v, %v", outcome, err)
+	}
+	p.MayPush = nil
+	if outcome := f.publish(p, runtimeNamed("one"), "regular"); !outcome.Pushed {
+		t.Errorf("got %+v", outcome)
+	}
+}

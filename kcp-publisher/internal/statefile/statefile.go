@@ -1,0 +1,136 @@
+// Package statefile remembers for `publish` what a control plane has in the status of its Kymas: which bundle was published last to each
+// runtime of a location. The registry cannot say that: whoever owns it may put an old bundle back.
+package statefile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// File is a state file, locked for one process. It is safe for concurrent use.
+type File struct {
+	path, location string
+	lock           *flock.Flock
+	// New says that there was no file.
+	New bool
+
+	mu      sync.Mutex // guards what follows
+	state   state
+	changed bool
+}
+
+// state is the content of the file: what was published, by location and runtime.
+type state struct {
+	Version   int                                            `json:"version"`
+	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
+}
+
+const (
+	version  = 1
+	maxBytes = 256 << 20
+	// tryAgain is how often a lock is asked for that another process has.
+	tryAgain = 200 * time.Millisecond
+)
+
+// Open reads a state file for a location, and waits while another process uses it. A file that is not there is empty.
+func Open(ctx context.Context, path, location string) (*File, error) {
+	lock := flock.New(path + ".lock")
+	if _, err := lock.TryLockContext(ctx, tryAgain); err != nil {
+		return nil, fmt.Errorf("lock state file %s: %w", path, err)
+	}
+	f := &File{path: path, location: location, lock: lock}
+	if err := f.read(); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return f, nil
+}
+
+func (f *File) read() error {
+	f.state = state{Version: version, Locations: map[string]map[string]*v1beta2.PublishedBundle{}}
+	info, err := os.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.New = true
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read state file: %w", err)
+	}
+	if info.Size() > maxBytes {
+		return fmt.Errorf("state file %s: %d bytes, at most %d", f.path, info.Size(), maxBytes)
+	}
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return fmt.Errorf("read state file: %w", err)
+	}
+	if err := json.Unmarshal(data, &f.state); err != nil {
+		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without memory", f.path, err)
+	}
+	if f.state.Version != version {
+		return fmt.Errorf("state file %s: version is %d, want %d", f.path, f.state.Version, version)
+	}
+	if f.state.Locations == nil {
+		f.state.Locations = map[string]map[string]*v1beta2.PublishedBundle{}
+	}
+	return nil
+}
+
+// Last returns what was published last to a runtime, nil when nothing is remembered.
+func (f *File) Last(runtime string) *v1beta2.PublishedBundle {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.Locations[f.location][runtime].DeepCopy()
+}
+
+// Remember notes what was published. Save writes it.
+func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before := f.state.Locations[f.location][runtime]; before != nil && before.Digest == published.Digest {
+		return
+	}
+	if f.state.Locations[f.location] == nil {
+		f.state.Locations[f.location] = map[string]*v1beta2.PublishedBundle{}
+	}
+	f.state.Locations[f.location][runtime] = &published
+	f.changed = true
+}
+
+// Save writes the file if anything changed: as a whole, or not at all.
+func (f *File) Save() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.changed {
+		return nil
+	}
+	data, err := json.MarshalIndent(f.state, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write state file %s: %w", f.path, err)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*")
+	if err != nil {
+		return fmt.Errorf("write state file: %w", err)
+	}
+	_, err = temporary.Write(append(data, '\n'))
+	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), f.path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write state file %s: %w", f.path, err), os.Remove(temporary.Name()))
+	}
+	f.changed = false
+	return nil
+}
+
+// Close lets other processes use the file.
+func (f *File) Close() error { return f.lock.Unlock() }

@@ -1,0 +1,88 @@
+package statefile
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func open(t *testing.T, path, location string) *File {
+	t.Helper()
+	f, err := Open(t.Context(), path, location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestWhatWasPublishedIsRememberedByLocation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "published.json")
+	f := open(t, path, "registry.example/fleet")
+	if !f.New || f.Last("berlin") != nil {
+		t.Errorf("a file that is not there: new %v, %+v", f.New, f.Last("berlin"))
+	}
+	f.Remember("berlin", v1beta2.PublishedBundle{Epoch: 1, Sequence: 7, Digest: "sha256:a", Versions: map[string]string{"keda": "1.0.0"}})
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, path, "registry.example/fleet")
+	if last := again.Last("berlin"); again.New || last == nil || last.Sequence != 7 || last.Versions["keda"] != "1.0.0" {
+		t.Errorf("new %v, got %+v", again.New, last)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, path, "elsewhere.example/fleet")
+	if last := other.Last("berlin"); last != nil {
+		t.Errorf("another location has %+v", last)
+	}
+	other.Remember("berlin", v1beta2.PublishedBundle{Sequence: 1, Digest: "sha256:b"})
+	if err := other.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if last := open(t, path, "registry.example/fleet").Last("berlin"); last == nil || last.Sequence != 7 {
+		t.Errorf("after the other location was saved: %+v", last)
+	}
+}
+
+func TestOneProcessUsesTheFileAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "published.json")
+	first := open(t, path, "a")
+	waiting, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	if _, err := Open(waiting, path, "a"); err == nil || !strings.Contains(err.Error(), "lock state file") {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, path, "a").Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFileThatIsDamagedIsNoEmptyOne(t *testing.T) {
+	for name, c := range map[string]struct{ data, want string }{
+		"cut off":       {`{"version":1,"loc`, "restore it from a backup"},
+		"of the future": {`{"version":2}`, "version is 2, want 1"},
+	} {
+		path := filepath.Join(t.TempDir(), "published.json")
+		if err := os.WriteFile(path, []byte(c.data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), path, "a"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
