@@ -19,7 +19,7 @@ func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *pl
 	}
 	registryDeviations.WithLabelValues(d.Reason).Inc()
 	runtime := plan.RuntimeID(kyma)
-	ctrl.LoggerFrom(ctx).Info("the registry does not hold what was published, publishing anew", "runtime", runtime, "reason", d.Reason, "detail", d.Message)
+	ctrl.LoggerFrom(ctx).Info("the registry does not hold what was published, publishing it again", "runtime", runtime, "reason", d.Reason, "detail", d.Message)
 	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s", noted(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
 }
 

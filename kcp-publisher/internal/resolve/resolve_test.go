@@ -13,7 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
 const prefix = "kyma-pull.dev/module/"
@@ -494,46 +493,6 @@ func TestRemovalsAreWhatMayBeThereAndIsNotAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := Removals(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
-			}
-		})
-	}
-}
-
-func TestNoModuleGoesBelowWhatIsRememberedOfIt(t *testing.T) {
-	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", Undo: of} }
-	for name, c := range map[string]struct {
-		kept     bool // the last bundle is at hand
-		gate     *rollout.Decision
-		versions map[string]string
-		manifest string
-		known    string
-	}{
-		"nothing is remembered":                    {versions: nil, manifest: "1.0.0", known: "1.0.0"},
-		"an older version is remembered":           {versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a newer one is, and nothing may be kept":  {versions: map[string]string{"keda": "1.1.0"}, manifest: "", known: "1.1.0"},
-		"a newer one is, and what was kept is old": {kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a rollout takes the newer one back":       {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a rollout takes another one back":         {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := usual()
-			if c.kept {
-				w.published(t)
-			}
-			w.request.Versions = c.versions
-			if c.gate != nil {
-				w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: *c.gate}
-			}
-			got := w.resolve(t)
-			version := ""
-			if len(got.State.Manifests) > 0 {
-				version = got.State.Manifests[0].Version
-			}
-			if version != c.manifest || got.Versions["keda"] != c.known {
-				t.Errorf("manifest %q, versions %v; want %q, %q", version, got.Versions, c.manifest, c.known)
-			}
-			if stays := c.known != "1.0.0"; stays && (len(got.State.Problems) != 1 || !strings.Contains(got.State.Problems[0].Message, "stays at version "+c.known)) {
-				t.Errorf("problems are %+v", got.State.Problems)
 			}
 		})
 	}
