@@ -30,6 +30,8 @@ const (
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
 	// AnnotationCustomStateCheck holds a ModuleTemplate's spec.customStateCheck on its Manifest, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
+	// AnnotationAdopt is ours: on an object in a runtime, the Manifest, as NAMESPACE/NAME, that may take it over although it did not make it.
+	AnnotationAdopt = "kyma-pull.dev/adopt"
 	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,12 +66,14 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		p.keepOnly(changed)
 		return p, out, nil
 	}
-	if problem, err = i.mayApply(ctx, m, p); err != nil {
-		return plan{}, outcome{}, err
-	}
-	if problem != nil {
-		out.installation = problem
-		return plan{}, i.failed(m, known, out), nil
+	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.mayApply, i.strangers} {
+		if problem, err = check(ctx, m, p); err != nil {
+			return plan{}, outcome{}, err
+		}
+		if problem != nil {
+			out.installation = problem
+			return plan{}, i.failed(m, known, out), nil
+		}
 	}
 	// So that it is found again whatever happens meanwhile.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
@@ -173,14 +176,17 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
 		return plan{}, nil, fmt.Errorf("list manifests: %w", err)
 	}
-	if err := claimedByOther(m, p.inventory, all.Items); err != nil {
+	if err := claimedByOther(m, p, all.Items, i.defaultCR); err != nil {
 		return plan{}, &finding{reason: v1beta2.ReasonConflict, message: err.Error()}, nil
 	}
 	return p, nil, nil
 }
 
 func (i *Installer) owner(m *v1beta2.Manifest) owner {
-	return owner{mark: m.Namespace + "/" + m.Name, module: m.ModuleLabel(), namespace: i.Namespace}
+	component := m.Annotations[v1beta2.AnnotationFQDN]
+	return owner{
+		mark: m.Namespace + "/" + m.Name, module: m.ModuleLabel(), component: component[strings.LastIndex(component, "/")+1:], namespace: i.Namespace,
+	}
 }
 
 // scope asks the API server's discovery.

@@ -7,11 +7,12 @@
 // What the package promises:
 //   - An object is in the inventory before it is in the cluster, and leaves it after it is gone. A crash at any point forgets
 //     nothing.
-//   - Only objects that carry this Manifest's mark are deleted or released.
+//   - Only objects that carry this Manifest's mark are deleted or released. An object that somebody else made is neither written nor
+//     deleted, unless taking it over was asked for.
 //   - No worker waits. What is not finished is looked at again later, or when a watch says that something happened.
 //   - Objects are applied when the Manifest changed, when the agent started, and when a watch saw a field of ours change. They
 //     are not applied on a timer, but for a slow resync that mends what a watch may have missed.
 //
-// Decisions are pure: next, makePlan, protect, rightsFor, claimedByOther, judge, removalStages. Reading and writing are in bring.go, observe.go and
-// remove.go, watching in watches.go; whose rights are used is in actor.go; what people get to read is made in record.go.
+// Decisions are pure: next, makePlan, protect, opens, rightsFor, claimedByOther, owner.owns, judge, removalStages. Reading and writing are in
+// apply.go, exposure.go, ownership.go, observe.go and remove.go, watching in watches.go; whose rights are used is in actor.go; what people get to read is made in record.go.
 package install

@@ -153,6 +153,11 @@ func TestModulesDoNotTouchWhatIsNotTheirs(t *testing.T) {
 	w.start()
 	w.eventually("the inventory has one object", func() bool { return len(w.manifest("first").Status.Synced) == 1 })
 	require.True(t, w.exists(config, home, "shared"))
+
+	t.Log("nor is it another module's before somebody says so")
+	w.state("second", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/shared: there already and not made by this module")
+	config.Annotations = map[string]string{v1beta2.AnnotationAdopt: "kyma-system/second"}
+	require.NoError(t, w.client.Update(ctx, config))
 	w.state("second", v1beta2.StateReady, "")
 
 	t.Log("a skipped module is left alone")

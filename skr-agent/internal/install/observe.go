@@ -45,8 +45,8 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 		if err != nil {
 			return nil, false, err
 		}
-		if ok && keyOf(w) == keyOf(r) && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] == "" {
-			watched = false // somebody made it before us, without our label
+		if ok && keyOf(w) == keyOf(r) && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
+			watched = false // somebody made it before us, without our marks
 		}
 		seen = append(seen, observation{key: keyOf(w), object: live})
 		if ok && keyOf(w) == keyOf(r) {

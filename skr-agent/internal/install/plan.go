@@ -67,6 +67,7 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 type owner struct {
 	mark      string // namespace/name
 	module    string
+	component string // the last part of its name; empty when the Manifest does not say
 	namespace string // for objects that name none
 }
 
@@ -187,19 +188,29 @@ func stageOf(o *unstructured.Unstructured) int {
 }
 
 // claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other forever,
-// so that the one who came later stands back: the one that does not have the object yet, else the younger one.
-func claimedByOther(m *v1beta2.Manifest, wanted []v1beta2.Resource, all []v1beta2.Manifest) error {
-	mine, want := keysOf(m.Status.Synced), keysOf(wanted)
+// so that the one who came later stands back: the one that does not have the object yet, else the younger one. A default CR that
+// another Manifest names is nobody else's to bring, but takes nothing from whoever has it; it is one's own only once it was made.
+func claimedByOther(m *v1beta2.Manifest, p plan, all []v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool)) error {
+	mine, want, own := keysOf(m.Status.Synced), keysOf(p.inventory), keys{}
+	if p.defaultCR != nil {
+		own[keyOfObject(p.defaultCR)] = struct{}{}
+	}
 	for i := range all {
 		other := &all[i]
 		if other.Name == m.Name || other.UID == m.UID {
 			continue
 		}
+		taken := func(k key) error {
+			return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, other.Module())
+		}
 		for _, r := range other.Status.Synced {
 			k := keyOf(r)
-			if want.has(k) && (!mine.has(k) || older(other, m)) {
-				return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, other.Module())
+			if want.has(k) && (!mine.has(k) || older(other, m)) || own.has(k) {
+				return taken(k)
 			}
+		}
+		if r, ok := defaultCR(other); ok && want.has(keyOf(r)) && !mine.has(keyOf(r)) {
+			return taken(keyOf(r))
 		}
 	}
 	return nil

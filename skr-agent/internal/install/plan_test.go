@@ -98,18 +98,35 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 		m.CreationTimestamp = metav1.NewTime(time.Unix(1e9, 0).Add(-age))
 		return m
 	}
+	offering := func(m v1beta2.Manifest) v1beta2.Manifest {
+		m.Spec.Resource = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}}
+		return m
+	}
+	defaultCR := func(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
+		if m.Spec.Resource == nil {
+			return v1beta2.Resource{}, false
+		}
+		return resourceOf(m.Spec.Resource), true
+	}
+	content := plan{inventory: []v1beta2.Resource{a}}
+	onlyDefault := plan{defaultCR: offering(manifest("", 0)).Spec.Resource}
 	for name, c := range map[string]struct {
 		me, other v1beta2.Manifest
+		wanted    plan
 		refused   bool
 	}{
-		"nobody else has it":               {manifest("me", 0), manifest("other", 0), false},
-		"the other has it":                 {manifest("me", time.Hour), manifest("other", 0, a), true},
-		"both have it and the other older": {manifest("me", 0, a), manifest("other", time.Hour, a), true},
-		"both have it and I am older":      {manifest("me", time.Hour, a), manifest("other", 0, a), false},
-		"it is me, as the cache knows me":  {manifest("me", 0), manifest("me", 0, a), false},
+		"nobody else has it":                         {manifest("me", 0), manifest("other", 0), content, false},
+		"the other has it":                           {manifest("me", time.Hour), manifest("other", 0, a), content, true},
+		"both have it and the other older":           {manifest("me", 0, a), manifest("other", time.Hour, a), content, true},
+		"both have it and I am older":                {manifest("me", time.Hour, a), manifest("other", 0, a), content, false},
+		"it is me, as the cache knows me":            {manifest("me", 0), manifest("me", 0, a), content, false},
+		"it is the other's default CR":               {manifest("me", time.Hour), offering(manifest("other", 0)), content, true},
+		"I have it, whatever the other names":        {manifest("me", 0, a), offering(manifest("other", time.Hour)), content, false},
+		"my default CR is in the other's content":    {offering(manifest("me", time.Hour)), manifest("other", 0, a), onlyDefault, true},
+		"both name one default CR, and one makes it": {offering(manifest("me", 0)), offering(manifest("other", time.Hour)), onlyDefault, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := claimedByOther(&c.me, []v1beta2.Resource{a}, []v1beta2.Manifest{c.me, c.other})
+			err := claimedByOther(&c.me, c.wanted, []v1beta2.Manifest{c.me, c.other}, defaultCR)
 			require.Equal(t, c.refused, err != nil, err)
 		})
 	}

@@ -44,7 +44,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	}
 	stages := removalStages(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {
-		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, true)
+		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).ownsDefaultCR)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -54,7 +54,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		}
 	}
 	for _, stage := range stages {
-		remaining, stuck, err := i.deleteObjects(ctx, m, stage, false)
+		remaining, stuck, err := i.deleteObjects(ctx, m, stage, i.owner(m).made)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -95,7 +95,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		var inUse []string
 		var err error
 		if isCRD(gvkOf(r).GroupKind()) {
-			if inUse, err = i.actor(m).instances(ctx, r, func(key) bool { return false }); err != nil {
+			if inUse, err = i.actor(m).instances(ctx, r, func(key, *metav1.PartialObjectMetadata) bool { return false }); err != nil {
 				return out, err
 			}
 		}
@@ -103,7 +103,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			known.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
 			continue
 		}
-		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, false)
+		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).made)
 		if err != nil {
 			return out, err
 		}
@@ -143,16 +143,16 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 	i.watches.retain(needed)
 }
 
-// deleteObjects deletes objects that bear the Manifest's mark and gives those that are still there. An object with another mark is left
-// alone and counts as gone, unless anyOwner is set; so does one that its chart says to keep.
-func (i *Installer) deleteObjects(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, anyOwner bool) (remaining []v1beta2.Resource, stuck []string, err error) {
-	by, a := i.owner(m), i.actor(m)
+// deleteObjects deletes objects that are the Manifest's and gives those that are still there. An object of somebody else is left alone and
+// counts as gone; so does one that its chart says to keep.
+func (i *Installer) deleteObjects(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool) (remaining []v1beta2.Resource, stuck []string, err error) {
+	a := i.actor(m)
 	for _, r := range resources {
 		o, err := a.owned(ctx, r)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || isShared(keyOf(r), i.Namespace) || protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !anyOwner && o.Annotations[v1beta2.AnnotationOwnedBy] != by.mark {
+		if o == nil || isShared(keyOf(r), i.Namespace) || protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !ours(o) {
 			continue
 		}
 		if o.DeletionTimestamp.IsZero() {
@@ -181,15 +181,20 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf(" (its finalizers are not done: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// userObjects names custom resources of the module's definitions that neither the module nor its default CR brought.
+// userObjects names custom resources of the module's definitions that the module did not make: neither from its content nor as its default
+// CR. They would go with their definition.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
-	ours := i.kept(m)
+	by, synced := i.owner(m), keysOf(m.Status.Synced)
+	defaultCR, _ := i.defaultCR(m)
+	ours := func(k key, o *metav1.PartialObjectMetadata) bool {
+		return synced.has(k) && by.made(o) || k == keyOf(defaultCR) && by.ownsDefaultCR(o)
+	}
 	var found []string
 	for _, r := range m.Status.Synced {
 		if !isCRD(gvkOf(r).GroupKind()) {
 			continue
 		}
-		names, err := i.actor(m).instances(ctx, r, ours.has)
+		names, err := i.actor(m).instances(ctx, r, ours)
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +204,7 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]str
 }
 
 // instances names objects of a definition, a few of them, leaving out those to ignore.
-func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func(key) bool) ([]string, error) {
+func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool) ([]string, error) {
 	definition, err := a.get(ctx, crd)
 	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
 		return nil, err
@@ -216,9 +221,10 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
 		}
-		for _, o := range list.Items {
+		for n := range list.Items {
+			o := &list.Items[n]
 			k := key{gvk.Group, gvk.Kind, o.Namespace, o.Name}
-			if !ignore(k) {
+			if !ignore(k, o) {
 				found = append(found, k.String())
 			}
 		}

@@ -1,0 +1,174 @@
+package install
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestOwners(t *testing.T) {
+	by := owner{mark: "kyma-system/keda", module: "keda", component: "keda-manager", namespace: home}
+	for name, c := range map[string]struct {
+		annotations, labels map[string]string
+		owned, asDefaultCR  bool
+	}{
+		"somebody's":                {nil, nil, false, false},
+		"its own":                   {map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/keda"}, nil, true, true},
+		"another module's":          {map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other"}, nil, false, false},
+		"handed over to it":         {map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, true},
+		"handed over to another":    {map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda-2"}, nil, false, false},
+		"another's, and handed on":  {map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other", v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, false},
+		"left in place by it":       {nil, map[string]string{v1beta2.LabelModuleName: "keda"}, true, true},
+		"left in place by another":  {nil, map[string]string{v1beta2.LabelModuleName: "other", v1beta2.LabelManagedBy: "kyma"}, false, false},
+		"lifecycle-manager's":       {map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"}, map[string]string{v1beta2.LabelManagedBy: "kyma"}, true, true},
+		"an older one's":            {map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-manager-123"}, map[string]string{v1beta2.LabelManagedBy: "declarative-v2"}, true, true},
+		"of its for another module": {map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-kedas-123"}, map[string]string{v1beta2.LabelManagedBy: "kyma"}, false, false},
+		"such a mark and no label":  {map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"}, nil, false, false},
+		"a default CR of its":       {nil, map[string]string{v1beta2.LabelManagedBy: "kyma"}, false, true},
+		"a label of another tool":   {nil, map[string]string{v1beta2.LabelManagedBy: "helm"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations, Labels: c.labels}}
+			require.Equal(t, c.owned, by.owns(o))
+			require.Equal(t, c.asDefaultCR, by.ownsDefaultCR(o))
+		})
+	}
+}
+
+func configMap(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}, Data: data}
+}
+
+func TestAModuleTakesNothingThatItDidNotMake(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	theirs := configMap("theirs", map[string]string{"is": "the tenant's"})
+	require.NoError(t, w.client.Create(ctx, theirs))
+	content := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\ndata: {is: stolen}\n"
+	gone := func(name string) {
+		t.Helper()
+		require.NoError(t, w.client.Delete(ctx, w.manifest(name)))
+		w.eventually("Manifest "+name+" is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, name) })
+	}
+
+	t.Log("content with an object that is somebody else's is refused whole")
+	w.wants("thief", content)
+	w.state("thief", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/theirs: there already and not made by this module: "+
+		"rename it in the module, delete it, or hand it over with the annotation kyma-pull.dev/adopt=kyma-system/thief")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "first"))
+	require.True(t, w.exists(theirs, home, "theirs"))
+	require.Equal(t, "the tenant's", theirs.Data["is"])
+	require.Empty(t, w.manifest("thief").Status.Synced)
+	gone("thief")
+	require.True(t, w.exists(theirs, home, "theirs"))
+
+	t.Log("so is an upgrade that adds it, and one of its own that was replaced is drift")
+	w.wants("thief", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n")
+	w.state("thief", v1beta2.StateReady, "")
+	w.wants("thief", content)
+	w.state("thief", v1beta2.StateError, "ConfigMap kyma-system/theirs: there already")
+	require.True(t, w.exists(theirs, home, "theirs"))
+	require.Equal(t, "the tenant's", theirs.Data["is"])
+
+	t.Log("what was handed over is the module's, and goes with it")
+	theirs.Annotations = map[string]string{v1beta2.AnnotationAdopt: "kyma-system/thief"}
+	require.NoError(t, w.client.Update(ctx, theirs))
+	w.state("thief", v1beta2.StateReady, "")
+	require.True(t, w.exists(theirs, home, "theirs"))
+	require.Equal(t, "stolen", theirs.Data["is"])
+	gone("thief")
+	require.False(t, w.exists(theirs, home, "theirs"))
+
+	t.Log("what lifecycle-manager installed for the module is taken over, for another module not")
+	installedByKyma := func(name, by string) {
+		o := configMap(name, nil)
+		o.Labels, o.Annotations = map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, map[string]string{v1beta2.AnnotationOwnedBy: by}
+		require.NoError(t, w.client.Create(ctx, o))
+	}
+	installedByKyma("first", "kcp-system/some-kyma-keda-1234567")
+	installedByKyma("theirs", "kcp-system/some-kyma-istio-1234567")
+	w.wants("keda", content)
+	w.state("keda", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/theirs (of kcp-system/some-kyma-istio-1234567): there already")
+	require.NoError(t, w.client.Delete(ctx, configMap("theirs", nil)))
+	w.state("keda", v1beta2.StateReady, "")
+	require.True(t, w.exists(theirs, home, "first"))
+	require.Equal(t, "kyma-system/keda", theirs.Annotations[v1beta2.AnnotationOwnedBy])
+}
+
+func TestOnlyADefaultCRThatItMadeGoesWithAModule(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	named := func(o *unstructured.Unstructured) func(*v1beta2.Manifest) {
+		return func(m *v1beta2.Manifest) {
+			m.Spec.Resource, m.Spec.CustomResourcePolicy = o, v1beta2.PolicyCreateAndDelete
+		}
+	}
+	remove := func(name string) { t.Helper(); require.NoError(t, w.client.Delete(ctx, w.manifest(name))) }
+	gone := func(name string) {
+		t.Helper()
+		w.eventually("Manifest "+name+" is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, name) })
+	}
+
+	t.Log("a Secret of a tenant's is neither written nor deleted")
+	require.NoError(t, w.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}))
+	data := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "customer-data"}, StringData: map[string]string{"a": "b"}}
+	require.NoError(t, w.client.Create(ctx, data))
+	const harmless = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless}\n"
+	w.wants("thief", harmless, named(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "tenant", "name": "customer-data"}, "data": map[string]any{"a": "Yw=="},
+	}}))
+	w.eventually("the module is installed", func() bool { return installed(w.manifest("thief")) })
+	remove("thief")
+	gone("thief")
+	require.True(t, w.exists(data, "tenant", "customer-data"))
+	require.Equal(t, "b", string(data.Data["a"]))
+
+	t.Log("another module's default CR is its own")
+	w.wants("sample", sampleCRD+"\n"+harmless, withDefaultCR)
+	w.state("sample", v1beta2.StateReady, "")
+	cr := sample("", "")
+	require.True(t, w.exists(cr, home, "default"))
+	made := cr.GetUID()
+	w.wants("thief", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: second}\n", named(sample("default", home)))
+	w.state("thief", v1beta2.StateError, "Sample kyma-system/default (of kyma-system/sample): there already and not made by this module")
+	remove("thief")
+	gone("thief")
+	w.wants("thief", "apiVersion: example.kyma-project.io/v1\nkind: Sample\nmetadata: {name: default}\nspec: {size: stolen}\n")
+	w.state("thief", v1beta2.StateError, "Sample kyma-system/default belongs to module sample already: remove it from one of both")
+	remove("thief")
+	gone("thief")
+	require.True(t, w.exists(cr, home, "default"))
+	require.Equal(t, made, cr.GetUID())
+	require.Equal(t, "small", cr.Object["spec"].(map[string]any)["size"])
+
+	t.Log("its own goes with it")
+	remove("sample")
+	gone("sample")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "harmless"))
+
+	t.Log("one that its user made stays theirs, and keeps the module until they let it go")
+	require.NoError(t, w.client.Create(ctx, objects(t, sampleCRD)[0]))
+	crd := objects(t, sampleCRD)[0]
+	w.eventually("the CRD is served", func() bool { return w.client.Create(ctx, sample("default", home)) == nil })
+	require.True(t, w.exists(crd, "", crd.GetName()))
+	crd.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
+	require.NoError(t, w.client.Update(ctx, crd))
+	w.wants("sample", sampleCRD+"\n"+harmless, func(m *v1beta2.Manifest) {
+		withDefaultCR(m)
+		require.NoError(t, unstructured.SetNestedField(m.Spec.Resource.Object, "large", "spec", "size"))
+	})
+	w.state("sample", v1beta2.StateReady, "")
+	remove("sample")
+	w.state("sample", v1beta2.StateWarning, "the module goes when its custom resources are gone, delete them: Sample kyma-system/default")
+	require.True(t, w.exists(cr, home, "default"))
+	require.Equal(t, "small", cr.Object["spec"].(map[string]any)["size"])
+	cr.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
+	require.NoError(t, w.client.Update(ctx, cr))
+	gone("sample")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "harmless"))
+}
