@@ -66,7 +66,7 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		p.keepOnly(changed)
 		return p, out, nil
 	}
-	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.mayApply, i.strangers} {
+	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.mayApply, i.strangers, i.exposes} {
 		if problem, err = check(ctx, m, p); err != nil {
 			return plan{}, outcome{}, err
 		}

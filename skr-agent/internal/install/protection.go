@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -30,25 +29,25 @@ var ownKinds = map[string]string{
 //
 // The names are those of charts/skr-agent, whose policy/protection.yaml makes the API server hold the line against everybody else.
 func protect(objects []*unstructured.Unstructured, home string) error {
-	homeLabels := labels.Set{corev1.LabelMetadataName: home}
+	policies := map[string]bool{}
 	for _, o := range objects {
-		if k := keyOfObject(o); isNamespace(schema.GroupKind{Group: k.group, Kind: k.kind}) && k.name == home {
-			homeLabels = labels.Merge(o.GetLabels(), homeLabels)
+		if o.GroupVersionKind().Group == admissionGroup {
+			policies[o.GetKind()+" "+o.GetName()] = true
 		}
 	}
 	for _, o := range objects {
 		k := keyOfObject(o)
 		rule := protected(k, home)
-		for _, look := range []func(*unstructured.Unstructured, string) string{weakens, borrows, resembles, aims, seizes} {
+		for _, look := range []func(*unstructured.Unstructured, string) string{weakens, borrows, resembles, aims, seizes, starves, usurps} {
 			if rule == "" {
 				rule = look(o, home)
 			}
 		}
-		if rule == "" {
-			rule = intercepts(o, home, homeLabels)
-		}
 		if rule != "" {
 			return fmt.Errorf("%s: %s: remove it from the module", k, rule)
+		}
+		if rule = intercepts(o, home, policies); rule != "" {
+			return fmt.Errorf("%s: %s, or remove it from the module", k, rule)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -25,6 +26,14 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 	}
 	pod := func(spec string) string {
 		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x, namespace: kyma-system}\nspec: {template: {spec: {" + spec + "}}}"
+	}
+	binds := func(policy, resources string) string {
+		return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: x}\n" +
+			"spec: {validationActions: [Deny], policyName: " + policy + resources + "}"
+	}
+	flow := func(subject string) string {
+		return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: x}\n" +
+			"spec: {priorityLevelConfiguration: {name: x}, rules: [{subjects: [{kind: User, user: {name: a}}, " + subject + "]}]}"
 	}
 	for name, c := range map[string]struct{ yaml, want string }{
 		"the runtime's Kyma":               {"apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}", "Kyma kyma-system/default: tells the agent what to do"},
@@ -97,9 +106,54 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 		"a webhook on the status of Manifests":      {webhook("ValidatingWebhookConfiguration", "{apiGroups: [operator.kyma-project.io], resources: [manifests/status]}", ""), "would intercept manifests"},
 		"a webhook on a module's CRs":               {webhook("ValidatingWebhookConfiguration", "{apiGroups: [operator.kyma-project.io], resources: [kedas]}", ""), ""},
 		"a webhook by a label that the module sets": {webhook("MutatingWebhookConfiguration", "{apiGroups: [''], resources: [pods]}", "  namespaceSelector: {matchLabels: {inject: 'yes'}}\n") + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {inject: 'yes'}}", "would intercept pods of the agent"},
-		"a webhook by a label that nobody set":      {webhook("MutatingWebhookConfiguration", "{apiGroups: [''], resources: [pods]}", "  namespaceSelector: {matchLabels: {inject: 'yes'}}\n"), ""},
+		"a webhook by a label that nobody set":      {webhook("MutatingWebhookConfiguration", "{apiGroups: [''], resources: [pods]}", "  namespaceSelector: {matchLabels: {inject: 'yes'}}\n"), "would intercept pods of the agent"},
 		"a policy on Leases": {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: x}\nspec: {matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], resources: [leases]}]}}",
 			"ValidatingAdmissionPolicy x: spec.matchConstraints would intercept leases"},
+		"a webhook on everything but the server of its own": {webhook("ValidatingWebhookConfiguration", everything, "  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: mine}}\n"), ""},
+		"a webhook that leaves out another namespace":       {webhook("ValidatingWebhookConfiguration", everything, "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}\n"), "would intercept deployments of the agent"},
+		"a webhook that leaves out by another label":        {webhook("ValidatingWebhookConfiguration", everything, "  namespaceSelector: {matchExpressions: [{key: no-webhooks, operator: DoesNotExist}]}\n"), "would intercept"},
+		"a webhook that ignores failures":                   {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}", "  failurePolicy: Ignore\n"), "would intercept secrets"},
+		"a webhook on sessions into pods":                   {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [pods/exec, pods/attach]}", ""), ""},
+		"a webhook on connections":                          {webhook("ValidatingWebhookConfiguration", "{apiGroups: ['*'], resources: ['*/*'], operations: [CONNECT]}", ""), ""},
+		"a webhook on where pods run":                       {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [pods/binding]}", "  objectSelector: {matchExpressions: [{key: app.kubernetes.io/name, operator: DoesNotExist}]}\n"), "would intercept pods/binding"},
+		"a webhook on namespaces":                           {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [namespaces]}", ""), "would intercept namespaces"},
+		"a webhook on other namespaces":                     {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [namespaces]}", elsewhere), ""},
+		"a webhook on definitions":                          {webhook("ValidatingWebhookConfiguration", "{apiGroups: [apiextensions.k8s.io], resources: ['*']}", elsewhere), "would intercept customresourcedefinitions of the agent, which no namespaceSelector leaves out: let rules leave out group apiextensions.k8s.io"},
+		"a webhook on definitions of any group":             {webhook("ValidatingWebhookConfiguration", "{apiGroups: ['*'], resources: [customresourcedefinitions]}", elsewhere), "would intercept customresourcedefinitions"},
+		"a webhook on what is in namespaces of that group":  {webhook("ValidatingWebhookConfiguration", "{apiGroups: [apiextensions.k8s.io], resources: ['*'], scope: Namespaced}", ""), ""},
+		"a webhook on Secrets without a namespace":          {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets], scope: Cluster}", ""), ""},
+		"a webhook by a label that Manifests may have":      {webhook("ValidatingWebhookConfiguration", "{apiGroups: [operator.kyma-project.io], resources: [manifests]}", "  objectSelector: {matchLabels: {a: b}}\n"), "would intercept manifests"},
+		"a webhook by a label that the chart gives":         {webhook("MutatingWebhookConfiguration", "{apiGroups: [''], resources: [pods]}", "  objectSelector: {matchLabels: {app.kubernetes.io/instance: any}}\n"), "would intercept pods"},
+		"a webhook as Istio has it":                         {webhook("MutatingWebhookConfiguration", "{apiGroups: [''], resources: [pods]}", "  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n"), ""},
+		"a webhook with a condition":                        {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}", "  matchConditions: [{name: a, expression: \"request.namespace != 'kyma-system'\"}]\n"), ""},
+		"a webhook with another condition":                  {webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}", "  matchConditions: [{name: a, expression: \"request.namespace != 'kyma-system' || true\"}]\n"), "would intercept secrets"},
+		"a policy with a condition":                         {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: x}\nspec: {matchConditions: [{name: a, expression: \"!has(request.namespace) || request.namespace != 'kyma-system'\"}], matchConstraints: {resourceRules: [{apiGroups: ['*'], resources: ['*']}]}}", ""},
+		"a binding of a policy that is there":               {binds("other", ""), "ValidatingAdmissionPolicyBinding x: spec.matchResources would intercept"},
+		"a binding for elsewhere":                           {binds("other", ", matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: mine}}}"), ""},
+		"a binding of a policy of its own":                  {binds("own", "") + "\n---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: own}\nspec: {matchConstraints: {resourceRules: [{apiGroups: [example.org], resources: ['*']}]}}", ""},
+		"a policy that changes Pods":                        {"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: x}\nspec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [pods]}]}}", "MutatingAdmissionPolicy x: spec.matchConstraints would intercept pods"},
+
+		"a quota of the agent's namespace":      {"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: x, namespace: kyma-system}\nspec: {hard: {pods: '0'}}", "ResourceQuota kyma-system/x: would limit the agent's own pods and objects"},
+		"a quota of the module's own namespace": {"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: x, namespace: mine}", ""},
+		"limits of the agent's namespace":       {"apiVersion: v1\nkind: LimitRange\nmetadata: {name: x, namespace: kyma-system}", "LimitRange kyma-system/x: would limit"},
+		"a flow of the agent's account":         {flow("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}"), "FlowSchema x: spec.rules[0].subjects[1]: would decide how much of the API server the agent gets"},
+		"a flow of all accounts there":          {flow("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: '*'}}"), "would decide"},
+		"a flow of the agent's user":            {flow("{kind: User, user: {name: 'system:serviceaccount:kyma-system:skr-agent'}}"), "would decide"},
+		"a flow of every user":                  {flow("{kind: User, user: {name: '*'}}"), "would decide"},
+		"a flow of all accounts":                {flow("{kind: Group, group: {name: 'system:serviceaccounts'}}"), "would decide"},
+		"a flow of everybody":                   {flow("{kind: Group, group: {name: 'system:authenticated'}}"), "would decide"},
+		"a flow of the module's own account":    {flow("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: keda}}"), ""},
+		"a priority level of Kubernetes":        {"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: workload-low}", "is a priority level of Kubernetes"},
+		"a priority level of the module's own":  {"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: keda}", ""},
+		"a server for the core group":           {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.}", "would serve group \"\" of Kubernetes"},
+		"a server for Deployments":              {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v2.apps}", "would serve group \"apps\""},
+		"a server for Leases":                   {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1beta9.coordination.k8s.io}", "would serve group"},
+		"a server for metrics":                  {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1beta1.external.metrics.k8s.io}", ""},
+		"the API server's Service":              {"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}", "Service default/kubernetes: is where everybody in the cluster finds the API server"},
+		"the API server's Endpoints":            {"apiVersion: v1\nkind: Endpoints\nmetadata: {name: kubernetes, namespace: default}", "is where everybody"},
+		"more addresses of the API server":      {"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, labels: {kubernetes.io/service-name: kubernetes}}", "is where everybody"},
+		"a Service of that name elsewhere":      {"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: mine}", ""},
+
 		"a webhook that cannot be read": {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{rules: all}]", "webhooks[0] cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +163,50 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestLabelsOfTheAgentsNamespaceLetNobodySeeItsRequests(t *testing.T) {
+	installed := objects(t, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: injector}
+webhooks:
+- name: nosy.example.org
+  rules: [{apiGroups: [''], resources: [secrets]}]
+  namespaceSelector: {matchLabels: {inject: 'yes'}}
+- name: istio.example.org
+  rules: [{apiGroups: [''], resources: [pods]}]
+  namespaceSelector: {matchLabels: {istio-injection: enabled}}
+  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}
+- name: unless.example.org
+  rules: [{apiGroups: [apps], resources: [deployments]}]
+  namespaceSelector: {matchExpressions: [{key: quiet, operator: NotIn, values: ['yes']}]}
+- name: elsewhere.example.org
+  rules: [{apiGroups: ['*'], resources: ['*']}]
+  namespaceSelector: {matchExpressions: [{key: all, operator: Exists}, {key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}
+`)
+	found := []unstructured.Unstructured{*installed[0]}
+	for name, c := range map[string]struct {
+		before, after labels.Set
+		want          string
+	}{
+		"a label that nobody selects":            {nil, labels.Set{"a": "b"}, ""},
+		"a label that a webhook selects":         {nil, labels.Set{"inject": "yes"}, "metadata.labels: inject=yes would let MutatingWebhookConfiguration injector, webhooks[0], intercept secrets of the agent"},
+		"one that is there already":              {labels.Set{"inject": "yes"}, labels.Set{"inject": "yes", "a": "b"}, ""},
+		"another value of it":                    {labels.Set{"inject": "no"}, labels.Set{"inject": "yes"}, "inject=yes would let"},
+		"one that ends an exception":             {labels.Set{"quiet": "yes"}, labels.Set{"quiet": "no"}, "webhooks[2], intercept deployments"},
+		"a proxy for pods, but not the agent's":  {nil, labels.Set{"istio-injection": "enabled"}, ""},
+		"one of a webhook that leaves the agent": {nil, labels.Set{"all": "yes"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule := opens(c.before, c.after, home, found)
+			if c.want == "" {
+				require.Empty(t, rule)
+				return
+			}
+			require.Contains(t, rule, c.want)
 		})
 	}
 }

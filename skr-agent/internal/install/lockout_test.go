@@ -1,0 +1,86 @@
+package install
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestNoModuleLocksTheAgentOut(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	const nosy = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: nosy}
+webhooks:
+- name: nosy.example.org
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  failurePolicy: Fail
+  rules:
+  - {apiGroups: [''], apiVersions: ['*'], resources: [secrets, configmaps], operations: ['*']}
+  - {apiGroups: [operator.kyma-project.io], apiVersions: ['*'], resources: ['*/*'], operations: ['*']}
+  namespaceSelector: `
+	labeled := func(label string) string {
+		return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + label + "}}\n"
+	}
+	webhook := &admissionv1.ValidatingWebhookConfiguration{}
+
+	t.Log("one module labels the namespace, another brings a webhook by that label")
+	w.wants("labels", labeled("inject: 'yes'"))
+	w.state("labels", v1beta2.StateReady, "")
+	w.wants("nosy", nosy+"{matchLabels: {inject: 'yes'}}\n")
+	w.state("nosy", v1beta2.StateError, "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept configmaps of the agent: let namespaceSelector "+
+		"leave out kubernetes.io/metadata.name=kyma-system (webhooks[0].namespaceSelector: {matchExpressions: "+
+		"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}), or remove it from the module")
+	require.False(t, w.exists(webhook, "", "nosy"))
+	w.wants("nosy", nosy+"{matchExpressions: [{key: inject, operator: Exists}, {key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}\n")
+	w.state("nosy", v1beta2.StateReady, "")
+	require.True(t, w.exists(webhook, "", "nosy"))
+
+	t.Log("somebody has a webhook, and a module brings the label that it selects")
+	theirs := objects(t, nosy+"{matchLabels: {audit: 'on'}}\n")[0]
+	theirs.SetName("theirs")
+	require.NoError(t, w.client.Create(ctx, theirs))
+	w.wants("labels", labeled("inject: 'yes', audit: 'on'"))
+	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration theirs, webhooks[0], intercept configmaps of the agent")
+	namespace := &corev1.Namespace{}
+	require.True(t, w.exists(namespace, "", home))
+	require.Equal(t, "yes", namespace.Labels["inject"])
+	require.Empty(t, namespace.Labels["audit"])
+	require.NoError(t, w.client.Create(ctx, configMap("still-writable", nil)))
+	require.NoError(t, w.client.Delete(ctx, theirs))
+	w.state("labels", v1beta2.StateReady, "")
+
+	t.Log("nothing that would strangle it is installed")
+	for name, c := range map[string]struct {
+		yaml, says string
+		object     client.Object
+	}{
+		"quota": {"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: quota}\nspec: {hard: {secrets: '0'}}\n", "would limit the agent's own pods and objects", &corev1.ResourceQuota{}},
+		"limit": {"apiVersion: v1\nkind: LimitRange\nmetadata: {name: limit}\nspec: {limits: [{type: Container, max: {memory: 1Mi}}]}\n", "would limit the agent's own pods and objects", &corev1.LimitRange{}},
+		"flow": {"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: flow}\nspec: {matchingPrecedence: 1, priorityLevelConfiguration: {name: catch-all}, rules: [{subjects: " +
+			"[{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}], nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would decide how much of the API server the agent gets", &flowcontrolv1.FlowSchema{}},
+		"kubernetes": {"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: 1}]}\n", "is where everybody in the cluster finds the API server", nil},
+		"admin":      {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: cluster-admin}\nrules: []\n", "ClusterRole cluster-admin: there already and not made by this module", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.wants(name, c.yaml)
+			w.state(name, v1beta2.StateError, c.says)
+			if c.object != nil {
+				require.False(t, w.exists(c.object, home, name))
+			}
+		})
+	}
+	admin := &rbacv1.ClusterRole{}
+	require.True(t, w.exists(admin, "", "cluster-admin"))
+	require.NotEmpty(t, admin.Rules)
+}
