@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/charts"
@@ -19,7 +21,7 @@ import (
 const FieldOwner = "kyma-pull"
 
 // Foundation makes the namespace and the CRDs be there that everything else is written to. Stored objects are never lost: a CRD
-// is only ever applied, not replaced.
+// is only ever applied, not replaced. One that is there and that a webhook keeps from being applied stays as it is.
 func Foundation(ctx context.Context, uncached client.Client) error {
 	objects := []*unstructured.Unstructured{{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
@@ -49,11 +51,28 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 			}
 			continue // in a single cluster the definitions are the control plane's, which serve more than these
 		}
-		if err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
+		err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldOwner), client.ForceOwnership)
+		if isIntercepted(err) && isThere(ctx, uncached, object) {
+			// An agent that did not start could not remove the module that brought the webhook.
+			log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	return established(ctx, uncached, objects[1:])
+}
+
+// isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving none.
+func isIntercepted(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "webhook") && (apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
+}
+
+func isThere(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(object.GroupVersionKind())
+	return reader.Get(ctx, client.ObjectKeyFromObject(object), found) == nil
 }
 
 func established(ctx context.Context, reader client.Reader, crds []*unstructured.Unstructured) error {

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -242,4 +245,35 @@ func TestADeletedKymaGoesAfterItsModulesAndItsCatalog(t *testing.T) {
 	w.writes = 0
 	w.sync(b)
 	require.Zero(t, w.writes)
+}
+
+func TestAnAgentStartsWithTheDefinitionsThatAreThereWhenAWebhookKeepsThemFromBeingApplied(t *testing.T) {
+	if cluster == nil {
+		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
+	}
+	dead, fail, none := "https://127.0.0.1:1/", admissionv1.Fail, admissionv1.SideEffectClassNone
+	webhook := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "dead"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "dead.example.org", ClientConfig: admissionv1.WebhookClientConfig{URL: &dead}, FailurePolicy: &fail, SideEffects: &none,
+			AdmissionReviewVersions: []string{"v1"},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+				Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+				Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{namespace},
+			}}},
+		}},
+	}
+	require.NoError(t, cluster.Create(t.Context(), webhook))
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), webhook)) })
+	definition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "manifests.operator.kyma-project.io"},
+	}}
+	require.Eventually(t, func() bool {
+		err := cluster.Patch(t.Context(), definition.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
+		return err != nil
+	}, time.Minute, 50*time.Millisecond, "the webhook is in force")
+	require.NoError(t, Foundation(t.Context(), cluster))
 }
