@@ -28,7 +28,7 @@ const (
 	ReasonUnknownKind = "UnknownKind"
 	// ReasonProtected says that a module has objects that no module may have.
 	ReasonProtected = "Protected"
-	// ReasonConflict says that an object of a module is another module's.
+	// ReasonConflict says that an object of a module is another module's, or was there already and is nobody's that the agent knows.
 	ReasonConflict = "Conflict"
 	// ReasonForbidden says that the module's service account lacks a right.
 	ReasonForbidden = "Forbidden"

@@ -2,9 +2,13 @@ package install
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,7 +22,7 @@ var interceptorKinds = []string{
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 }
 
-// exposes finds labels that the plan would put on the agent's namespace and by which a webhook or policy that is installed, by whomever,
+// exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or policy that is installed, by whomever,
 // would come to see the agent's requests. It is asked of the cluster only when labels change.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
 	for _, o := range p.shared {
@@ -29,11 +33,11 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 		if err != nil {
 			return nil, err
 		}
-		before := labels.Set{}
+		before, after := labels.Set{}, labels.Set{}
 		if live != nil {
-			before = live.Labels
+			before, after = live.Labels, stay(live, i.FieldManager+"/"+m.ModuleLabel())
 		}
-		after := labels.Merge(before, o.GetLabels())
+		after = labels.Merge(after, o.GetLabels())
 		if labels.Equals(before, after) {
 			continue
 		}
@@ -46,6 +50,25 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 		}
 	}
 	return nil, nil
+}
+
+// stay returns the labels of an object that are left when a field manager applies none.
+func stay(live *metav1.PartialObjectMetadata, manager string) labels.Set {
+	left := maps.Clone(live.Labels)
+	for _, e := range live.ManagedFields {
+		var fields struct {
+			Metadata struct {
+				Labels map[string]any `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		for field := range fields.Metadata.Labels {
+			delete(left, strings.TrimPrefix(field, "f:"))
+		}
+	}
+	return left
 }
 
 // interceptors lists all that there are, with the agent's own rights: this is about the agent, whatever the module may see.

@@ -246,8 +246,13 @@ func opens(before, after labels.Set, home string, installed []unstructured.Unstr
 	before, after = labels.Merge(before, name), labels.Merge(after, name)
 	var changed []string
 	for label, value := range after {
-		if before[label] != value {
+		if was, ok := before[label]; !ok || was != value {
 			changed = append(changed, label+"="+value)
+		}
+	}
+	for label := range before {
+		if _, stays := after[label]; !stays {
+			changed = append(changed, "no "+label)
 		}
 	}
 	slices.Sort(changed)
@@ -257,7 +262,7 @@ func opens(before, after labels.Set, home string, installed []unstructured.Unstr
 			for _, t := range targets() {
 				if !t.inCluster && in.concerns(t) && !misses(in.ObjectSelector, t) && !in.leavesOut(home) &&
 					!selects(in.NamespaceSelector, before) && selects(in.NamespaceSelector, after) {
-					return fmt.Sprintf("metadata.labels: %s would let %s, %s, intercept %s of the agent: remove the labels that it selects",
+					return fmt.Sprintf("metadata.labels: %s would let %s, %s, intercept %s of the agent: leave the labels that it selects by as they are",
 						strings.Join(changed, ", "), keyOfObject(&installed[n]), in.where, t.resource)
 				}
 			}

@@ -60,6 +60,17 @@ webhooks:
 	require.NoError(t, w.client.Delete(ctx, theirs))
 	w.state("labels", v1beta2.StateReady, "")
 
+	t.Log("or takes away the label that it leaves out")
+	unless := objects(t, nosy+"{matchExpressions: [{key: audit, operator: DoesNotExist}, {key: kubernetes.io/metadata.name, operator: In, values: [kyma-system]}]}\n")[0]
+	unless.SetName("unless")
+	require.NoError(t, w.client.Create(ctx, unless))
+	w.wants("labels", labeled("inject: 'yes'"))
+	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.labels: no audit would let ValidatingWebhookConfiguration unless")
+	require.True(t, w.exists(namespace, "", home))
+	require.Equal(t, "on", namespace.Labels["audit"])
+	require.NoError(t, w.client.Delete(ctx, unless))
+	w.state("labels", v1beta2.StateReady, "")
+
 	t.Log("nothing that would strangle it is installed")
 	for name, c := range map[string]struct {
 		yaml, says string

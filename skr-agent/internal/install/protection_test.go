@@ -197,6 +197,7 @@ webhooks:
 		"one that is there already":              {labels.Set{"inject": "yes"}, labels.Set{"inject": "yes", "a": "b"}, ""},
 		"another value of it":                    {labels.Set{"inject": "no"}, labels.Set{"inject": "yes"}, "inject=yes would let"},
 		"one that ends an exception":             {labels.Set{"quiet": "yes"}, labels.Set{"quiet": "no"}, "webhooks[2], intercept deployments"},
+		"an exception that is taken away":        {labels.Set{"quiet": "yes"}, labels.Set{}, "metadata.labels: no quiet would let"},
 		"a proxy for pods, but not the agent's":  {nil, labels.Set{"istio-injection": "enabled"}, ""},
 		"one of a webhook that leaves the agent": {nil, labels.Set{"all": "yes"}, ""},
 	} {
