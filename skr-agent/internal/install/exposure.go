@@ -22,8 +22,8 @@ var interceptorKinds = []string{
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 }
 
-// exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or policy that is installed, by whomever,
-// would come to see the agent's requests. It is asked of the cluster only when labels change.
+// exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or policy that is
+// installed, by whomever, would come to see the agent's requests. The cluster is asked only when labels change.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {
@@ -61,8 +61,11 @@ func stay(live *metav1.PartialObjectMetadata, manager string) labels.Set {
 				Labels map[string]any `json:"f:labels"`
 			} `json:"f:metadata"`
 		}
-		if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
+		if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
 			continue
+		}
+		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue // of a format that is still to come
 		}
 		for field := range fields.Metadata.Labels {
 			delete(left, strings.TrimPrefix(field, "f:"))

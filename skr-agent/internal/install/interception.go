@@ -88,10 +88,9 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 	if problem != "" {
 		return problem + ": correct it"
 	}
-	if isBinding(o) {
-		if policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName"); policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
-			return "" // the policy is judged, and a binding can only narrow it
-		}
+	policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
+	if isBinding(o) && policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
+		return "" // the policy is judged, and a binding can only narrow it
 	}
 	for _, in := range all {
 		for _, t := range targets() {
@@ -212,8 +211,8 @@ func misses(selector *metav1.LabelSelector, t target) bool {
 	})
 }
 
-// leavesOut reports whether requests about namespace home never come to the interceptor: by the one label of a namespace that says what
-// it is called, or by a condition in just these words.
+// leavesOut reports whether requests about namespace home never come to the interceptor: by the one label of a namespace that says what it
+// is called, or by a condition in just these words.
 func (in interceptor) leavesOut(home string) bool {
 	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
@@ -239,8 +238,8 @@ func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	return found
 }
 
-// opens finds labels that would let an interceptor which is there see requests about the agent's objects that it does not see yet. Selectors
-// count as they are: which of them may be installed is not asked here.
+// opens finds labels that would let an interceptor which is there see requests about the agent's objects that it does not see yet.
+// Selectors count as they are: which of them may be installed is not asked here.
 func opens(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
 	name := labels.Set{corev1.LabelMetadataName: home}
 	before, after = labels.Merge(before, name), labels.Merge(after, name)

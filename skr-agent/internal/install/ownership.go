@@ -97,8 +97,9 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p plan) 
 	if err := group.Wait(); err != nil || len(strange) == 0 {
 		return nil, err
 	}
-	return &finding{reason: v1beta2.ReasonConflict, message: fmt.Sprintf("nothing was applied: %s: there already and not made by this module: "+
-		"rename it in the module, delete it, or hand it over with the annotation %s=%s", firstFew(strange), v1beta2.AnnotationAdopt, by.mark)}, nil
+	const text = "nothing was applied: %s: there already and not made by this module: " +
+		"rename it in the module, delete it, or hand it over with the annotation %s=%s"
+	return &finding{reason: v1beta2.ReasonConflict, message: fmt.Sprintf(text, firstFew(strange), v1beta2.AnnotationAdopt, by.mark)}, nil
 }
 
 // isOtherManifests reports whether another Manifest of this runtime made an object. A default CR that nobody marked is its user's, and

@@ -145,7 +145,9 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 
 // deleteObjects deletes objects that are the Manifest's and gives those that are still there. An object of somebody else is left alone and
 // counts as gone; so does one that its chart says to keep.
-func (i *Installer) deleteObjects(ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool) (remaining []v1beta2.Resource, stuck []string, err error) {
+func (i *Installer) deleteObjects(
+	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool,
+) (remaining []v1beta2.Resource, stuck []string, err error) {
 	a := i.actor(m)
 	for _, r := range resources {
 		o, err := a.owned(ctx, r)

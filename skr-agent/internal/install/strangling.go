@@ -31,7 +31,9 @@ func starves(o *unstructured.Unstructured, home string) string {
 const flowControlGroup = "flowcontrol.apiserver.k8s.io"
 
 // priorityLevels are those that every API server has.
-var priorityLevels = []string{"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default"}
+var priorityLevels = []string{
+	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
+}
 
 // seizesRequests finds subjects of a FlowSchema that the agent is one of.
 func seizesRequests(o *unstructured.Unstructured, home string) string {
@@ -52,7 +54,8 @@ func seizesRequests(o *unstructured.Unstructured, home string) string {
 			name, _, _ := unstructured.NestedString(subject, "serviceAccount", "name")
 			owner, isUser := strings.CutPrefix(user, account)
 			if user == "*" || isUser && isAgents(owner) || slices.Contains(groups, group) || namespace == home && (name == "*" || isAgents(name)) {
-				return fmt.Sprintf("spec.rules[%d].subjects[%d]: would decide how much of the API server the agent gets: name accounts of the module's own", i, n)
+				return fmt.Sprintf("spec.rules[%d].subjects[%d]: would decide how much of the API server the agent gets: "+
+					"name accounts of the module's own", i, n)
 			}
 		}
 	}
@@ -67,8 +70,10 @@ func usurps(o *unstructured.Unstructured, _ string) string {
 		if _, group, _ := strings.Cut(k.name, "."); !strings.Contains(group, ".") || slices.Contains(builtInGroups, group) {
 			return fmt.Sprintf("would serve group %q of Kubernetes", group)
 		}
-	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"}, schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
-		if k.namespace == metav1.NamespaceDefault && (k.name == apiServerService || o.GetLabels()["kubernetes.io/service-name"] == apiServerService) {
+	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
+		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+		isIt := k.name == apiServerService || o.GetLabels()["kubernetes.io/service-name"] == apiServerService
+		if k.namespace == metav1.NamespaceDefault && isIt {
 			return "is where everybody in the cluster finds the API server"
 		}
 	}

@@ -66,7 +66,8 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 
 // isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving none.
 func isIntercepted(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "webhook") && (apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
+	return err != nil && strings.Contains(err.Error(), "webhook") &&
+		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
 }
 
 func isThere(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
