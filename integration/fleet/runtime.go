@@ -51,7 +51,9 @@ func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, ag
 
 // AddSingle makes the control plane's own cluster a runtime, as in single-cluster mode.
 func (f *Fleet) AddSingle(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
-	return f.addTo(ctx, f.kcp, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
+	kyma := NewKyma(id, channel, modules...)
+	kyma.Labels[v1beta2.LabelControlPlane] = v1beta2.True
+	return f.addTo(ctx, f.kcp, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, kyma)
 }
 
 func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {

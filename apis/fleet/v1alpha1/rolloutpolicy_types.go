@@ -94,7 +94,8 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-	// MaxFailures is how many runtimes may fail, as a number or as a percentage of the wave, rounded down; 0 unless given.
+	// MaxFailures is how many runtimes may fail, as a number or as a percentage of the wave, rounded down. Unless given: none of a wave
+	// below 10 runtimes, else 1%, at least one.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`

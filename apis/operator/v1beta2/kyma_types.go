@@ -155,6 +155,9 @@ type PartialMeta struct {
 
 // RuntimeStatus is the conversation between control plane and runtime, as of its last words on either side.
 type RuntimeStatus struct {
+	// ID is the id of the runtime that all the rest is about.
+	// +optional
+	ID string `json:"id,omitempty"`
 	// Published is the newest bundle.
 	// +optional
 	Published *PublishedBundle `json:"published,omitempty"`

@@ -19,6 +19,9 @@ const (
 	LabelSignature = Group + "/signature"
 	// LabelForceDeletion is ours: a deleted Kyma with it does not wait for its runtime.
 	LabelForceDeletion = "kyma-pull.dev/force-deletion"
+	// LabelControlPlane is ours: "true" on the Kyma in KCP whose runtime is the control plane's own cluster. Only there go modules whose target
+	// is the control plane.
+	LabelControlPlane = "kyma-pull.dev/control-plane"
 	// LabelSecretFor is ours: a Secret with it is for the runtime that its value names. Kyma's own label of runtimes would not do, which is
 	// on Secrets that no runtime is to see.
 	LabelSecretFor = "kyma-pull.dev/secret-for"

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
@@ -92,9 +91,6 @@ func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects sou
 		return forecast.Forecast{}, err
 	}
 	now, rules := time.Now(), plan.Rules{Maintenance: maintenance}
-	if rules.ClusterUID, err = control.ClusterUID(api); err != nil {
-		return forecast.Forecast{}, err
-	}
 	was, err := before.preview(rules, now)
 	if err != nil {
 		return forecast.Forecast{}, err

@@ -34,8 +34,7 @@ type Kymas struct {
 	PollInterval time.Duration
 	// DeletionTimeout is how long a deleted Kyma waits for its runtime to be empty.
 	DeletionTimeout time.Duration
-	// Rules are those that do not change while the publisher runs: settings, maintenance, the allowed silence, and from Setup on the UID of
-	// the control plane's own cluster.
+	// Rules are those that do not change while the publisher runs: settings, maintenance and the allowed silence.
 	Rules      plan.Rules
 	Signatures SignatureKeys
 	// Source returns the commit that the control plane has, nil for none; it is nil itself where no repository is followed.
@@ -154,7 +153,11 @@ func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules)
 	if err := k.Client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
 		return facts, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
 	}
-	return facts, plan.NewOwners(same.Items).Check(kyma)
+	if err := plan.NewOwners(same.Items).Check(kyma); err != nil {
+		return facts, err
+	}
+	plan.Begin(kyma)
+	return facts, nil
 }
 
 // runtime returns what is known of the Kyma's runtime, and writes what has to be known before a bundle is made of it.

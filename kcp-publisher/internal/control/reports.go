@@ -34,10 +34,11 @@ type reports struct {
 
 // report is the newest report of a runtime as it was judged.
 type report struct {
-	// kyma is the object that it was judged for: a new one of the same name does not inherit it.
-	kyma   types.UID
-	asked  time.Time
-	digest digest.Digest
+	// kyma and runtime are what it was judged for: a new object of the same name does not inherit it, nor does another runtime.
+	kyma    types.UID
+	runtime string
+	asked   time.Time
+	digest  digest.Digest
 	// accepted is the newest that was accepted, refused why the newest one was not.
 	accepted *bundle.AcceptedReport
 	refused  *refusal.Error
@@ -93,10 +94,10 @@ func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest)
 func (r *reports) remembered(kyma *v1beta2.Kyma) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.known[client.ObjectKeyFromObject(kyma)]; known.kyma == kyma.UID {
+	if known := r.known[client.ObjectKeyFromObject(kyma)]; known.kyma == kyma.UID && known.runtime == plan.RuntimeID(kyma) {
 		return known
 	}
-	return report{kyma: kyma.UID}
+	return report{kyma: kyma.UID, runtime: plan.RuntimeID(kyma)}
 }
 
 func (r *reports) remember(kyma *v1beta2.Kyma, newest report) {

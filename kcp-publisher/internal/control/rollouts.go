@@ -24,8 +24,6 @@ type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// ClusterUID is that of the control plane's own cluster.
-	ClusterUID string
 	// Interval is how often a rollout that is under way is looked at when nothing happens: soaks and deadlines are times.
 	Interval time.Duration
 	Now      func() time.Time
@@ -65,7 +63,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
-		all = plan.Rules{ClusterUID: r.ClusterUID}.Members(kymas.Items, next.Catalog)
+		all = plan.Members(kymas.Items, next.Catalog)
 		round = rollout.Look(policies.Items, rollouts.Items, plan.Tracks(all), r.Now())
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {

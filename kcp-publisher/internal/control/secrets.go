@@ -63,7 +63,7 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 // addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
 // who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
 func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest report) (problem, err error) {
-	if k.secrets == nil || newest.accepted == nil || newest.refused != nil || r.Key == nil || r.Deleting {
+	if k.secrets == nil || newest.accepted == nil || newest.refused != nil || newest.accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
 		return nil, nil
 	}
 	var there corev1.SecretList

@@ -3,10 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,15 +25,12 @@ const indexRuntime = "runtime"
 // Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
-		return []string{plan.RuntimeID(object.(*v1beta2.Kyma))}
+		return []string{plan.Claimed(object.(*v1beta2.Kyma))}
 	})
 	if err != nil {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
-	if kymas.Rules.ClusterUID, err = ClusterUID(mgr.GetAPIReader()); err != nil {
-		return err
-	}
 	kymas.Client = mgr.GetClient()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
 	kymas.Catalog.Reader = mgr.GetClient()
@@ -104,7 +99,7 @@ var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
 	r := &kymas.Rollouts
 	r.Client, r.Events, r.Catalog, r.Now = kymas.Client, kymas.Events, kymas.Catalog, kymas.Now
-	r.ClusterUID, r.Interval = kymas.Rules.ClusterUID, min(kymas.PollInterval, rolloutInterval)
+	r.Interval = min(kymas.PollInterval, rolloutInterval)
 	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").
 		WatchesRawSource(source.Channel(kymas.Catalog.moved, gatheredFor(0))).
 		Watches(&fleet.RolloutPolicy{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -115,17 +110,6 @@ func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
 		return fmt.Errorf("rollouts: %w", err)
 	}
 	return nil
-}
-
-// ClusterUID is the UID of the kube-system namespace, by which runtimes name their clusters.
-func ClusterUID(reader client.Reader) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	var namespace corev1.Namespace
-	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {
-		return "", fmt.Errorf("read the cluster's UID from namespace %s: %w", metav1.NamespaceSystem, err)
-	}
-	return string(namespace.UID), nil
 }
 
 // start returns one event.

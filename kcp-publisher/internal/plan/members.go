@@ -25,18 +25,18 @@ type Member struct {
 
 // Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of those that name one
 // runtime only its owner.
-func (r Rules) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
+func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
 	for id, kyma := range owners {
-		if kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) {
+		if kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) && RuntimeID(kyma) == id {
 			all = append(all, Member{Kyma: kyma, Runtime: id})
 		}
 	}
 	slices.SortFunc(all, func(a, b Member) int { return byAge(a.Kyma, b.Kyma) })
 	alike := map[string][]resolve.Follow{} // a fleet has some hundred distinct requests
 	for i := range all {
-		request := asked(all[i].Kyma, r.ClusterUID)
+		request := asked(all[i].Kyma)
 		key := followed(request, snapshot)
 		follows, done := alike[key]
 		if !done {

@@ -89,7 +89,7 @@ func TestWhoIsCounted(t *testing.T) {
 	twin.Labels = map[string]string{v1beta2.LabelRuntimeID: "one"}
 	twin.CreationTimestamp = metav1.NewTime(noon)
 	elsewhere.Spec.Channel = "fast"
-	tracks := Tracks(Rules{}.Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")))
+	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")))
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" || tracks[keda].Channel != "2.0.0" {
 		t.Errorf("counted are %+v", tracks)
 	}
@@ -139,7 +139,7 @@ func BenchmarkMembers(b *testing.B) {
 	snapshot := offering(b, modules...)
 	b.ReportAllocs()
 	for b.Loop() {
-		if tracks := Tracks(Rules{}.Members(kymas, snapshot)); len(tracks) != 50 {
+		if tracks := Tracks(Members(kymas, snapshot)); len(tracks) != 50 {
 			b.Fatal(len(tracks))
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Owners are the Kymas that runtimes belong to, by runtime id: of two Kymas that name one runtime, the older.
+// Owners are the Kymas that runtimes belong to, by runtime id: of two Kymas that name one runtime, the one that the runtime has enrolled
+// with, else the one that was published to, else the older.
 type Owners map[string]*v1beta2.Kyma
 
 // NewOwners returns the owners among all Kymas that there are, deleted and skipped ones included.
@@ -16,25 +17,68 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 	owners := make(Owners, len(kymas))
 	for i := range kymas {
 		kyma := &kymas[i]
-		if owner := owners[RuntimeID(kyma)]; owner == nil || byAge(kyma, owner) < 0 {
-			owners[RuntimeID(kyma)] = kyma
+		if owner := owners[Claimed(kyma)]; owner == nil || byClaim(kyma, owner) < 0 {
+			owners[Claimed(kyma)] = kyma
 		}
 	}
 	return owners
 }
 
 // Check refuses a Kyma whose runtime is another Kyma's, or cannot be one: two that publish to one runtime would overwrite each other's
-// bundle forever.
+// bundle forever. It also refuses one that was another runtime's before: the runtime's key and Secrets are not the new one's.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
 		return err
 	}
-	if owner := o[id]; owner != nil && (owner.Namespace != kyma.Namespace || owner.Name != kyma.Name) && byAge(owner, kyma) < 0 {
+	if former := kyma.Status.Runtime; former != nil && former.ID != "" && former.ID != id && enrolled(former) {
+		return fmt.Errorf("its runtime is %s, which has enrolled, and the label %s says %s: set it back, or delete the Kyma and create one for %s",
+			former.ID, v1beta2.LabelRuntimeID, id, id)
+	}
+	if owner := o[id]; owner != nil && (owner.Namespace != kyma.Namespace || owner.Name != kyma.Name) && byClaim(owner, kyma) < 0 {
 		return fmt.Errorf("runtime id %s is that of Kyma %s already: change the label %s", id, named(owner), v1beta2.LabelRuntimeID)
 	}
 	return nil
 }
+
+// Claimed returns the id of the runtime that a Kyma can own: the one that it has enrolled, whatever its label says since, else the one that it
+// names.
+func Claimed(kyma *v1beta2.Kyma) string {
+	if s := kyma.Status.Runtime; s != nil && s.ID != "" && enrolled(s) {
+		return s.ID
+	}
+	return RuntimeID(kyma)
+}
+
+// Begin makes the status of a Kyma be about its runtime. What it says of another one, which never enrolled, goes.
+func Begin(kyma *v1beta2.Kyma) {
+	id := RuntimeID(kyma)
+	if s := kyma.Status.Runtime; s == nil || s.ID != "" && s.ID != id && !enrolled(s) {
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
+	}
+	if s := kyma.Status.Runtime; s.ID == "" {
+		s.ID = id
+	}
+}
+
+// enrolled reports whether a runtime has proven who it is.
+func enrolled(s *v1beta2.RuntimeStatus) bool { return s.Key != nil || s.Observed != nil }
+
+// claim returns how much is known to connect a Kyma with the runtime that it names.
+func claim(kyma *v1beta2.Kyma) int {
+	s := kyma.Status.Runtime
+	switch {
+	case s == nil || s.ID != "" && s.ID != Claimed(kyma):
+		return 0
+	case s.Key != nil:
+		return 2
+	case s.Published != nil:
+		return 1
+	}
+	return 0
+}
+
+func byClaim(a, b *v1beta2.Kyma) int { return cmp.Or(cmp.Compare(claim(b), claim(a)), byAge(a, b)) }
 
 func byAge(a, b *v1beta2.Kyma) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))

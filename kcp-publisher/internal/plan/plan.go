@@ -24,8 +24,6 @@ type Rules struct {
 	Maintenance Maintenance
 	// Silence is how long a runtime may go without a report where its Kyma does not say otherwise.
 	Silence time.Duration
-	// ClusterUID is that of the control plane's own cluster, which may be a runtime as well; empty when there is none.
-	ClusterUID string
 	// Root is the newest root of trust: no bundle is for a key that it revokes.
 	Root trust.Root
 	// Source is the commit that the control plane has, nil for none.

@@ -13,7 +13,7 @@ import (
 // Request returns what a Kyma's runtime asks for: what the Kyma says, and what leaves it by the newest report, nil without one. The
 // error is of the Kyma's annotations, and means that nothing may be published.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
-	request := asked(kyma, r.ClusterUID)
+	request := asked(kyma)
 	request.Settings, request.Watchers = r.Settings, r.Watchers
 	var err error
 	if request.Maintenance, err = r.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
@@ -56,11 +56,10 @@ func known(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle
 }
 
 // asked returns the part of a request that says which modules a Kyma is to have.
-func asked(kyma *v1beta2.Kyma, clusterUID string) resolve.Request {
+func asked(kyma *v1beta2.Kyma) resolve.Request {
 	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero()}
-	r := kyma.Status.Runtime
-	request.ControlPlane = r != nil && r.Observed != nil && r.Observed.ClusterUID != "" && r.Observed.ClusterUID == clusterUID
-	if r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
+	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Asked = r.Requested.Spec
 	}
 	return request

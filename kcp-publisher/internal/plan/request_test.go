@@ -54,14 +54,16 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			func(r *resolve.Request) { r.NoCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"a deleted Kyma": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} },
 			func(r *resolve.Request) { r.Deleting = true }, func(r *Runtime) { r.Deleting = true }},
-		"the control plane's own cluster": {func(k *v1beta2.Kyma) {
+		"the control plane's own cluster, as its operator says": {func(k *v1beta2.Kyma) { k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True} },
+			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
+		"a cluster that says it is the control plane's": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{ClusterUID: "kcp"}}
-		}, func(r *resolve.Request) { r.ControlPlane = true }, func(r *Runtime) { r.Audience.ClusterUID = "kcp" }},
+		}, func(*resolve.Request) {}, func(r *Runtime) { r.Audience.ClusterUID = "kcp" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := Rules{
 				Settings: bundle.Settings{Agent: strings.Replace(image, "skr-agent", "other", 1)}, Watchers: []bundle.Watcher{{Name: "w"}},
-				ClusterUID: "kcp", Source: &bundle.Source{Commit: "c"},
+				Source: &bundle.Source{Commit: "c"},
 			}
 			kyma := kymaOf("one")
 			kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
@@ -131,10 +133,77 @@ func TestARuntimeBelongsToTheOldestKymaThatNamesIt(t *testing.T) {
 	if _, err := (Rules{}).Preview(Fleet{Kymas: all, Catalog: offering(t)}, noon).Request(newer); err == nil || err.Error() != want {
 		t.Errorf("a preview gave %v", err)
 	}
-	for _, m := range (Rules{}).Members(all, offering(t)) {
+	for _, m := range Members(all, offering(t)) {
 		if m.Runtime == "r-1" {
 			t.Errorf("%s is counted for a runtime that is not published to", m.Kyma.Name)
 		}
+	}
+}
+
+func TestARuntimeBelongsToWhoEnrolledIt(t *testing.T) {
+	runtime := func(id string, key, published bool) *v1beta2.RuntimeStatus {
+		s := &v1beta2.RuntimeStatus{ID: id}
+		if key {
+			s.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
+		}
+		if published {
+			s.Published = &v1beta2.PublishedBundle{Sequence: 1}
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		older, younger *v1beta2.RuntimeStatus
+		want           string // who owns it
+	}{
+		"nobody enrolled":                                  {nil, nil, "older"},
+		"the younger enrolled":                             {nil, runtime("r-1", true, true), "younger"},
+		"both enrolled":                                    {runtime("r-1", true, true), runtime("r-1", true, true), "older"},
+		"the younger was published to":                     {nil, runtime("r-1", false, true), "younger"},
+		"the older enrolled as another, and was relabeled": {runtime("mallory", true, true), runtime("r-1", false, true), "younger"},
+		"the younger's label was changed since":            {runtime("", false, true), runtime("r-1", true, true), "younger"},
+		"the younger enrolled before statuses named ids":   {runtime("", false, false), runtime("", true, true), "younger"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			older, younger := kymaOf("older"), kymaOf("younger")
+			older.CreationTimestamp, younger.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
+			older.Status.Runtime, younger.Status.Runtime = c.older, c.younger
+			for _, k := range []*v1beta2.Kyma{older, younger} {
+				k.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-1"}
+			}
+			owners := NewOwners([]v1beta2.Kyma{*older, *younger})
+			if got := owners["r-1"].Name; got != c.want {
+				t.Errorf("it belongs to %s", got)
+			}
+			for _, k := range []*v1beta2.Kyma{older, younger} {
+				if err := owners.Check(k); (err == nil) != (k.Name == c.want) {
+					t.Errorf("%s: %v", k.Name, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAKymaThatEnrolledStaysWithItsRuntime(t *testing.T) {
+	kyma := kymaOf("one")
+	Begin(kyma)
+	if kyma.Status.Runtime.ID != "one" {
+		t.Fatalf("its status is of %q", kyma.Status.Runtime.ID)
+	}
+	kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Sequence: 7}
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "two"}
+	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err != nil {
+		t.Errorf("before it enrolled: %v", err)
+	}
+	if Begin(kyma); kyma.Status.Runtime.ID != "two" || kyma.Status.Runtime.Published != nil {
+		t.Errorf("the status is still of the other runtime: %+v", kyma.Status.Runtime)
+	}
+	kyma.Status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
+	kyma.Labels[v1beta2.LabelRuntimeID] = "three"
+	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil || !strings.Contains(err.Error(), "its runtime is two, which has enrolled") {
+		t.Errorf("once it enrolled: %v", err)
+	}
+	if Begin(kyma); kyma.Status.Runtime.ID != "two" {
+		t.Errorf("the status is of %q", kyma.Status.Runtime.ID)
 	}
 }
 

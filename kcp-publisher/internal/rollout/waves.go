@@ -164,13 +164,25 @@ func (w *wave) budgets(spec fleet.Wave) {
 		return n
 	}
 	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
-	w.maxFailures = scaled(spec.MaxFailures, w.total, false, 0)
+	w.maxFailures = scaled(spec.MaxFailures, w.total, false, defaultFailures(w.total))
 	w.maxDeferred = scaled(spec.MaxDeferred, w.total, false, w.total/4)
 	w.maxConcurrent = -1
 	if spec.MaxConcurrent != nil {
 		w.maxConcurrent = min(max(scaled(spec.MaxConcurrent, w.total, false, 0), 1), maxGranted)
 	}
 }
+
+// defaultFailures returns how many runtimes of a wave may fail unless its policy says otherwise: one of a hundred, and one of ten to a hundred.
+// In a wave of many, one runtime alone stops no rollout: it may be broken by itself, or lie. Of a few canaries, each counts.
+func defaultFailures(total int) int {
+	if total < smallWave {
+		return 0
+	}
+	return max(1, total/100)
+}
+
+// smallWave is the size from which on a wave is more than a few canaries.
+const smallWave = 10
 
 // unready says what a wave still misses, nothing when the runtimes it has are enough.
 func (w *wave) unready() string {

@@ -1,0 +1,82 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// relabel names another runtime on a Kyma of the control plane.
+func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1beta2.LabelRuntimeID, runtime)
+	return f.Control.Patch(t.Context(), fleet.NewKyma(kyma, "regular"), client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// untilReadyBecause waits until a Kyma of the control plane says so in its condition Ready.
+func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State, words string) {
+	t.Helper()
+	until(t, 30*time.Second, fmt.Sprintf("Kyma %s is %s because %q", name, state, words), func() (bool, string) {
+		kyma := fleet.NewKyma(name, "regular")
+		if err := f.Control.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil {
+			return false, err.Error()
+		}
+		ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
+		return ready != nil && kyma.Status.State == state && strings.Contains(ready.Message, words), fmt.Sprintf("%s %+v", kyma.Status.State, ready)
+	})
+}
+
+// TestARuntimeStaysWithTheKymaThatItEnrolledWith has somebody who may edit one Kyma, which is older than the others.
+func TestARuntimeStaysWithTheKymaThatItEnrolledWith(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, withSecrets)
+	older := fleet.NewKyma("mallory", "regular")
+	older.Annotations = map[string]string{v1beta2.AnnotationAgentImage: "evil.example/agent@sha256:" + strings.Repeat("0", 64)}
+	must(t, f.Control.Create(ctx, older))
+	victim := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
+	before, err := victim.Desired(ctx)
+	must(t, err)
+
+	t.Log("An older Kyma claims the id of a runtime that has enrolled.")
+	must(t, relabel(t, f, "mallory", "victim"))
+	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "runtime id victim is that of Kyma kcp-system/victim already")
+	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
+
+	t.Log("A Kyma that has enrolled is labeled with the id that Secrets are for.")
+	must(t, f.Control.Create(ctx, secretFor("bob", "", "database", "for bob alone")))
+	must(t, relabel(t, f, "victim", "bob"))
+	untilReadyBecause(t, f, "victim", v1beta2.StateError, "its runtime is victim, which has enrolled")
+	repository, err := f.Place.Reading(ctx, bundle.DesiredRepository("bob"))
+	must(t, err)
+	if d, err := store.Head(ctx, repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("runtime bob has bundle %s, %v", d, err)
+	}
+	must(t, relabel(t, f, "victim", "victim"))
+	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
+	after, err := victim.Desired(ctx)
+	must(t, err)
+	if before.Descriptor.Digest != after.Descriptor.Digest {
+		t.Error("the runtime got another bundle of all this")
+	}
+
+	t.Log("With the chart's policy the API server refuses the edit.")
+	must(t, fleet.ApplyChartFile(ctx, f.Control, "kcp-publisher", "policy", "identity.yaml"))
+	tries := 0
+	until(t, 30*time.Second, "the edit is refused", func() (bool, string) {
+		tries++ // before the policy is in force, an edit goes through
+		err := relabel(t, f, "victim", fmt.Sprintf("bob-%d", tries))
+		return err != nil && strings.Contains(err.Error(), "cannot change once the runtime has enrolled"), fmt.Sprint(err)
+	})
+	must(t, relabel(t, f, "mallory", "anything")) // never enrolled
+}
