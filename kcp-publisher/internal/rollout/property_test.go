@@ -192,7 +192,9 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		for other, failed := range failing {
 			if limit := r.Spec.Waves[other].MaxFailures; failed > 0 && step.Status.Waves[other].StartedAt != nil {
 				bound := 0
-				if limit != nil {
+				if total := int(step.Status.Waves[other].Total); limit == nil && total >= 10 {
+					bound = max(1, total/100)
+				} else if limit != nil {
 					bound = scaledDown(limit.String(), int(step.Status.Waves[other].Total))
 				}
 				if failed > bound {
