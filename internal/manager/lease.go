@@ -47,6 +47,13 @@ func newLease(config *rest.Config, namespace, name string, duration, renewDeadli
 	return &Lease{Interface: lock, duration: duration, now: time.Now}, nil
 }
 
+// tell has changes of the lease's holder become Events.
+func (l *Lease) tell(recorder resourcelock.EventRecorder) {
+	if lock, ok := l.Interface.(*resourcelock.LeaseLock); ok {
+		lock.LockConfig.EventRecorder = recorder
+	}
+}
+
 // Create takes a lease that nobody had.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.renew(record, func() error { return l.Interface.Create(ctx, record) })

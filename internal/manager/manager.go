@@ -119,6 +119,9 @@ func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
+	if f.lease != nil {
+		f.lease.tell(mgr.GetEventRecorderFor(options.LeaderElectionID)) //nolint:staticcheck // client-go's leader election knows no other
+	}
 	probes.SetupChecks(mgr, ctrl.Log)
 	if f.eventsAddress == "" {
 		return mgr, nil
