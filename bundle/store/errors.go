@@ -33,7 +33,7 @@ func notFound(wrapped, cause error) error {
 // Unavailable reports whether an error says that the registry as a whole cannot be used now: it cannot be reached, is overloaded or
 // broken. An answer to one request, such as a missing right, and content that was refused say nothing about the registry.
 func Unavailable(err error) bool {
-	if refusal.Of(err) != nil {
+	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
 	}
 	var response *errcode.ErrorResponse
