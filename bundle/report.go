@@ -102,9 +102,9 @@ type ReportedSecrets struct {
 // MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.
 const MaxMessageBytes = 512
 
-// Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end.
+// Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end, as it may be shown.
 func Bounded(text string, most int) string {
-	if len(text) > most {
+	if text = Printable(text[:min(len(text), 2*most)]); len(text) > most {
 		return strings.ToValidUTF8(text[:most], "")
 	}
 	return text

@@ -1,13 +1,16 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 
 	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
@@ -33,7 +36,7 @@ func notFound(wrapped, cause error) error {
 // Unavailable reports whether an error says that the registry as a whole cannot be used now: it cannot be reached, is overloaded or
 // broken. An answer to one request, such as a missing right, and content that was refused say nothing about the registry.
 func Unavailable(err error) bool {
-	if refusal.Of(err) != nil {
+	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
 	}
 	var response *errcode.ErrorResponse
@@ -42,6 +45,28 @@ func Unavailable(err error) bool {
 	}
 	var connection interface{ Timeout() bool } // what net and url errors have in common
 	return errors.As(err, &connection)
+}
+
+// Ping returns an error when the registry of a store as a whole cannot be used now; other stores are always there. It asks for nothing that
+// needs a right: a registry that refuses is there.
+func Ping(ctx context.Context, s Store) error {
+	registry, ok := s.(*Registry)
+	if !ok {
+		return nil
+	}
+	repository, err := registry.registries.Repository(registry.Name(bundle.TrustRepository))
+	if err != nil {
+		return err
+	}
+	whole, err := remote.NewRegistry(repository.Reference.Registry)
+	if err != nil {
+		return err
+	}
+	whole.Client, whole.PlainHTTP = repository.Client, repository.PlainHTTP
+	if err := whole.Ping(ctx); Unavailable(err) {
+		return err
+	}
+	return nil
 }
 
 // WithoutDetail returns the same error for the same answer of a registry. Registries put times and request numbers into theirs, and a

@@ -33,6 +33,8 @@ type Access struct {
 	RequestTimeout time.Duration
 	// NoRetry fails at the first error, for callers with a backoff of their own.
 	NoRetry bool
+	// BlobHosts are hosts, HOST or HOST:PORT, that registries may redirect to beside their own. See checkRedirect.
+	BlobHosts []string
 }
 
 // DefaultRequestTimeout bounds one request to a registry with its body: 32 MiB at half a MiB a second.
@@ -41,6 +43,7 @@ const DefaultRequestTimeout = time.Minute
 // Registries opens OCI repositories by their full name, with one HTTP client and one credential cache for all.
 type Registries struct {
 	client    *auth.Client
+	egress    *egress
 	plainHTTP bool
 	secured   bool
 }
@@ -61,12 +64,20 @@ func NewRegistries(access Access) (*Registries, error) {
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
-	client := &auth.Client{Client: &http.Client{Transport: transport, Timeout: access.RequestTimeout}, Cache: auth.NewCache()}
+	for _, host := range access.BlobHosts {
+		if err := CheckBlobHost(host); err != nil {
+			return nil, fmt.Errorf("blob host %q: %w", host, err)
+		}
+	}
+	limited := newEgress(transport)
+	client := &auth.Client{Cache: auth.NewCache(), Client: &http.Client{
+		Transport: limited, Timeout: access.RequestTimeout, CheckRedirect: checkRedirects(access.BlobHosts),
+	}}
 	if access.RequestTimeout == 0 {
 		client.Client.Timeout = DefaultRequestTimeout
 	}
 	if !access.NoRetry {
-		client.Client.Transport = retry.NewTransport(transport)
+		client.Client.Transport = retry.NewTransport(limited)
 	}
 	if len(access.DockerConfig) > 0 {
 		store, err := credentials.NewMemoryStoreFromDockerConfig(access.DockerConfig)
@@ -75,11 +86,21 @@ func NewRegistries(access Access) (*Registries, error) {
 		}
 		client.Credential = credentials.Credential(store)
 	}
-	return &Registries{client: client, plainHTTP: access.PlainHTTP, secured: len(access.CA) > 0}, nil
+	return &Registries{client: client, egress: limited, plainHTTP: access.PlainHTTP, secured: len(access.CA) > 0}, nil
 }
 
 // Repository opens the repository with this full name, such as "registry.example:5000/fleet/content". It does no I/O.
 func (r *Registries) Repository(name string) (*remote.Repository, error) {
+	return r.repository(name, true)
+}
+
+// Foreign opens a repository that nobody configured: what is read named it. Wherever its name leads, it is not to this machine or its
+// link.
+func (r *Registries) Foreign(name string) (*remote.Repository, error) {
+	return r.repository(name, false)
+}
+
+func (r *Registries) repository(name string, configured bool) (*remote.Repository, error) {
 	repository, err := remote.NewRepository(name)
 	if err != nil {
 		return nil, fmt.Errorf("repository %q: %w", name, err)
@@ -87,6 +108,7 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	if repository.Reference.Reference != "" {
 		return nil, fmt.Errorf("repository %q: remove the tag or digest", name)
 	}
+	r.egress.open(repository.Reference.Host(), configured)
 	repository.Client = r.client
 	repository.PlainHTTP = r.plainHTTP || !r.secured && isLoopback(repository.Reference.Host())
 	repository.MaxMetadataBytes = bundle.MaxManifestBytes

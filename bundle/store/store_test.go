@@ -1,6 +1,7 @@
 package store
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,7 @@ func TestRepositoriesAreSpokenToInTheRightScheme(t *testing.T) {
 		{"every registry in HTTP when told so", "registry.example/a", Registries{plainHTTP: true}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			c.registries.egress = newEgress(new(http.Transport))
 			repository, err := c.registries.Repository(c.repository)
 			if err != nil || repository.PlainHTTP != c.want {
 				t.Errorf("plain HTTP is %t, %v, want %t", repository.PlainHTTP, err, c.want)

@@ -387,9 +387,10 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		values map[string]any
 		files  []string
 	}{
-		"the publisher": {"kcp-publisher", map[string]any{}, []string{"publisher"}},
+		"the publisher":                        {"kcp-publisher", map[string]any{}, []string{"publisher", "metrics"}},
+		"the publisher whose metrics are open": {"kcp-publisher", map[string]any{"metrics": map[string]any{"auth": false}}, []string{"publisher"}},
 		"the publisher with everything": {
-			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"}}, []string{"publisher", "signatures", "webhooks", "git"},
+			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"}}, []string{"publisher", "metrics", "signatures", "webhooks", "git"},
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
 		"the agent with an account for modules": {

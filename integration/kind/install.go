@@ -67,6 +67,7 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 	values["extraArgs"] = flags
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
+	values["metrics"] = map[string]any{"enabled": true}
 	// Short, so that a bad agent is rolled back within a scenario's patience.
 	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)

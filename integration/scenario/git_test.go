@@ -26,7 +26,7 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 	files["fleet/kymas/two.yaml"] = kymaOf("two", "mailer")
 	first := repo.push(files)
 	metrics := freeAddress(t)
-	f := startFollowing(t, append(repo.flags(), "--metrics-bind-address", metrics))
+	f := startFollowing(t, append(repo.flags(), "--metrics-bind-address", metrics, "--metrics-auth=false"))
 	untilCommit(t, f, first)
 	byHand := fleet.NewKyma("by-hand", "regular", "mailer")
 	must(t, f.Control.Create(ctx, byHand))

@@ -29,20 +29,23 @@ func Usage(err error) error { return usageError{err} }
 // IsUsage reports whether an error is a mistake in how the command was called.
 func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 
-// Execute runs a program's command line and returns its exit code. A *refusal.Error, and any error that refused reports, exits with
+// Execute runs a program's command line and returns its exit code. Whatever its commands print, nothing steers the terminal. A *refusal.Error, and any error that refused reports, exits with
 // ExitRefused; refused may be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
+	shown, told := &printed{out: out}, &printed{out: errOut}
+	defer shown.flush()
+	defer told.flush()
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errOut)
+	root.SetOut(shown)
+	root.SetErr(told)
 	err := root.Execute()
 	if err == nil {
 		return ExitDone
 	}
-	fmt.Fprintf(errOut, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(told, "%s: %v\n", root.Name(), err)
 	switch {
 	case IsUsage(err):
-		fmt.Fprintf(errOut, "run `%s --help`\n", root.Name())
+		fmt.Fprintf(told, "run `%s --help`\n", root.Name())
 		return ExitUsage
 	case refusal.Of(err) != nil, refused != nil && refused(err):
 		return ExitRefused

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 )
 
 // OutputFlag adds -o.
@@ -21,15 +19,9 @@ func Print(out io.Writer, format string, data any, table func(io.Writer)) error 
 		table(out)
 		return nil
 	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(data)
+		return writeJSON(out, data)
 	case "yaml":
-		text, err := yaml.Marshal(data)
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
+		return writeYAML(out, data)
 	}
 	return Usage(fmt.Errorf("-o %q: want table, json or yaml", format))
 }

@@ -10,7 +10,7 @@ import (
 
 // IsTerminal reports whether out is a terminal.
 func IsTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+	file, ok := Raw(out).(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
@@ -22,7 +22,7 @@ func Steps(out io.Writer, what string, total int) (advance func()) {
 	if total < fewSteps || !IsTerminal(out) {
 		return func() {}
 	}
-	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
+	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(Raw(out)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
 	return func() { _ = bar.Add(1) } // drawing is a courtesy
 }
@@ -32,7 +32,7 @@ func Bytes(out io.Writer, what string, total int64) (advance func(int64), done f
 	if !IsTerminal(out) {
 		return func(int64) {}, func() {}
 	}
-	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
+	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(Raw(out)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
 	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // drawing is a courtesy
 }

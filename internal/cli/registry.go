@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,6 +19,8 @@ const TransferTimeout = 2 * time.Hour
 type Registry struct {
 	Config, CA string
 	PlainHTTP  bool
+	// BlobHosts are where registries may redirect to.
+	BlobHosts []string
 }
 
 // AddFlags adds all of them.
@@ -35,6 +38,7 @@ func (r *Registry) AddConfigFlag(flags *pflag.FlagSet, usage string) {
 func (r *Registry) AddTLSFlags(flags *pflag.FlagSet) {
 	r.AddCAFlag(flags)
 	flags.BoolVar(&r.PlainHTTP, "plain-http", false, "use plain HTTP for all registries (loopback always does)")
+	flags.StringArrayVar(&r.BlobHosts, "blob-host", nil, "HOST or HOST:PORT of a storage that registries may redirect to, beside their own host; may be repeated")
 }
 
 // AddCAFlag adds --registry-ca alone.
@@ -46,6 +50,12 @@ func (r *Registry) AddCAFlag(flags *pflag.FlagSet) {
 func (r *Registry) Access(base store.Access) (store.Access, error) {
 	access := base
 	access.PlainHTTP = base.PlainHTTP || r.PlainHTTP
+	access.BlobHosts = append(slices.Clone(base.BlobHosts), r.BlobHosts...)
+	for _, host := range r.BlobHosts {
+		if err := store.CheckBlobHost(host); err != nil {
+			return access, Usage(fmt.Errorf("--blob-host %q: %w", host, err))
+		}
+	}
 	for _, file := range []struct {
 		flag, path string
 		into       *[]byte

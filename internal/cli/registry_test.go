@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,14 +20,15 @@ func TestFlagsOfRegistriesWinOverWhatIsKnown(t *testing.T) {
 	var r Registry
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	r.AddFlags(flags)
-	if err := flags.Parse([]string{"--registry-config", path, "--plain-http"}); err != nil {
+	if err := flags.Parse([]string{"--registry-config", path, "--plain-http", "--blob-host", "one.example", "--blob-host", "two.example:9000"}); err != nil {
 		t.Fatal(err)
 	}
 	access, err := r.Access(store.Access{DockerConfig: []byte("known"), CA: []byte("known"), NoRetry: true, RequestTimeout: TransferTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(access.DockerConfig) != `{"auths":{}}` || string(access.CA) != "known" || !access.PlainHTTP || !access.NoRetry || access.RequestTimeout != TransferTimeout {
+	if string(access.DockerConfig) != `{"auths":{}}` || string(access.CA) != "known" || !access.PlainHTTP || !access.NoRetry || access.RequestTimeout != TransferTimeout ||
+		!slices.Equal(access.BlobHosts, []string{"one.example", "two.example:9000"}) {
 		t.Errorf("got %+v", access)
 	}
 }
@@ -39,6 +41,7 @@ func TestOpenNamesTheFlagThatIsWrong(t *testing.T) {
 	}{
 		"a location with a scheme":        {Registry{}, "https://host/path", "--to: location"},
 		"a file of credentials not there": {Registry{Config: "/nowhere"}, "host/path", "--registry-config: open /nowhere"},
+		"a blob host with a scheme":       {Registry{BlobHosts: []string{"https://blobs.example"}}, "host/path", "--blob-host \"https://blobs.example\": want HOST"},
 		"certificates not there":          {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {

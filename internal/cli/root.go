@@ -21,11 +21,12 @@ type Root struct {
 	log     logger.Options
 }
 
-// fluxNames are flags by the names that Flux's controllers give them; both names work.
+// fluxNames are flags by the names that Flux's controllers, or for metrics-secure kubebuilder's, give them; both names work.
 var fluxNames = map[string]pflag.NormalizedName{
 	"log-encoding":           "log-format",
 	"concurrent":             "concurrency",
 	"metrics-addr":           "metrics-bind-address",
+	"metrics-secure":         "metrics-auth",
 	"health-addr":            "health-probe-bind-address",
 	"enable-leader-election": "leader-elect",
 }

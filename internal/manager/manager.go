@@ -11,8 +11,6 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/fluxcd/pkg/runtime/leaderelection"
-	"github.com/fluxcd/pkg/runtime/pprof"
-	"github.com/fluxcd/pkg/runtime/probes"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -27,8 +25,10 @@ type Flags struct {
 	qps                          float32
 	burst                        int
 	metricsAddress, probeAddress string
+	metricsAuth                  bool
 	eventsAddress                string
 	pprof                        bool
+	authenticate                 Authenticate
 	election                     leaderelection.Options
 	jitter                       jitter.IntervalOptions
 	lease                        *Lease
@@ -40,14 +40,21 @@ func (f *Flags) Lease() *Lease { return f.lease }
 // intervalJitter is by how many percent intervals differ from what flags say, more or less.
 const intervalJitter = 10
 
-// AddFlags adds the flags; cluster is what the API server is called in the help.
-func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string) {
+// AddFlags adds the flags; cluster is what the API server is called in the help. Without a way to authenticate, which not every program can
+// afford to link, metrics are served on this machine only unless the operator says otherwise.
+func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, authenticate Authenticate) {
+	f.authenticate = authenticate
 	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of "+cluster+"; default: the Pod's own ServiceAccount")
 	flags.Float32Var(&f.qps, "kube-api-qps", -1, "queries per second to the API server at most; -1: no limit but the API server's own priority and fairness")
 	flags.IntVar(&f.burst, "kube-api-burst", 300, "queries to the API server at once at most, with --kube-api-qps")
-	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint, 0 for none")
+	if authenticate != nil {
+		flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint, 0 for none")
+		flags.BoolVar(&f.metricsAuth, "metrics-auth", true, "serve metrics by HTTPS, to those only whom the API server knows and allows to get /metrics; false: by HTTP, to everybody")
+	} else {
+		flags.StringVar(&f.metricsAddress, "metrics-bind-address", "127.0.0.1:8080", "address of the metrics endpoint, which is HTTP and asks nobody who it is; 0 for none")
+	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes, 0 for none")
-	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, without authentication")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to whom it serves metrics")
 	flags.StringVar(&f.eventsAddress, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
 	f.addElection(flags)
@@ -122,7 +129,9 @@ func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error
 	if f.lease != nil {
 		f.lease.tell(mgr.GetEventRecorderFor(options.LeaderElectionID)) //nolint:staticcheck // client-go's leader election knows no other
 	}
-	probes.SetupChecks(mgr, ctrl.Log)
+	if err := f.addServers(mgr, config); err != nil {
+		return nil, err
+	}
 	if f.eventsAddress == "" {
 		return mgr, nil
 	}
@@ -144,15 +153,11 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	}
 	options := base
 	options.Logger = ctrl.Log
-	options.Metrics.BindAddress = f.metricsAddress
-	options.HealthProbeBindAddress = f.probeAddress
+	options.Metrics.BindAddress, options.HealthProbeBindAddress = "0", "0" // addServers serves both within limits
 	options.LeaderElection, options.LeaderElectionReleaseOnCancel = e.Enable, e.ReleaseOnCancel
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &e.LeaseDuration, &e.RenewDeadline, &e.RetryPeriod
-	if f.pprof {
-		if f.metricsAddress == "0" {
-			return base, cli.Usage(errors.New("--pprof: is served by the metrics endpoint, which --metrics-bind-address 0 turns off"))
-		}
-		options.Metrics.ExtraHandlers = pprof.GetHandlers()
+	if f.pprof && f.metricsAddress == "0" {
+		return base, cli.Usage(errors.New("--pprof: is served by the metrics endpoint, which --metrics-bind-address 0 turns off"))
 	}
 	return options, nil
 }

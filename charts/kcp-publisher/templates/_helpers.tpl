@@ -60,6 +60,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/kcp-publisher/registry/.dockerconfigjson" }}{{ end }}
 {{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/kcp-publisher/registry-ca/ca.crt" }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
+{{- range .Values.registry.blobHosts }}{{ $args = append $args (printf "--blob-host=%s" .) }}{{ end }}
 {{- if .Values.git.url }}
 {{- range $flag, $value := dict "url" .Values.git.url "branch" .Values.git.branch "tag" .Values.git.tag "path" .Values.git.path "poll-interval" .Values.git.pollInterval }}
 {{- if $value }}{{ $args = append $args (printf "--git-%s=%s" $flag $value) }}{{ end }}
@@ -67,6 +68,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.git.credentialsSecretName }}{{ $args = append $args "--git-credentials=/etc/kcp-publisher/git" }}{{ end }}
 {{- if .Values.git.signersConfigMapName }}{{ $args = append $args "--git-signers=/etc/kcp-publisher/git-signers/signers" }}{{ end }}
 {{- end }}
+{{- if not .Values.metrics.auth }}{{ $args = append $args "--metrics-auth=false" }}{{ end }}
 {{- if .Values.signaturePolicy }}{{ $args = append $args "--signature-policy=/etc/kcp-publisher/config/signature-policy.yaml" }}{{ end }}
 {{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}
 {{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
@@ -87,6 +89,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if regexMatch ":[0-9]+$" $url.host }}{{ $ports = append $ports (regexFind "[0-9]+$" $url.host | int) }}
 {{- else if eq $url.scheme "http" }}{{ $ports = append $ports 80 }}{{ end }}
 {{- end }}
+{{- range .Values.registry.blobHosts }}{{ if regexMatch ":[0-9]+$" . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
 {{- $ports | uniq | toJson }}
 {{- end }}

@@ -31,10 +31,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/skr-agent/registry/.dockerconfigjson" }}{{ end }}
 {{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/skr-agent/registry-ca/ca.crt" }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
+{{- range .Values.registry.blobHosts }}{{ $args = append $args (printf "--blob-host=%s" .) }}{{ end }}
 {{- range .Values.registry.mirrors }}{{ $args = append $args (printf "--mirror=%s" .) }}{{ end }}
+{{- if include "skr-agent.metrics" . }}{{ $args = append $args "--metrics-bind-address=:8080" }}{{ end }}
 {{- with .Values.modules.serviceAccount }}{{ $args = append $args (printf "--module-service-account=%s" .) }}{{ end }}
 {{- range $module, $account := .Values.modules.serviceAccounts }}{{ $args = append $args (printf "--module-service-account=%s=%s" $module $account) }}{{ end }}
 {{- concat $args .Values.extraArgs | toYaml }}
+{{- end }}
+
+{{/* Not empty when metrics are served beyond the pod. */}}
+{{- define "skr-agent.metrics" -}}
+{{- if or .Values.metrics.enabled .Values.metrics.serviceMonitor.enabled }}true{{ end }}
 {{- end }}
 
 {{/* ServiceAccounts that modules are installed with, NAMESPACE/NAME. */}}
@@ -59,6 +66,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $host := splitList "=" . | last | splitList "/" | first }}
 {{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
 {{- end }}
+{{- range .Values.registry.blobHosts }}{{ if regexMatch ":[0-9]+$" . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
 {{- $ports | uniq | toJson }}
 {{- end }}

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -25,6 +25,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
 // Options say where the API server finds the webhooks. One of Service and URL is given.
@@ -67,25 +68,34 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
-	host, port, err := net.SplitHostPort(options.BindAddress)
-	if err != nil {
-		return fmt.Errorf("webhook address %q: %w", options.BindAddress, err)
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return fmt.Errorf("webhook address %q: port: %w", options.BindAddress, err)
-	}
 	r := &registration{at: at, certificates: &certificates{client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now}}
-	server := webhook.NewServer(webhook.Options{Host: host, Port: number, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion, c.GetCertificate = tls.VersionTLS12, r.certificates.get
-	}}})
-	registry, err := converters(mgr.GetScheme())
+	handler, err := webhooks(mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
-	server.Register(pathConvert, conversion.NewWebhookHandler(mgr.GetScheme(), registry))
+	secure := &tls.Config{GetCertificate: r.certificates.get, MinVersion: tls.VersionTLS12}
+	return errors.Join(serve.Add(mgr, "webhooks", options.BindAddress, secure, handler, limits), mgr.Add(r))
+}
+
+// webhooks answers the API server.
+func webhooks(scheme *runtime.Scheme) (http.Handler, error) {
+	registry, err := converters(scheme)
+	if err != nil {
+		return nil, err
+	}
+	// controller-runtime's server only registers them, which makes its metrics. It has no limits for what anybody may send, so that another
+	// one serves them.
+	mux := http.NewServeMux()
+	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
+	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
 	server.Register(pathTemplate, &admission.Webhook{Handler: admission.HandlerFunc(templates)})
-	return errors.Join(mgr.Add(server), mgr.Add(r))
+	return mux, nil
+}
+
+// limits are those of the webhooks, which everybody in the cluster reaches. What the API server sends is one object, at most 3 MiB by its own
+// limit, as it is and as it was; a conversion takes some four times its body in memory.
+var limits = serve.Limits{
+	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second, Write: 30 * time.Second,
 }
 
 // converters know how each kind of v1beta1 becomes one of v1beta2, and back.

@@ -64,7 +64,7 @@ func newEnroll() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = cmd.OutOrStdout().Write(manifest)
+			_, err = cli.Raw(cmd.OutOrStdout()).Write(manifest)
 			return err
 		},
 	}

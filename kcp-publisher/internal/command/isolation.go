@@ -30,7 +30,7 @@ func newRegistryCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "checks that runtimes are isolated in the registry (exit 3: leak found)", Args: cli.Exactly(0, "no arguments"),
 		Long: "check needs two runtimes that have bundles, and the credentials of their agents: a docker config.json each, or the key folder that\n" +
-			"their passwords for the token service are derived from. It overwrites nothing.",
+			"their passwords for the token service are derived from. It overwrites nothing, and deletes what it wrote as far as the two may delete.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -57,7 +57,14 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	if options.Anonymous, err = f.registries(nil); err != nil {
 		return err
 	}
-	findings, err := isolation.Check(cmd.Context(), options)
+	findings, left, err := isolation.Check(cmd.Context(), options)
+	for _, what := range left {
+		fmt.Fprintf(cmd.ErrOrStderr(), "left behind: %s\n", what)
+	}
+	if len(left) > 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "the two runtimes may not delete what is left: blobs that nothing refers to are the garbage collector's to remove; "+
+			"delete tags with the credentials of the registry's owner")
+	}
 	if len(findings) == 0 {
 		return err
 	}
@@ -66,14 +73,36 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 		t.AppendHeader(table.Row{"TRIED TO", "REQUEST", "STATUS", ""})
 		for _, finding := range findings {
 			verdict := "refused"
-			if finding.Leaks {
+			switch {
+			case finding.Leaks:
 				verdict = "LEAKS"
+			case finding.LeftOver:
+				verdict = "left over"
 			}
 			t.AppendRow(table.Row{finding.What, finding.Request, finding.Status, verdict})
 		}
 		t.Render()
+		fmt.Fprintln(out, summary(findings))
 	})
 	return errors.Join(err, drawn)
+}
+
+// summary is what a check came to in one line.
+func summary(findings []isolation.Finding) string {
+	refused, leftOver := 0, 0
+	for _, f := range findings {
+		switch {
+		case f.LeftOver:
+			leftOver++
+		case !f.Leaks:
+			refused++
+		}
+	}
+	line := fmt.Sprintf("%d of %d attempts were refused", refused, len(findings))
+	if leftOver > 0 {
+		line += fmt.Sprintf("; %d say nothing, because what an earlier check or mount left is in the way", leftOver)
+	}
+	return line
 }
 
 func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {

@@ -285,7 +285,7 @@ func newKeysShow() *cobra.Command {
 func (s shownRoot) draw(out io.Writer) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "PUBLISHER KEYS"})
-	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, s.Expires.Format(time.DateOnly), strings.Join(s.Publishers, "\n")})
+	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, s.Expires.Format(time.DateOnly), s.Publishers})
 	t.Render()
 	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
 	if len(s.Enrollers) > 0 {

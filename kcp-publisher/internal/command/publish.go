@@ -343,7 +343,7 @@ func drawPublished(out io.Writer, rows []published) {
 				problems = append(problems, text)
 			}
 		}
-		t.AppendRow(table.Row{row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), strings.Join(problems, "\n")})
+		t.AppendRow(table.Row{row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), problems})
 	}
 	t.Render()
 }

@@ -107,7 +107,7 @@ func newRegistryCredentials() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = cmd.OutOrStdout().Write(config)
+			_, err = cli.Raw(cmd.OutOrStdout()).Write(config)
 			return err
 		},
 	}

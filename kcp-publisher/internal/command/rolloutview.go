@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
@@ -54,7 +55,7 @@ func live(out io.Writer) func(*v1alpha1.Rollout) {
 		var next bytes.Buffer
 		drawRollout(&next, r, time.Now())
 		if lines > 0 {
-			fmt.Fprintf(out, "\x1b[%dA\x1b[J", lines) // up, and clear what is below
+			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines) // up, and clear what is below
 		}
 		_, _ = out.Write(next.Bytes())
 		lines = bytes.Count(next.Bytes(), []byte("\n"))

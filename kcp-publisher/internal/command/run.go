@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
@@ -58,7 +59,7 @@ func newRun(g *cli.Root) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return f.run(g) },
 	}
 	flags := cmd.Flags()
-	f.manager.AddFlags(flags, "the control plane")
+	f.manager.AddFlags(flags, "the control plane", filters.WithAuthenticationAndAuthorization)
 	flags.StringVar(&f.selector, "watch-label-selector", "", "reconcile only Kymas whose labels match, such as sharding.fluxcd.io/shard=one; each selector has a lease of its own")
 	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets for runtimes; default: no Secrets are read")

@@ -3,12 +3,49 @@ package command
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
+// lineTable is a table whose cells are lines: texts of others have no part in how it is drawn.
+type lineTable struct{ table.Writer }
+
+// AppendRow adds a row.
+func (t lineTable) AppendRow(row table.Row, config ...table.RowConfig) {
+	cells := make(table.Row, len(row))
+	for i, cell := range row {
+		cells[i] = printableCell(cell)
+	}
+	t.Writer.AppendRow(cells, config...)
+}
+
+// printableCell returns a cell of one line, or of several for a list of texts. Numbers stay numbers, which are drawn to the right.
+func printableCell(cell any) any {
+	switch c := cell.(type) {
+	case int, int32, int64, nil:
+		return cell
+	case []string:
+		lines := make([]string, len(c))
+		for i, line := range c {
+			lines[i] = bundle.PrintableLine(line)
+		}
+		return strings.Join(lines, "\n")
+	}
+	return bundle.PrintableLine(fmt.Sprint(cell))
+}
+
+// AppendRows adds rows.
+func (t lineTable) AppendRows(rows []table.Row, config ...table.RowConfig) {
+	for _, row := range rows {
+		t.AppendRow(row, config...)
+	}
+}
+
 func newTable(out io.Writer) table.Writer {
-	t := table.NewWriter()
+	t := lineTable{table.NewWriter()}
 	t.SetOutputMirror(out)
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators

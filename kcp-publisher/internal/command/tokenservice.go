@@ -22,6 +22,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/serve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
 )
@@ -68,14 +69,17 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle(tokenPath, service)
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
-	server := &http.Server{
-		Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.bindAddress)
+	server := serve.New(mux, tokenLimits)
+	listener, err := serve.Listen(ctx, f.bindAddress, nil, tokenLimits)
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
 	}
 	return f.serve(ctx, log, server, listener)
+}
+
+// tokenLimits keep what strangers can take of memory below what the chart allows.
+var tokenLimits = serve.Limits{
+	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: 10 * time.Second,
 }
 
 // serve answers until a signal or a failure ends it.

@@ -74,7 +74,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	before, rules := kyma.DeepCopy(), k.rules()
-	if wait := k.backoff.wait(k.Now()); wait > 0 {
+	if wait := k.backoff.wait(req.NamespacedName, k.Now()); wait > 0 {
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
 	facts, err := k.admit(ctx, kyma, rules)
@@ -83,9 +83,15 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 		return k.record(ctx, before, kyma, publish.Outcome{})
 	}
+	started := k.Now()
 	newest, err := k.fetchReport(ctx, kyma, rules)
+	var alone time.Duration // how long this runtime waits by itself
 	if err != nil {
-		return k.registryFailed(ctx, before, kyma, err)
+		wait, all := k.backoff.failed(ctx, req.NamespacedName, k.Now(), err)
+		if all {
+			return k.registryUnavailable(ctx, before, kyma, wait)
+		}
+		newest.unread, alone = unanswered(err), wait
 	}
 	runtime, err := k.runtime(ctx, before, kyma, rules, newest, &facts)
 	if err != nil {
@@ -96,13 +102,33 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err // another process speaks for the runtime now
 	}
 	if err != nil {
-		return k.registryFailed(ctx, before, kyma, err)
+		wait, all := k.backoff.failed(ctx, req.NamespacedName, k.Now(), err)
+		if all {
+			return k.registryUnavailable(ctx, before, kyma, wait)
+		}
+		publishFailures.Inc()
+		facts.PublishError, alone = unanswered(err), wait
 	}
 	if done, err := k.finalize(ctx, kyma, facts); done || err != nil {
 		return ctrl.Result{}, err
 	}
 	kyma.Status = status(kyma.Status, runtime, facts, k.Now())
-	return k.record(ctx, before, kyma, outcome)
+	result, err := k.record(ctx, before, kyma, outcome)
+	if alone > 0 {
+		result.RequeueAfter = alone
+	} else {
+		k.backoff.answered(ctx, req.NamespacedName, outcome.Pushed || !newest.asked.Before(started))
+	}
+	return result, err
+}
+
+// unanswered is why the registry did not answer for one runtime, in the same words each time: a condition with a port or a time in it
+// would be written again at every pass.
+func unanswered(err error) error {
+	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
+		return answer
+	}
+	return errors.New("the registry answers, but not the requests for this runtime: see the publisher's log")
 }
 
 // read returns the Kyma, or nil when there is nothing to do: it is gone or to be left alone.
@@ -112,6 +138,7 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	if apierrors.IsNotFound(err) {
 		runtimeStates.forget(req.String())
 		k.reports.forget(req.NamespacedName)
+		k.backoff.forget(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil || plan.Skipped(kyma) {
@@ -172,7 +199,7 @@ func (k *Kymas) runtime(ctx context.Context, before, kyma *v1beta2.Kyma, rules p
 }
 
 // publish resolves what the Kyma asks for, pushes a bundle if one is needed, and notes what became of it. The error says that the registry
-// is down.
+// did not answer.
 func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, runtime plan.Runtime, view *plan.View, facts *ingest.Facts) (publish.Outcome, error) {
 	var outcome publish.Outcome
 	request, err := rules.Request(kyma, facts.Report)
@@ -186,7 +213,6 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	k.announceDeviation(ctx, kyma, outcome.Deviation)
 	switch {
 	case err == nil:
-		k.backoff.end(ctx)
 		facts.Published, facts.Given = &outcome.Published, view.Given(runtime.ID, outcome.Published, kyma.Status.Runtime)
 	case store.Unavailable(err), errors.Is(err, publish.ErrMayNotPush):
 		return outcome, err
@@ -203,11 +229,6 @@ func status(before v1beta2.KymaStatus, runtime plan.Runtime, facts ingest.Facts,
 		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, runtime.Secrets.All, facts)
 	}
 	return ingest.Status(before, facts, now)
-}
-
-// registryFailed makes all runtimes wait at once, so that one outage is one backoff and one line of log.
-func (k *Kymas) registryFailed(ctx context.Context, before, kyma *v1beta2.Kyma, err error) (ctrl.Result, error) {
-	return k.registryUnavailable(ctx, before, kyma, k.backoff.begin(ctx, k.Now(), err))
 }
 
 // registryUnavailable says what is known of a runtime whose reports cannot be read because the registry is down: that is silence, too,

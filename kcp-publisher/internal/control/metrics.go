@@ -25,6 +25,9 @@ var (
 	registryUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry answered last time (1) or publishing waits for it (0).",
 	})
+	registryFailing = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_registry_failing_runtimes", Help: "Runtimes whose repositories the registry does not answer for, although it answers for others.",
+	})
 	rootExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no agent accepts a bundle after it.",
 	})
@@ -35,7 +38,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryDeviations, registryUp, rootExpiry, runtimes)
+	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryDeviations, registryUp, registryFailing, rootExpiry, runtimes)
 }
 
 // states counts runtimes by state, so that no metric is labeled with a runtime.

@@ -50,7 +50,7 @@ func newReports(place store.Store, interval time.Duration, now func() time.Time)
 	return &reports{place: place, interval: interval, now: now, known: map[types.NamespacedName]report{}}
 }
 
-// fetch returns the newest report of a Kyma's runtime and the one that was known before. The error says that the registry is down; a
+// fetch returns the newest report of a Kyma's runtime and the one that was known before. The error says that the registry did not answer; a
 // report that is refused, or that the registry does not return, is this runtime's problem alone and no error.
 func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter) (newest, before report, err error) {
 	before = r.remembered(kyma)

@@ -16,6 +16,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -38,6 +39,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
 	kymas.reports = newReports(kymas.Place, kymas.PollInterval, kymas.Now)
 	kymas.Publisher.Restored = announceRestored
+	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
 	registryUp.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.

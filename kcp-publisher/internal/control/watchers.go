@@ -84,7 +84,7 @@ func (w *Watchers) tell(ctx context.Context, watcher *v1beta2.Watcher, refused e
 	watcher.Status.State, watcher.Status.ObservedGeneration = v1beta2.StateReady, watcher.Generation
 	if refused != nil {
 		watcher.Status.State = v1beta2.StateError
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Refused", refused.Error()
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Refused", noted(refused.Error())
 	}
 	meta.SetStatusCondition(&watcher.Status.Conditions, condition)
 	if equality.Semantic.DeepEqual(before.Status, watcher.Status) {

@@ -3,6 +3,7 @@ package isolation
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +46,9 @@ type Finding struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"`
 	Leaks   bool   `json:"leaks"`
+	// LeftOver says that an earlier check, or a mount when the registry still leaked, put the blob where it was found: the answer says
+	// nothing about rights.
+	LeftOver bool `json:"leftOver,omitempty"`
 }
 
 // Leak says that a registry does not keep runtimes apart.
@@ -61,12 +65,48 @@ func (l *Leak) Error() string {
 const maxAnswerBytes = 4 << 20
 
 // Check tries everything. The error is a *Leak when something got through; any other error says that nothing is known, for instance
-// because the two runtimes cannot even do what they must be able to.
-func Check(ctx context.Context, o Options) ([]Finding, error) {
+// because the two runtimes cannot even do what they must be able to. Left is what could not be deleted afterwards, and may be told in
+// either case.
+func Check(ctx context.Context, o Options) (findings []Finding, left []string, err error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
+		return nil, nil, err
+	}
+	tidy := newTidier(o, s)
+	defer func() { left = tidy.up(ctx) }()
+	if s.leftOver, err = s.findLeftOver(ctx, o); err != nil {
+		return nil, nil, err
+	}
+	tidy.stage = s
+	findings, err = s.try(ctx, o, tidy)
+	return findings, nil, err
+}
+
+// findLeftOver returns the other's blobs that lie in the own report repository although nothing was tried yet. A registry that finds any blob
+// anywhere finds the one that was made just now, too: that is a leak, and not left over.
+func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
+	found := func(d digest.Digest) (bool, error) {
+		look := probe{method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.own) + "/blobs/" + d.String()}
+		got, err := send(ctx, o.Own.Registries, o.Location, look)
+		return got.status == http.StatusOK, err
+	}
+	if leaks, err := found(s.secret); leaks || err != nil {
 		return nil, err
 	}
+	var all []digest.Digest
+	for _, d := range s.blobs {
+		there, err := found(d)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, error) {
 	var findings []Finding
 	leaks := 0
 	for _, p := range s.probes() {
@@ -74,14 +114,18 @@ func Check(ctx context.Context, o Options) ([]Finding, error) {
 		if p.anonymous {
 			registries = o.Anonymous
 		}
-		status, body, err := send(ctx, registries, o.Location, p)
+		got, err := send(ctx, registries, o.Location, p)
 		if err != nil {
 			return findings, fmt.Errorf("%s: %w", p.what, err)
 		}
-		if undecided(status) {
-			return findings, fmt.Errorf("%s: %s %s: answered %d, which says nothing about rights: try again when the registry is well", p.what, p.method, p.path, status)
+		tidy.note(p, got)
+		if undecided(got.status) {
+			return findings, fmt.Errorf("%s: %s %s: answered %d, which says nothing about rights: try again when the registry is well", p.what, p.method, p.path, got.status)
 		}
-		f := Finding{What: p.what, Request: p.method + " " + p.path, Status: status, Leaks: s.allowed(p, status, body)}
+		f := Finding{What: p.what, Request: p.method + " " + p.path, Status: got.status, Leaks: s.allowed(p, got.status, got.body)}
+		if f.Leaks && p.inTheWay {
+			f.Leaks, f.LeftOver = false, true
+		}
 		if f.Leaks {
 			leaks++
 		}
@@ -110,9 +154,17 @@ func prepare(ctx context.Context, o Options) (stage, error) {
 	}
 	s.manifest = manifest
 	s.blobs = slices.DeleteFunc(blobs, func(d digest.Digest) bool { return slices.Contains(known, d) })
+	name := make([]byte, 8)
+	if _, err := io.ReadFull(o.Random, name); err != nil {
+		return s, err
+	}
+	s.made = hex.EncodeToString(name)
 	for _, runtime := range []Runtime{o.Own, o.Other} {
 		if s.secret, err = leave(ctx, o.Location, runtime, o.Random); err != nil {
 			return s, err
+		}
+		if runtime.ID == s.own {
+			s.ownSecret = s.secret
 		}
 	}
 	return s, nil
@@ -177,11 +229,18 @@ func leave(ctx context.Context, location string, runtime Runtime, random io.Read
 	return secret.Descriptor.Digest, nil
 }
 
-// send returns status and body of the registry's answer, after the client has shown its credentials when it was asked to.
-func send(ctx context.Context, registries *store.Registries, location string, p probe) (int, []byte, error) {
+// reply is the registry's answer; location is where an upload goes on.
+type reply struct {
+	status   int
+	body     []byte
+	location string
+}
+
+// send returns the registry's answer, after the client has shown its credentials when it was asked to.
+func send(ctx context.Context, registries *store.Registries, location string, p probe) (reply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {
-		return 0, nil, err
+		return reply{}, err
 	}
 	scheme := "https"
 	if repository.PlainHTTP {
@@ -189,7 +248,7 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	}
 	request, err := http.NewRequestWithContext(ctx, p.method, scheme+"://"+repository.Reference.Host()+p.path, bytes.NewReader(p.body))
 	if err != nil {
-		return 0, nil, err
+		return reply{}, err
 	}
 	request.Header.Set("Accept", ocispec.MediaTypeImageManifest+", */*")
 	if p.body != nil {
@@ -198,22 +257,22 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	return answer(repository.Client, request)
 }
 
-func answer(client remote.Client, request *http.Request) (int, []byte, error) {
+func answer(client remote.Client, request *http.Request) (reply, error) {
 	response, err := client.Do(request)
 	var refused *errcode.ErrorResponse
 	switch {
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return http.StatusUnauthorized, nil, nil
+		return reply{status: http.StatusUnauthorized}, nil
 	case errors.As(err, &refused):
 		// The token service gave no token; why is between the two, unless it is in trouble.
 		if undecided(refused.StatusCode) {
-			return refused.StatusCode, nil, nil
+			return reply{status: refused.StatusCode}, nil
 		}
-		return http.StatusUnauthorized, nil, nil
+		return reply{status: http.StatusUnauthorized}, nil
 	case err != nil:
-		return 0, nil, err
+		return reply{}, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	return response.StatusCode, body, err
+	return reply{response.StatusCode, body, response.Header.Get("Location")}, err
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/crypto/bcrypt"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -170,7 +171,7 @@ func (f *fixture) options(t *testing.T, own, other string) Options {
 
 func TestDistributionWithTheTokenServiceKeepsRuntimesApart(t *testing.T) {
 	f := withTokens(t)
-	findings, err := Check(t.Context(), f.options(t, "a", "b"))
+	findings, _, err := Check(t.Context(), f.options(t, "a", "b"))
 	must(t, err)
 	for _, finding := range findings {
 		t.Logf("%d %-60s %s", finding.Status, finding.What, finding.Request)
@@ -182,7 +183,7 @@ func TestDistributionWithTheTokenServiceKeepsRuntimesApart(t *testing.T) {
 
 func TestAPasswordThatAllShareIsFoundOut(t *testing.T) {
 	f := withOnePassword(t)
-	findings, err := Check(t.Context(), f.options(t, "agent", "agent"))
+	findings, _, err := Check(t.Context(), f.options(t, "agent", "agent"))
 	var leak *Leak
 	if !errors.As(err, &leak) || leak.Findings < 20 {
 		t.Fatalf("got %v", err)
@@ -269,7 +270,7 @@ func TestEachLeakIsFoundAlone(t *testing.T) {
 				}
 				return status != 0
 			}
-			findings, err := Check(t.Context(), options)
+			findings, _, err := Check(t.Context(), options)
 			var leak *Leak
 			if !errors.As(err, &leak) {
 				t.Fatalf("got %v", err)
@@ -311,7 +312,7 @@ func TestARegistryThatIsUnwellOrUselessIsNotCalledSafe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := withTokens(t)
 			f.front = c.front
-			_, err := Check(t.Context(), f.options(t, "a", "b"))
+			_, _, err := Check(t.Context(), f.options(t, "a", "b"))
 			var leak *Leak
 			if err == nil || errors.As(err, &leak) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -322,7 +323,99 @@ func TestARegistryThatIsUnwellOrUselessIsNotCalledSafe(t *testing.T) {
 
 func TestTheSameRuntimeTwiceProvesNothing(t *testing.T) {
 	o := Options{Location: "registry.example/fleet", Own: Runtime{ID: "a"}, Other: Runtime{ID: "a"}}
-	if _, err := Check(context.Background(), o); err == nil {
+	if _, _, err := Check(context.Background(), o); err == nil {
 		t.Error("was accepted")
+	}
+}
+
+// TestACheckLeavesNothingThatItMayDelete: neither where everything is open, nor where nothing is.
+func TestACheckLeavesNothingThatItMayDelete(t *testing.T) {
+	open := withOnePassword(t)
+	was := open.contents(t, "agent")
+	_, left, err := Check(t.Context(), open.options(t, "agent", "agent"))
+	if !errors.As(err, new(*Leak)) || len(left) > 0 {
+		t.Errorf("got %v, and it leaves %v", err, left)
+	}
+	if is := open.contents(t, "agent"); !maps.Equal(was, is) {
+		t.Errorf("tags were %v and are %v", was, is)
+	}
+	findings, left, err := Check(t.Context(), open.options(t, "agent", "agent"))
+	if !errors.As(err, new(*Leak)) || len(left) > 0 || slices.ContainsFunc(findings, func(f Finding) bool { return f.LeftOver }) {
+		t.Errorf("the second time: got %v, and it leaves %v", err, left)
+	}
+	strict := withTokens(t)
+	was = strict.contents(t, token.UserPublisher)
+	_, left, err = Check(t.Context(), strict.options(t, "a", "b"))
+	must(t, err)
+	if len(left) != 2 || !strings.Contains(left[0], "in fleet/reports/a") || !strings.Contains(left[1], "in fleet/reports/b") {
+		t.Errorf("it leaves %v, want the two blobs that nobody may delete", left)
+	}
+	if is := strict.contents(t, token.UserPublisher); !maps.Equal(was, is) {
+		t.Errorf("tags were %v and are %v", was, is)
+	}
+}
+
+// contents are the digests of all tags that a check could touch.
+func (f *fixture) contents(t *testing.T, user string) map[string]string {
+	t.Helper()
+	place, err := store.Open(f.location, f.registries(t, user))
+	must(t, err)
+	all := map[string]string{}
+	for _, name := range []string{"runtimes/a", "runtimes/b", "reports/a", "reports/b", "documents", "content", "trust"} {
+		repository, err := f.registries(t, user).Repository(place.Name(name))
+		must(t, err)
+		err = repository.Tags(t.Context(), "", func(tags []string) error {
+			for _, tag := range tags {
+				d, err := repository.Resolve(t.Context(), tag)
+				if err != nil {
+					return err
+				}
+				all[name+":"+tag] = d.Digest.String()
+			}
+			return nil
+		})
+		if store.NotFound(err) != nil && !errors.Is(store.NotFound(err), store.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// TestWhatAnEarlierCheckLeftIsNoLeak: the registry leaked then, and keeps runtimes apart now.
+func TestWhatAnEarlierCheckLeftIsNoLeak(t *testing.T) {
+	f := withTokens(t)
+	options := f.options(t, "a", "b")
+	_, blobs, err := readBundle(t.Context(), f.location, options.Other)
+	must(t, err)
+	place, err := store.Open(f.location, f.registries(t, token.UserPublisher))
+	must(t, err)
+	from, err := place.Reading(t.Context(), bundle.DesiredRepository("b"))
+	must(t, err)
+	to, err := place.Repository(t.Context(), bundle.ReportRepository("a"))
+	must(t, err)
+	for _, d := range blobs {
+		found, err := from.Resolve(t.Context(), d.String())
+		if err != nil {
+			repository, ok := from.(*remote.Repository)
+			if !ok {
+				t.Fatal(err)
+			}
+			found, err = repository.Blobs().Resolve(t.Context(), d.String())
+			must(t, err)
+		}
+		data, err := store.FetchBlob(t.Context(), from, found, bundle.MaxLayerBytes)
+		must(t, err)
+		must(t, store.PushBlob(t.Context(), to, bundle.NewBlob("application/octet-stream", data)))
+	}
+	findings, left, err := Check(t.Context(), options)
+	must(t, err)
+	overs := 0
+	for _, finding := range findings {
+		if finding.LeftOver {
+			overs++
+		}
+	}
+	if overs == 0 || !slices.ContainsFunc(left, func(what string) bool { return strings.Contains(what, blobs[0].String()) }) {
+		t.Errorf("%d findings are left over, and left is %v", overs, left)
 	}
 }

@@ -1,7 +1,7 @@
 // Package isolation finds out whether a running registry keeps one runtime from what is another's. The credentials of two runtimes go
-// in; each way that is known to have leaked somewhere comes out with what the registry answered. It leaves two small blobs behind in
-// the two report repositories, which the registry's garbage collection takes, and overwrites nothing: where a write succeeds that must
-// not, it is under a tag that nobody reads.
+// in; each way that is known to have leaked somewhere comes out with what the registry answered. It overwrites nothing: what it writes is
+// new each time, and where a write succeeds that must not, it is under a tag that nobody reads. Afterwards it deletes what it wrote, as far
+// as the two runtimes may, and tells what it had to leave.
 //
 // Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication); distribution
 // CVE-2023-2253 (catalog).
@@ -44,10 +44,12 @@ type probe struct {
 	path string
 	body []byte
 	rule rule
+	// inTheWay is true when an earlier check left what makes this one's answer say nothing.
+	inTheWay bool
 }
 
-// checkTag is where a write lands that must not succeed.
-const checkTag = "kyma-pull-isolation-check"
+// checkTag is how tags begin that a write lands under that must not succeed.
+const checkTag = "kyma-pull-isolation-check-"
 
 // stage is what the probes are about: the path of the fleet without host, two runtimes, and what only the second has.
 type stage struct {
@@ -56,10 +58,13 @@ type stage struct {
 	other    string
 	manifest digest.Digest   // of the other's bundle
 	blobs    []digest.Digest // of the other's bundle, those that the own bundle has not
-	secret   digest.Digest   // a fresh blob in the other's report repository
+	// secret is a fresh blob in the other's report repository, ownSecret one in the own.
+	secret, ownSecret digest.Digest
+	made              string          // names this check
+	leftOver          []digest.Digest // of blobs, those that lay in the own report repository before anything was tried
 }
 
-// probes lists them; mounts come last, each followed by a look at whether the blob has arrived.
+// probes lists them; mounts come late, each followed by a look at whether the blob has arrived.
 func (s stage) probes() []probe {
 	var all []probe
 	add := func(rule rule, method, path, what string) {
@@ -107,9 +112,8 @@ func (s stage) probes() []probe {
 			what = "write its own desired state"
 		}
 		add(mayNotWrite, http.MethodPost, target+"/blobs/uploads/", what)
-		add(mayNotWrite, http.MethodPut, target+"/manifests/"+checkTag, what)
+		add(mayNotWrite, http.MethodPut, target+"/manifests/"+checkTag+s.made, what)
 	}
-	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob")
 	for _, anonymous := range []struct{ path, what string }{
 		{bundleOf + "/manifests/" + bundle.TagDesired, "read a bundle without a password"},
 		{reportOf + "/blobs/" + s.secret.String(), "read a blob without a password"},
@@ -127,6 +131,12 @@ func (s stage) probes() []probe {
 			add(mayNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(), "read another's blob after trying to mount it")
 		}
 	}
+	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob") // last: others ask for it
+	for i := range all {
+		all[i].inTheWay = strings.HasPrefix(all[i].path, ownReport+"/") && slices.ContainsFunc(s.leftOver, func(d digest.Digest) bool {
+			return strings.Contains(all[i].path, d.String()) || strings.Contains(all[i].path, url.QueryEscape(d.String()))
+		})
+	}
 	return all
 }
 
@@ -136,7 +146,11 @@ func (s stage) body(method string) []byte {
 		return nil
 	}
 	empty := bundle.EmptyBlob().Descriptor
-	manifest := ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundle.ArtifactTypeReport, Config: empty, Layers: []ocispec.Descriptor{empty}}
+	manifest := ocispec.Manifest{
+		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundle.ArtifactTypeReport, Config: empty, Layers: []ocispec.Descriptor{empty},
+		// Nobody else's manifest has the same digest, so that it can be deleted by it.
+		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.made},
+	}
 	manifest.SchemaVersion = 2
 	data, _ := json.Marshal(manifest) // of strings and numbers
 	return data

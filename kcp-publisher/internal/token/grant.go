@@ -38,23 +38,39 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 		if !repositoryName.MatchString(base) {
 			return Policy{}, fmt.Errorf("module repository %q: want a repository's name, or NAME%s for all below it", text, belowSuffix)
 		}
-		if policy.overlaps(p) {
-			return Policy{}, fmt.Errorf("module repository %q: would open to every runtime what %s keeps for single ones: name what is below it one by one", text, prefix)
+		if area, reason := policy.overlap(p); area != "" {
+			return Policy{}, fmt.Errorf("module repository %q: is or holds %s/%s, %s: name what is below %s one by one, without that", text, prefix, area, reason, prefix)
 		}
 		policy.modules = append(policy.modules, p)
 	}
 	return policy, nil
 }
 
-// overlaps reports whether the pattern means repositories that the prefix keeps from some runtimes.
-func (p Policy) overlaps(module pattern) bool {
-	for _, private := range []string{"runtimes", "reports", bundle.DocumentsRepository} {
-		area := p.prefix + "/" + private
-		if module.base == area || strings.HasPrefix(module.base, area+"/") || module.below && strings.HasPrefix(area, module.base+"/") {
-			return true
+// Why no module may lie where the fleet's own repositories are: every runtime may read modules, and who releases modules may write them.
+const (
+	ofSingleRuntimes = "which is kept for single runtimes, and would be open to all of them"
+	ofThePublisher   = "which the publisher alone writes, and who releases modules could"
+)
+
+// own are the fleet's own repositories and folders of them below the prefix. Carried images are for whoever runs them, as modules are.
+var own = []struct{ area, reason string }{
+	{strings.TrimSuffix(bundle.DesiredRepository(""), "/"), ofSingleRuntimes},
+	{strings.TrimSuffix(bundle.ReportRepository(""), "/"), ofSingleRuntimes},
+	{bundle.DocumentsRepository, ofSingleRuntimes},
+	{bundle.TrustRepository, ofThePublisher},
+	{bundle.ContentRepository, ofThePublisher},
+	{bundle.CarriedRepository, ofThePublisher},
+}
+
+// overlap returns which of the fleet's own repositories a pattern means, and why it may not; nothing if it means none.
+func (p Policy) overlap(module pattern) (area, reason string) {
+	for _, o := range own {
+		at := p.prefix + "/" + o.area
+		if module.base == at || strings.HasPrefix(module.base, at+"/") || module.below && strings.HasPrefix(at, module.base+"/") {
+			return o.area, o.reason
 		}
 	}
-	return false
+	return "", ""
 }
 
 // Grant returns what of asked the user may have. It is never more than asked, and never more than the user's; what is neither is left

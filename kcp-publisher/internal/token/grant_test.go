@@ -113,13 +113,19 @@ func TestScopesHaveOneSpelling(t *testing.T) {
 	}
 }
 
-func TestPoliciesThatWouldOpenRuntimesAreRefused(t *testing.T) {
+func TestPoliciesThatWouldOpenTheFleetAreRefused(t *testing.T) {
 	for _, modules := range []string{"fleet/**", "fleet/runtimes/**", "fleet/runtimes", "fleet/runtimes/a", "fleet/reports/**", "fleet/documents", "**", "/**", "", "Modules/**", "modules/*", "a/../b", "x/**/y"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err == nil {
 			t.Errorf("--module-repository %q was accepted", modules)
 		}
 	}
-	for _, modules := range []string{"modules/**", "fleet/component-descriptors/**", "fleet/runtimes2/**", "fleet2/**", "charts"} {
+	for _, modules := range []string{"fleet/trust", "fleet/trust/**", "fleet/trust/x", "fleet/content", "fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**"} {
+		area := strings.Split(modules, "/")[1]
+		if _, err := NewPolicy("fleet", []string{"modules/**", modules}); err == nil || !strings.Contains(err.Error(), "fleet/"+area+", which") {
+			t.Errorf("--module-repository %q: got %v", modules, err)
+		}
+	}
+	for _, modules := range []string{"modules/**", "fleet/images/**", "fleet/trusted", "fleet/component-descriptors/**", "fleet/runtimes2/**", "fleet2/**", "charts"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err != nil {
 			t.Errorf("--module-repository %q: %v", modules, err)
 		}

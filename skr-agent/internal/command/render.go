@@ -3,6 +3,7 @@ package command
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
@@ -10,6 +11,8 @@ import (
 func newRender() *cobra.Command {
 	return &cobra.Command{
 		Use: "render", Short: "renders what it is given on standard input", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return render.Child(cmd.InOrStdin(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return render.Child(cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))
+		},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // outcome is what one pass over a Manifest came to.
@@ -42,11 +43,12 @@ type finding struct {
 // maxMessage is what an Event takes.
 const maxMessage = 1000
 
+// clip bounds what others wrote, such as a chart that fails with a text of its own.
 func clip(message string) string {
-	if len(message) > maxMessage {
-		return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	if clipped := bundle.Bounded(message, maxMessage); len(message) > maxMessage {
+		return clipped + "…"
 	}
-	return message
+	return bundle.Bounded(message, 4*maxMessage) // of one that is short enough no escape is cut off
 }
 
 // statusOf returns the status that an outcome makes of the one before. Times change only where something else does.

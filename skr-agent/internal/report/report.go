@@ -113,6 +113,9 @@ func New(runtime string, facts Facts) bundle.Report {
 	return r
 }
 
+// maxConditionBytes is well below what the API takes as the message of a condition.
+const maxConditionBytes = 4096
+
 // KymaStatus returns the status that the runtime's own Kyma has by these facts.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
@@ -124,7 +127,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: facts.Kyma.Generation, LastTransitionTime: metav1.NewTime(now),
+			Type: kind, Status: status, Reason: reason, Message: bundle.Bounded(message, maxConditionBytes), ObservedGeneration: facts.Kyma.Generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 	acceptance(facts, set)

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// reach is a set of kinds of addresses, by who can be found at them.
+type reach uint8
+
+const (
+	// reachPublic are addresses that mean the same everywhere.
+	reachPublic reach = 1 << iota
+	// reachPrivate are addresses of a network of its own, and whatever else IANA set aside.
+	reachPrivate
+	// reachLinkLocal are addresses of one link, among them the metadata services of clouds.
+	reachLinkLocal
+	// reachLoopback are addresses of this machine.
+	reachLoopback
+)
+
+func (r reach) String() string {
+	switch r {
+	case reachPublic:
+		return "public"
+	case reachPrivate:
+		return "private"
+	case reachLinkLocal:
+		return "link-local"
+	}
+	return "loopback"
+}
+
+// setAside are not public, beside those that netip knows: this network, shared addresses of providers, protocol assignments,
+// benchmarks, and IPv4 inside of IPv6.
+//
+// Source: IANA's registries of special-purpose addresses.
+var setAside = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+}
+
+var (
+	// thisNetwork reaches this machine on Linux, as 0.0.0.0 does.
+	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
+	// translated are IPv4 addresses as networks without IPv4 write them, RFC 6052.
+	translated = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// reachOf returns what kind of address it is.
+func reachOf(address netip.Addr) reach {
+	address = address.Unmap()
+	if translated.Contains(address.WithZone("")) {
+		bytes := address.As16()
+		address = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	switch {
+	case address.IsLoopback(), address.IsUnspecified(), thisNetwork.Contains(address):
+		return reachLoopback
+	case address.IsLinkLocalUnicast(), address.IsLinkLocalMulticast(), address.IsInterfaceLocalMulticast():
+		return reachLinkLocal
+	case !address.IsGlobalUnicast(), address.IsPrivate():
+		return reachPrivate
+	case slices.ContainsFunc(setAside, func(n netip.Prefix) bool { return n.Contains(address) }):
+		return reachPrivate
+	}
+	return reachPublic
+}
+
+// localDomains are names that only mean something inside a network, by RFC 6761, RFC 6762, ICANN's reservation of "internal", and
+// Kubernetes' services.
+var localDomains = []string{"localhost", "local", "internal", "svc"}
+
+// IsInternalHost reports whether HOST or HOST:PORT is, by its name or address, one of this machine or network. What a public name
+// resolves to is not looked at: that is decided where a connection is made.
+func IsInternalHost(hostPort string) bool {
+	host := strings.ToLower(hostPort)
+	if bare, bracketed := strings.CutPrefix(host, "["); bracketed {
+		host, _, _ = strings.Cut(bare, "]")
+	} else if strings.Count(host, ":") == 1 {
+		host, _, _ = strings.Cut(host, ":")
+	}
+	host, _, _ = strings.Cut(host, "%") // the zone of an address
+	host = strings.TrimSuffix(host, ".")
+	if address, err := netip.ParseAddr(host); err == nil {
+		return reachOf(address) != reachPublic
+	}
+	labels := strings.Split(host, ".")
+	last := labels[len(labels)-1]
+	// No domain is a number, but some resolvers read 127.1, 2130706433 and 0x7f.1 as addresses.
+	numeric := last == "" || last[0] >= '0' && last[0] <= '9'
+	return numeric || len(labels) == 1 || slices.Contains(localDomains, last)
+}

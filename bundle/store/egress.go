@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// egress is the transport below all registries of one client. A request that an operator's own configuration makes goes wherever that
+// leads. One that a registry makes by a redirect or by naming a token service, and one to a registry that only a component names, are
+// made over connections of their own. They are refused by the address that a name resolves to at that moment, so that it does not matter
+// what it resolved to before.
+type egress struct {
+	base *http.Transport // as configured, without limits
+
+	mu         sync.Mutex                // guards what follows
+	configured map[string]bool           // registries' hosts; false for those that only a component names
+	limited    map[reach]*http.Transport // by the kinds of addresses that they connect to
+	seen       map[string]reach          // kind of the address that HOST:PORT was last connected at
+}
+
+// maxSeen bounds what is remembered of hosts; foreign ones are whoever's to name.
+const maxSeen = 10_000
+
+func newEgress(base *http.Transport) *egress {
+	e := &egress{base: base, configured: map[string]bool{}, limited: map[reach]*http.Transport{}, seen: map[string]reach{}}
+	e.base.DialContext = e.dialer(reachPublic | reachPrivate | reachLinkLocal | reachLoopback)
+	return e
+}
+
+// open notes that requests to a registry are to be made. Who configured it wins over who only names it.
+func (e *egress) open(host string, configured bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if known, ok := e.configured[host]; ok && (known || !configured) {
+		return
+	}
+	if len(e.configured) >= maxSeen {
+		for host, configured := range e.configured {
+			if !configured {
+				delete(e.configured, host) // it is noted again when it is opened again, and has fewer rights until then
+			}
+		}
+	}
+	e.configured[host] = configured
+}
+
+// RoundTrip sends the request over the connections that are for its kind.
+func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
+	allowed, everything := e.allowed(request)
+	if everything {
+		return e.base.RoundTrip(request)
+	}
+	if e.proxied(request) {
+		// A proxy resolves names in our place; what can be told from the name is told.
+		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
+			return nil, refused(request, "it is an address of this network")
+		}
+		return e.base.RoundTrip(request)
+	}
+	response, err := e.transport(allowed).RoundTrip(request)
+	if err != nil && request.Response != nil {
+		return nil, fmt.Errorf("redirected by %s: %w", first(request).URL.Host, err)
+	}
+	return response, err
+}
+
+// refused closes what the request has to send, as a RoundTripper must.
+func refused(request *http.Request, detail string) error {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+	return &RedirectError{From: first(request).URL.Host, To: request.URL.Host, Detail: detail}
+}
+
+// first returns the request that redirects began with.
+func first(request *http.Request) *http.Request {
+	for request.Response != nil && request.Response.Request != nil {
+		request = request.Response.Request
+	}
+	return request
+}
+
+// allowed returns the kinds of addresses that a request may be sent to; everything is true for a host that somebody configured.
+func (e *egress) allowed(request *http.Request) (allowed reach, everything bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if request.Response != nil {
+		return reachPublic | e.seen[canonicalAddress(first(request))], false
+	}
+	switch configured, opened := e.configured[request.URL.Host]; {
+	case configured:
+		return 0, true
+	case opened:
+		// A company's registries may well have private addresses, but none is on this machine or its link.
+		return reachPublic | reachPrivate, false
+	}
+	for host, configured := range e.configured {
+		// A token service on the registry's own host, at another port.
+		if name, _ := splitHost(host); configured && strings.EqualFold(name, request.URL.Hostname()) {
+			return 0, true
+		}
+	}
+	return reachPublic, false
+}
+
+func (e *egress) proxied(request *http.Request) bool {
+	if e.base.Proxy == nil {
+		return false
+	}
+	proxy, err := e.base.Proxy(request)
+	return err == nil && proxy != nil
+}
+
+// transport returns the connections to these kinds of addresses.
+func (e *egress) transport(allowed reach) *http.Transport {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.limited[allowed] == nil {
+		transport := e.base.Clone()
+		transport.DialContext = e.dialer(allowed)
+		e.limited[allowed] = transport
+	}
+	return e.limited[allowed]
+}
+
+// dialer connects to addresses of these kinds only. It decides after names are resolved.
+func (e *egress) dialer(allowed reach) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: control(allowed, address)}
+		connection, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		if at, err := netip.ParseAddrPort(connection.RemoteAddr().String()); err == nil {
+			e.mu.Lock()
+			if len(e.seen) >= maxSeen {
+				clear(e.seen)
+			}
+			e.seen[address] = reachOf(at.Addr())
+			e.mu.Unlock()
+		}
+		return connection, nil
+	}
+}
+
+// control refuses a connection to an address of another kind, for a host under the name it was asked for.
+func control(allowed reach, host string) func(context.Context, string, string, syscall.RawConn) error {
+	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("%s: %w", address, err)
+		}
+		if kind := reachOf(at.Addr()); allowed&kind == 0 {
+			return &RedirectError{To: host, Detail: fmt.Sprintf("%s is a %s address, where a registry leads only if it has such an address itself", at.Addr(), kind)}
+		}
+		return nil
+	}
+}
+
+// canonicalAddress is HOST:PORT as a transport dials it.
+func canonicalAddress(request *http.Request) string {
+	return net.JoinHostPort(request.URL.Hostname(), port(request.URL))
+}

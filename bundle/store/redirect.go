@@ -1,0 +1,119 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxRedirects bounds how often one request is sent elsewhere: once to the storage, and twice on the way there.
+const maxRedirects = 3
+
+// RedirectError says that a registry sends its clients where they do not go. It says nothing about the registry's health.
+type RedirectError struct {
+	// From is the registry, empty where that is not known; To is where it sends its clients.
+	From, To string
+	// Detail is why they do not go there.
+	Detail string
+}
+
+func (e *RedirectError) Error() string {
+	if e.From == "" {
+		return fmt.Sprintf("%s: refused: %s", e.To, e.Detail)
+	}
+	return fmt.Sprintf("%s leads to %s: refused: %s", e.From, e.To, e.Detail)
+}
+
+// checkRedirect decides whether a client goes where a registry sends it: to the registry's own host, or to a host that the operator
+// named for blobs. Whoever owns a registry could otherwise have any address asked from within each runtime's network.
+func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) error {
+	refuse := func(format string, args ...any) error {
+		return &RedirectError{From: first.Host, To: next.Host, Detail: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case hops > maxRedirects:
+		return refuse("more than %d redirects", maxRedirects)
+	case first.Scheme == "https" && next.Scheme != "https":
+		return refuse("a redirect from https to %s", next.Scheme)
+	case next.User != nil:
+		return refuse("a redirect with a user in its URL")
+	case !sameHost(first, next) && !namesHost(blobHosts, next):
+		return refuse("it is neither the registry's own host nor named: add --blob-host %s if the registry keeps its blobs there", bareHost(next))
+	}
+	return nil
+}
+
+// checkRedirects is checkRedirect for an http.Client.
+func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) error {
+	return func(next *http.Request, via []*http.Request) error {
+		for _, before := range via {
+			if before.URL.Scheme == "https" && next.URL.Scheme != "https" {
+				return checkRedirect(next.URL, before.URL, len(via), blobHosts)
+			}
+		}
+		return checkRedirect(next.URL, via[0].URL, len(via), blobHosts)
+	}
+}
+
+// sameHost reports whether two URLs name one server; http on its port and https on its own are one.
+func sameHost(a, b *url.URL) bool {
+	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) && (port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
+}
+
+// namesHost reports whether a URL's host is among those that were named. A name without a port is that of the scheme's port.
+func namesHost(named []string, at *url.URL) bool {
+	for _, name := range named {
+		host, wanted := splitHost(name)
+		if strings.EqualFold(canonicalHost(host), canonicalHost(at.Hostname())) && (wanted == port(at) || wanted == "" && isDefaultPort(at)) {
+			return true
+		}
+	}
+	return false
+}
+
+func canonicalHost(host string) string { return strings.TrimSuffix(host, ".") }
+
+func isDefaultPort(u *url.URL) bool { return port(u) == defaultPort(u.Scheme) }
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return defaultPort(u.Scheme)
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// bareHost is the host as --blob-host wants it.
+func bareHost(u *url.URL) string {
+	if isDefaultPort(u) {
+		return strings.TrimSuffix(u.Host, ":"+u.Port())
+	}
+	return u.Host
+}
+
+// splitHost splits HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT.
+func splitHost(text string) (host, port string) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), ""
+	}
+	return host, port
+}
+
+// CheckBlobHost returns what is wrong with the name of a host that registries may redirect to.
+func CheckBlobHost(text string) error {
+	parsed, err := url.Parse("https://" + text)
+	if err != nil || text == "" || parsed.Host != text || parsed.Hostname() == "" || parsed.User != nil || strings.ContainsAny(text, "*, ") {
+		return errors.New("want HOST or HOST:PORT, without a scheme or path")
+	}
+	return nil
+}

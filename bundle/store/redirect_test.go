@@ -1,0 +1,284 @@
+package store
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestHostsOfThisNetworkAreTold(t *testing.T) {
+	for _, host := range []string{
+		"127.0.0.1:5000", "127.1:80", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1:443", "192.168.0.1", "169.254.169.254",
+		"100.100.100.200", "255.255.255.255", "[::1]:5000", "[::]", "[::ffff:10.0.0.1]:80", "[fe80::1%25eth0]:1", "[fd00::1]", "[64:ff9b::7f00:1]", "224.0.0.1",
+		"localhost", "LOCALHOST:5000", "localhost.", "x.localhost:1", "etcd:2379", "kubernetes.default.svc", "registry.kyma.svc.cluster.local", "metadata.google.internal", "",
+	} {
+		if !IsInternalHost(host) {
+			t.Errorf("%q is taken for public", host)
+		}
+	}
+	for _, host := range []string{"europe-docker.pkg.dev", "registry.example:5000", "8.8.8.8", "8.8.8.8:5000", "[2001:4860:4860::8888]:443", "3scale.example"} {
+		if IsInternalHost(host) {
+			t.Errorf("%q is taken for one of this network", host)
+		}
+	}
+}
+
+func TestAddressesAreTakenForWhatTheyReach(t *testing.T) {
+	for text, want := range map[string]reach{
+		"8.8.8.8": reachPublic, "2001:4860:4860::8888": reachPublic, "64:ff9b::808:808": reachPublic,
+		"10.0.0.1": reachPrivate, "172.31.255.255": reachPrivate, "192.168.1.1": reachPrivate, "fd00::1": reachPrivate, "::ffff:10.0.0.1": reachPrivate,
+		"100.64.0.1": reachPrivate, "224.0.1.1": reachPrivate, "255.255.255.255": reachPrivate, "64:ff9b::a00:1": reachPrivate,
+		"169.254.169.254": reachLinkLocal, "fe80::1": reachLinkLocal, "fe80::1%eth0": reachLinkLocal, "64:ff9b::a9fe:a9fe": reachLinkLocal, "::ffff:169.254.169.254": reachLinkLocal,
+		"127.0.0.1": reachLoopback, "127.9.9.9": reachLoopback, "::1": reachLoopback, "0.0.0.0": reachLoopback, "::": reachLoopback, "0.1.2.3": reachLoopback, "64:ff9b::7f00:1": reachLoopback,
+	} {
+		if got := reachOf(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestRedirectsLeadToTheRegistryOrWhereItsBlobsAre(t *testing.T) {
+	blobs := []string{"blobs.example", "store.example:9000", "[2001:db8::1]:9000"}
+	for name, c := range map[string]struct {
+		from, to string
+		hops     int
+		want     string
+	}{
+		"its own host":                       {"https://r.example/v2/", "https://r.example/blob", 1, ""},
+		"its own host in capitals":           {"https://r.example/v2/", "https://R.example./blob", 1, ""},
+		"its own host and port":              {"https://r.example:5000/v2/", "https://r.example:5000/blob", 1, ""},
+		"its own host, from http to https":   {"http://r.example/v2/", "https://r.example/blob", 1, ""},
+		"a named host":                       {"https://r.example/v2/", "https://blobs.example/x", 1, ""},
+		"a named host with its port":         {"https://r.example/v2/", "https://blobs.example:443/x", 3, ""},
+		"a named host and port":              {"https://r.example/v2/", "https://store.example:9000/x", 1, ""},
+		"a named address and port":           {"https://r.example/v2/", "https://[2001:db8::1]:9000/x", 1, ""},
+		"another host":                       {"https://r.example/v2/", "https://other.example/x", 1, "add --blob-host other.example if"},
+		"another host at a port":             {"https://r.example/v2/", "https://other.example:8443/x", 1, "add --blob-host other.example:8443 if"},
+		"another port":                       {"https://r.example/v2/", "https://r.example:10250/pods", 1, "--blob-host r.example:10250"},
+		"another port of a named host":       {"https://r.example/v2/", "https://blobs.example:10250/pods", 1, "--blob-host blobs.example:10250"},
+		"the scheme's port of a named port":  {"https://r.example/v2/", "https://store.example/", 1, "--blob-host store.example if"},
+		"a host below a named one":           {"https://r.example/v2/", "https://evil.blobs.example/x", 1, "--blob-host evil.blobs.example"},
+		"a host that begins like a named":    {"https://r.example/v2/", "https://blobs.example.evil.example/x", 1, "--blob-host blobs.example.evil.example"},
+		"from https to http at its own host": {"https://r.example/v2/", "http://r.example/x", 1, "from https to http"},
+		"from https to http at a named host": {"https://r.example/v2/", "http://blobs.example/x", 1, "from https to http"},
+		"with a password":                    {"https://r.example/v2/", "https://u:p@r.example/x", 1, "a user in its URL"},
+		"the fourth time":                    {"https://r.example/v2/", "https://r.example/blob", 4, "more than 3 redirects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, err := url.Parse(c.from)
+			must(t, err)
+			to, err := url.Parse(c.to)
+			must(t, err)
+			switch err := checkRedirect(to, from, c.hops, blobs); {
+			case c.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), to.Host)):
+				t.Errorf("got %v, want %q and the host", err, c.want)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABlobHostIsAHost(t *testing.T) {
+	for _, good := range []string{"blobs.example", "blobs.example:9000", "10.0.0.1:9000", "[::1]:9000"} {
+		if err := CheckBlobHost(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "https://blobs.example", "blobs.example/x", "*.example", "a,b", "u@blobs.example", ":9000", "a b", "blobs.example?x", "blobs.example#x"} {
+		if err := CheckBlobHost(bad); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// leading is a registry whose every answer leads to one URL.
+func leading(t *testing.T, serve func(http.Handler) *httptest.Server, to func() string) *httptest.Server {
+	t.Helper()
+	server := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, to(), http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// at serves on an address, or skips the test.
+func at(t *testing.T, address string) func(http.Handler) *httptest.Server {
+	return func(handler http.Handler) *httptest.Server {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			t.Skipf("this machine has no address %s: %v", address, err)
+		}
+		server := httptest.NewUnstartedServer(handler)
+		_ = server.Listener.Close()
+		server.Listener = listener
+		server.Start()
+		return server
+	}
+}
+
+// privateAddress is one of this machine, or the test is skipped.
+func privateAddress(t *testing.T) string {
+	addresses, err := net.InterfaceAddrs()
+	must(t, err)
+	for _, a := range addresses {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && reachOf(prefix.Addr()) == reachPrivate {
+			return prefix.Addr().String()
+		}
+	}
+	t.Skip("this machine has no private address that a registry could be at")
+	return ""
+}
+
+func TestAClientGoesWhereItsOperatorAllowsOnly(t *testing.T) {
+	blob := bundle.NewBlob("application/octet-stream", []byte("content"))
+	var asked atomic.Int64
+	internal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		_, _ = w.Write(blob.Bytes)
+	}))
+	t.Cleanup(internal.Close)
+	_, internalPort, err := net.SplitHostPort(internal.Listener.Addr().String())
+	must(t, err)
+	there := func() string { return internal.URL + "/latest/meta-data" }
+	localhost := "http://localhost:" + internalPort + "/latest/meta-data"
+	for name, c := range map[string]struct {
+		registry func(*testing.T) *httptest.Server
+		access   Access
+		want     string
+	}{
+		"to a port beside the registry": {
+			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewServer, there) }, Access{}, "add --blob-host " + internal.Listener.Addr().String(),
+		},
+		"to a named host, where the registry is on this machine, too": {
+			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewServer, there) },
+			Access{BlobHosts: []string{internal.Listener.Addr().String()}}, "",
+		},
+		"from https to http": {
+			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewTLSServer, there) },
+			Access{BlobHosts: []string{internal.Listener.Addr().String()}}, "from https to http",
+		},
+		"without end": {
+			func(t *testing.T) *httptest.Server {
+				var server *httptest.Server
+				server = leading(t, httptest.NewServer, func() string { return server.URL + "/again" })
+				return server
+			}, Access{}, "more than 3 redirects",
+		},
+		"to a name that resolves to this machine, from a private address": {
+			func(t *testing.T) *httptest.Server {
+				return leading(t, at(t, privateAddress(t)), func() string { return localhost })
+			}, Access{PlainHTTP: true, BlobHosts: []string{"localhost:" + internalPort}}, "is a loopback address",
+		},
+		"to the metadata service, from this machine": {
+			func(t *testing.T) *httptest.Server {
+				return leading(t, httptest.NewServer, func() string { return "http://169.254.169.254/latest" })
+			}, Access{BlobHosts: []string{"169.254.169.254"}}, "is a link-local address",
+		},
+		"to a private address, from this machine": {
+			func(t *testing.T) *httptest.Server {
+				return leading(t, httptest.NewServer, func() string { return "http://10.255.255.1:9/x" })
+			}, Access{BlobHosts: []string{"10.255.255.1:9"}}, "is a private address",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked.Store(0)
+			server := c.registry(t)
+			access := c.access
+			access.NoRetry = true
+			if server.TLS != nil {
+				access.CA = pemOf(server)
+			}
+			registries, err := NewRegistries(access)
+			must(t, err)
+			repository, err := registries.Repository(server.Listener.Addr().String() + "/fleet/content")
+			must(t, err)
+			data, err := FetchBlob(t.Context(), repository, blob.Descriptor, bundle.MaxLayerBytes)
+			if c.want == "" {
+				must(t, err)
+				if string(data) != "content" {
+					t.Errorf("got %q", data)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*RedirectError)) || Unavailable(err) {
+				t.Errorf("got %v, want a refusal with %q that says nothing about the registry's health", err, c.want)
+			}
+			if asked.Load() != 0 {
+				t.Error("the address was asked")
+			}
+		})
+	}
+}
+
+// TestARegistryThatAComponentNames: what a public name resolves to is known only where the connection is made.
+func TestARegistryThatAComponentNames(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	_, number, err := net.SplitHostPort(server.Listener.Addr().String())
+	must(t, err)
+	registries, err := NewRegistries(Access{NoRetry: true, PlainHTTP: true})
+	must(t, err)
+	name := "localhost:" + number + "/charts/a"
+	d := ocispec.Descriptor{Digest: digest.FromString("x"), Size: 1}
+	foreign, err := registries.Foreign(name)
+	must(t, err)
+	if _, err := FetchBlob(t.Context(), foreign, d, 1); err == nil || !strings.Contains(err.Error(), "is a loopback address") {
+		t.Errorf("named by a component: %v", err)
+	}
+	configured, err := registries.Repository(name)
+	must(t, err)
+	if _, err := FetchBlob(t.Context(), configured, d, 1); !errors.Is(err, ErrNotFound) {
+		t.Errorf("configured: %v", err)
+	}
+	again, err := registries.Foreign(name)
+	must(t, err)
+	if _, err := FetchBlob(t.Context(), again, d, 1); !errors.Is(err, ErrNotFound) {
+		t.Errorf("configured, and named by a component: %v", err)
+	}
+}
+
+func TestATokenServiceElsewhereHasAPublicAddress(t *testing.T) {
+	registries, err := NewRegistries(Access{NoRetry: true})
+	must(t, err)
+	_, err = registries.Repository("registry.example:5000/fleet")
+	must(t, err)
+	for at, want := range map[string]string{"https://registry.example:5000/": "", "https://registry.example/token": "", "https://auth.example/token": "public", "http://127.0.0.1/token": "public"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
+		must(t, err)
+		allowed, everything := registries.egress.allowed(request)
+		if everything != (want == "") || want != "" && allowed.String() != want {
+			t.Errorf("%s: got %s, %t", at, allowed, everything)
+		}
+	}
+	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp4", "10.0.0.7:443", nil); err == nil || !strings.Contains(err.Error(), "auth.example:443: refused: 10.0.0.7 is a private address") {
+		t.Errorf("got %v", err)
+	}
+	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp6", fmt.Sprintf("[%s]:443", "2001:4860:4860::8888"), nil); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func pemOf(server *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// printed is where a command prints to: texts of registries, charts and runtimes are among what it prints, and what steers a terminal
+// leaves as escapes.
+type printed struct {
+	out io.Writer
+	// rest is the beginning of a letter whose end is still to come.
+	rest []byte
+}
+
+// Raw returns the writer below the one of a command, for data that a program reads and for what draws on a terminal.
+func Raw(out io.Writer) io.Writer {
+	if p, ok := out.(*printed); ok {
+		return p.out
+	}
+	return out
+}
+
+func (p *printed) Write(data []byte) (int, error) {
+	text := slices.Concat(p.rest, data)
+	whole := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if utf8.RuneStart(text[len(text)-back]) {
+			if !utf8.FullRune(text[len(text)-back:]) {
+				whole = len(text) - back
+			}
+			break
+		}
+	}
+	p.rest = slices.Clone(text[whole:])
+	if _, err := io.WriteString(p.out, bundle.Printable(string(text[:whole]))); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+// flush writes what was no letter after all.
+func (p *printed) flush() {
+	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program ends
+	p.rest = nil
+}
+
+// writeJSON writes data with everything escaped that steers a terminal, which encoding/json does for part of it only.
+func writeJSON(out io.Writer, data any) error {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(data); err != nil {
+		return err
+	}
+	_, err := Raw(out).Write(escaped(buffer.Bytes(), inJSON))
+	return err
+}
+
+// How JSON and YAML, in double quotes, write letters that have no place in the first 65,536.
+func inJSON(r rune) string {
+	high, low := utf16.EncodeRune(r)
+	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+}
+
+func inYAML(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
+
+// escaped writes letters that are not to be shown as JSON and YAML do in double quotes.
+func escaped(text []byte, wide func(rune) string) []byte {
+	if !hidden(string(text)) {
+		return text
+	}
+	var out bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case shown(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			out.WriteString(wide(r))
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.Bytes()
+}
+
+func shown(r rune) bool { return unicode.IsGraphic(r) || r == '\n' }
+
+func hidden(text string) bool {
+	return slices.ContainsFunc([]rune(text), func(r rune) bool { return !shown(r) })
+}
+
+// writeYAML writes a document. A text with letters that are not to be shown is put into double quotes, where they can be escaped.
+func writeYAML(out io.Writer, data any) error {
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // which reads no control characters
+	if err != nil {
+		return err
+	}
+	if hidden(string(text)) {
+		var document yamlv3.Node
+		if err := yamlv3.Unmarshal(text, &document); err != nil {
+			return err
+		}
+		quote(&document)
+		quoted, err := yamlv3.Marshal(&document)
+		if err != nil {
+			return err
+		}
+		text = escaped(quoted, inYAML)
+	}
+	_, err = Raw(out).Write(text)
+	return err
+}
+
+func quote(node *yamlv3.Node) {
+	if node.Kind == yamlv3.ScalarNode && hidden(node.Value) {
+		node.Style = yamlv3.DoubleQuotedStyle
+	}
+	for _, inner := range node.Content {
+		quote(inner)
+	}
+}

@@ -1,0 +1,102 @@
+// Package serve makes the HTTP servers of both programs. Whoever reaches one may send slowly, without end, and over many connections
+// before anybody asks who that is. A handler and its limits go in; out comes a server that bounds what each client, and all of them
+// together, can take of memory and time.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Limits bound a server. None may be left out.
+type Limits struct {
+	// Connections is how many are open at once; further ones wait to be accepted.
+	Connections int
+	// HeaderBytes bounds the header of a request, BodyBytes its body, AllBodiesBytes the bodies of all requests at once.
+	HeaderBytes               int
+	BodyBytes, AllBodiesBytes int64
+	// Read is how long a request may take to arrive, Write how long an answer may take to leave.
+	Read, Write time.Duration
+}
+
+// Small are the limits of servers whose requests have no body: probes, metrics and tokens.
+var Small = Limits{
+	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second, Write: time.Minute,
+}
+
+const (
+	// headerTimeout bounds the header of a request and the handshake of TLS.
+	headerTimeout = 3 * time.Second
+	// idleTimeout is longer than clients in Go keep connections: a server that closes one first may do so while a request is on its way.
+	idleTimeout = 2 * time.Minute
+	// shutdownTimeout bounds the wait for requests when the program ends.
+	shutdownTimeout = 5 * time.Second
+)
+
+// New returns a server within the limits, but for those of connections, which Listen holds.
+func New(handler http.Handler, limits Limits) *http.Server {
+	return &http.Server{
+		Handler: limitBodies(handler, limits), MaxHeaderBytes: limits.HeaderBytes,
+		ReadHeaderTimeout: min(headerTimeout, limits.Read), ReadTimeout: limits.Read, WriteTimeout: limits.Write, IdleTimeout: idleTimeout,
+	}
+}
+
+// Listen listens on an address within the limits; with a TLS configuration, for HTTPS.
+func Listen(ctx context.Context, address string, config *tls.Config, limits Limits) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	listener = netutil.LimitListener(listener, limits.Connections)
+	if config == nil {
+		return listener, nil
+	}
+	config = config.Clone()
+	config.MinVersion, config.NextProtos = tls.VersionTLS12, []string{"http/1.1"}
+	return tls.NewListener(listener, config), nil
+}
+
+// Add adds a server to a manager, which runs it in every replica and before its caches.
+func Add(mgr manager.Manager, name, address string, config *tls.Config, handler http.Handler, limits Limits) error {
+	listener, err := Listen(context.Background(), address, config, limits)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	timeout := shutdownTimeout
+	return mgr.Add(&manager.Server{Name: name, Server: New(handler, limits), Listener: listener, ShutdownTimeout: &timeout})
+}
+
+// limitBodies refuses bodies that are too large, and lets requests wait whose bodies are too large together with those under way. A body
+// of unknown length counts as the largest.
+func limitBodies(next http.Handler, limits Limits) http.Handler {
+	all := semaphore.NewWeighted(limits.AllBodiesBytes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size := r.ContentLength
+		if size > limits.BodyBytes {
+			w.Header().Set("Connection", "close")
+			http.Error(w, fmt.Sprintf("body of %d bytes, at most %d", size, limits.BodyBytes), http.StatusRequestEntityTooLarge)
+			return
+		}
+		if size < 0 {
+			size = limits.BodyBytes
+		}
+		waiting, cancel := context.WithTimeout(r.Context(), limits.Read)
+		defer cancel()
+		if err := all.Acquire(waiting, size); err != nil {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+			return
+		}
+		defer all.Release(size)
+		r.Body = http.MaxBytesReader(w, r.Body, limits.BodyBytes)
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,134 @@
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var tight = Limits{
+	Connections: 8, HeaderBytes: 1 << 10, BodyBytes: 64 << 10, AllBodiesBytes: 128 << 10, Read: 200 * time.Millisecond, Write: 10 * time.Second,
+}
+
+// started is a server with a handler that reads the body, and how many connections it has had at once.
+type started struct {
+	address       string
+	open, most    atomic.Int64
+	handled, read atomic.Int64
+	mostHandled   atomic.Int64
+}
+
+func raise(most *atomic.Int64, to int64) {
+	for {
+		if now := most.Load(); now >= to || most.CompareAndSwap(now, to) {
+			return
+		}
+	}
+}
+
+func start(t *testing.T, limits Limits) *started {
+	t.Helper()
+	s := &started{}
+	server := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raise(&s.mostHandled, s.handled.Add(1))
+		defer s.handled.Add(-1)
+		n, err := io.Copy(io.Discard, r.Body)
+		s.read.Add(n)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		fmt.Fprint(w, "fine")
+	}), limits)
+	server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			raise(&s.most, s.open.Add(1))
+		case http.StateClosed, http.StateHijacked:
+			s.open.Add(-1)
+		}
+	}
+	listener, err := Listen(t.Context(), "127.0.0.1:0", nil, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close(); <-done })
+	return s
+}
+
+// send opens a connection, sends what it is given, and returns the answer's status line, "" for none.
+func (s *started) send(t *testing.T, parts ...string) string {
+	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer connection.Close()
+	_ = connection.SetDeadline(time.Now().Add(30 * time.Second))
+	for _, part := range parts {
+		if _, err := io.WriteString(connection, part); err != nil {
+			break // the server has had enough; its answer may have come before
+		}
+	}
+	line, _ := bufio.NewReader(connection).ReadString('\n')
+	return strings.TrimSpace(line)
+}
+
+func TestAServerKeepsItsLimits(t *testing.T) {
+	s := start(t, tight)
+	const head = "POST / HTTP/1.1\r\nHost: x\r\n"
+	for name, c := range map[string]struct {
+		parts []string
+		want  string
+	}{
+		"an ordinary request":              {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
+		"a body that says it is too large": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
+		"a body that is too large":         {[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000), "\r\n0\r\n\r\n"}, "400"},
+		"a header that is too large":       {[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431"},
+		"half a header":                    {[]string{head}, ""},
+		"half a body":                      {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
+		"nothing":                          {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := s.send(t, c.parts...); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSlowClientsShareWhatThereIs: many of them keep others waiting, and take no more of the server than few.
+func TestSlowClientsShareWhatThereIs(t *testing.T) {
+	s := start(t, tight)
+	var group sync.WaitGroup
+	for i := range 60 {
+		group.Go(func() {
+			if i%2 == 0 {
+				s.send(t, "POST / HTTP/1.1\r\nHost: x\r\nContent-Le")
+				return
+			}
+			s.send(t, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\nslow")
+		})
+	}
+	group.Wait()
+	if got := s.most.Load(); got > int64(tight.Connections) {
+		t.Errorf("%d connections at once, want at most %d", got, tight.Connections)
+	}
+	if got := s.mostHandled.Load(); got > tight.AllBodiesBytes/tight.BodyBytes {
+		t.Errorf("%d bodies at once, want at most %d", got, tight.AllBodiesBytes/tight.BodyBytes)
+	}
+	if got := s.send(t, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(got, "200") {
+		t.Errorf("after them: %q", got)
+	}
+}

@@ -1,0 +1,102 @@
+package admission
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/serve"
+)
+
+// endless is the beginning of a review, and then spaces, counted.
+type endless struct {
+	start io.Reader
+	sent  int64
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if n, err := e.start.Read(p); err == nil {
+		return n, nil
+	}
+	const most = 512 << 20 // a server that never refuses ends the test nevertheless
+	if e.sent += int64(len(p)); e.sent > most {
+		return 0, io.EOF
+	}
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// TestEndlessReviewsAreRefused: whoever reaches the port sends what it likes before anybody asks who it is.
+func TestEndlessReviewsAreRefused(t *testing.T) {
+	scheme := k8sruntime.NewScheme()
+	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	handler, err := webhooks(scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = serve.New(handler, limits)
+	server.Start()
+	defer server.Close()
+	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"1","desiredAPIVersion":"operator.kyma-project.io/v1beta2","objects":[`
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var group sync.WaitGroup
+	for _, path := range []string{pathConvert, pathTemplate, "/elsewhere"} {
+		for range 8 {
+			group.Go(func() {
+				body := &endless{start: strings.NewReader(review)}
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, body)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				request.Header.Set("Content-Type", "application/json")
+				response, err := server.Client().Do(request)
+				if err == nil {
+					_ = response.Body.Close()
+				}
+				// Beside the limit, what buffers of two sockets hold was sent.
+				if body.sent > 64<<20 {
+					t.Errorf("%s: took %d MiB", path, body.sent>>20)
+				}
+			})
+		}
+	}
+	group.Wait()
+	runtime.ReadMemStats(&after)
+	if took := int64(after.Sys) - int64(before.Sys); took > 512<<20 {
+		t.Errorf("the server took %d MiB of memory for endless bodies", took>>20)
+	}
+	large, err := http.Post(server.URL+pathConvert, "application/json", bytes.NewReader(make([]byte, limits.BodyBytes+1))) //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = large.Body.Close()
+	if large.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body that says it is too large: %s", large.Status)
+	}
+	fine, err := http.Post(server.URL+pathConvert, "application/json", strings.NewReader(review+`]}}`)) //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fine.Body.Close()
+	if answer, err := io.ReadAll(fine.Body); err != nil || fine.StatusCode != http.StatusOK || !strings.Contains(string(answer), `"status":"Success"`) {
+		t.Errorf("an ordinary review after them: %s, %s, %v", fine.Status, answer, err)
+	}
+}

@@ -1,0 +1,126 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "kcp-system", Name: name}
+}
+
+// logged returns a context whose logger writes to a buffer.
+func logged(t *testing.T) (context.Context, *bytes.Buffer) {
+	var lines bytes.Buffer
+	log := funcr.New(func(_, args string) { fmt.Fprintln(&lines, args) }, funcr.Options{})
+	return ctrl.LoggerInto(t.Context(), log), &lines
+}
+
+func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
+	ctx, lines := logged(t)
+	broken := errors.New("500")
+	b := &registryBackoff{ping: func(context.Context) error { return nil }}
+	now, last := noon, time.Duration(0)
+	for range 20 {
+		wait, all := b.failed(ctx, named("r0"), now, broken)
+		if all || wait <= 0 || wait > 2*maxWait {
+			t.Fatalf("waits %s, all %t", wait, all)
+		}
+		if b.wait(named("r0"), now) <= 0 || b.wait(named("r1"), now) != 0 {
+			t.Fatalf("r0 waits %s, r1 %s", b.wait(named("r0"), now), b.wait(named("r1"), now))
+		}
+		b.answered(ctx, named("r1"), true) // what goes well with others changes nothing for it
+		now, last = now.Add(wait+maxWait), wait
+	}
+	if last < maxWait/4 {
+		t.Errorf("after 20 failures it waits only %s", last)
+	}
+	b.answered(ctx, named("r0"), true)
+	if b.wait(named("r0"), now) != 0 || len(b.alone) != 0 {
+		t.Error("r0 still waits")
+	}
+	if got := strings.Count(lines.String(), "\n"); got != 2 {
+		t.Errorf("%d lines of log, want one for each change:\n%s", got, lines)
+	}
+}
+
+func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
+	ctx, lines := logged(t)
+	var down error = errors.New("connection refused")
+	b := &registryBackoff{ping: func(context.Context) error { return down }}
+	for i := range 20 {
+		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 || wait > 2*firstWait {
+			t.Fatalf("waits %s, all %t: failures during one wait count once", wait, all)
+		}
+	}
+	if b.wait(named("other"), noon) <= 0 {
+		t.Error("others do not wait")
+	}
+	later := noon.Add(maxWait)
+	b.answered(ctx, named("r1"), false)
+	if b.all == nil {
+		t.Error("a pass that asked the registry for nothing ended the wait")
+	}
+	down = nil
+	if _, all := b.failed(ctx, named("r0"), later, errors.New("500")); all || b.wait(named("r1"), later) != 0 {
+		t.Error("others still wait although the registry answers")
+	}
+	if got := strings.Count(lines.String(), "\n"); got != 3 {
+		t.Errorf("%d lines of log, want down, up, and the runtime that fails:\n%s", got, lines)
+	}
+}
+
+func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {
+	ctx, lines := logged(t)
+	b := &registryBackoff{ping: func(context.Context) error { return nil }}
+	for round := range 2 {
+		for i := range 1000 {
+			b.failed(ctx, named(fmt.Sprint("r", i)), noon.Add(time.Duration(round)*time.Hour), errors.New("500"))
+		}
+	}
+	for i := range 1000 {
+		b.answered(ctx, named(fmt.Sprint("r", i)), true)
+	}
+	if got := strings.Count(lines.String(), "\n"); got > 2*maxLogged {
+		t.Errorf("%d lines of log", got)
+	}
+	if len(b.alone) != 0 {
+		t.Errorf("%d are remembered", len(b.alone))
+	}
+}
+
+func TestARegistryIsDownWhenItDoesNotAnswerAtAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		down   bool
+	}{
+		"it is well":            {answers(http.StatusOK), false},
+		"it wants a password":   {answers(http.StatusUnauthorized), false},
+		"it forbids":            {answers(http.StatusForbidden), false},
+		"it has no such page":   {answers(http.StatusNotFound), false},
+		"it is broken":          {answers(http.StatusBadGateway), true},
+		"it has too much to do": {answers(http.StatusTooManyRequests), true},
+		"it hangs up":           {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"one repository is broken": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v2/" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}, false},
+	} {
+		if err := store.Ping(t.Context(), asking(t, c.answer).place); (err != nil) != c.down {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package isolation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// tidier deletes what a check wrote, as far as the two runtimes may.
+type tidier struct {
+	options Options
+	stage   stage
+	traces  []trace
+}
+
+// trace is something that a check has written.
+type trace struct {
+	// what is told of it when it stays, path is where it is deleted.
+	what, path string
+	runtime    Runtime
+}
+
+func newTidier(o Options, s stage) *tidier {
+	t := &tidier{options: o, stage: s}
+	t.blob(o.Own, s.own, s.ownSecret)
+	t.blob(o.Other, s.other, s.secret)
+	return t
+}
+
+func (t *tidier) blob(who Runtime, reportsOf string, d digest.Digest) {
+	repository := t.stage.prefix + "/" + bundle.ReportRepository(reportsOf)
+	t.add(trace{fmt.Sprintf("blob %s in %s", d, repository), "/v2/" + repository + "/blobs/" + d.String(), who})
+}
+
+func (t *tidier) add(found trace) {
+	if !slices.ContainsFunc(t.traces, func(known trace) bool { return known.path == found.path }) {
+		t.traces = append(t.traces, found)
+	}
+}
+
+// note notes what a probe that got through has written.
+func (t *tidier) note(p probe, got reply) {
+	at, err := url.Parse(p.path)
+	if err != nil || p.rule != mayNotWrite && p.rule != mayNotMount {
+		return
+	}
+	repository := strings.TrimPrefix(at.Path, "/v2/")
+	switch {
+	case p.method == http.MethodPut && got.status == http.StatusCreated:
+		repository, tag, _ := strings.Cut(repository, "/manifests/")
+		t.add(trace{fmt.Sprintf("tag %s in %s", tag, repository), "/v2/" + repository + "/manifests/" + digest.FromBytes(p.body).String(), t.options.Own})
+	case p.method == http.MethodPost && got.status == http.StatusAccepted:
+		// The registry names the place of the upload itself; another host's is none of ours.
+		if upload, err := url.Parse(got.location); err == nil && strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
+			repository, _, _ := strings.Cut(repository, "/blobs/")
+			t.add(trace{"an upload that was begun in " + repository, upload.RequestURI(), t.options.Own})
+		}
+	case p.method == http.MethodPost && got.status == http.StatusCreated:
+		if d := digest.Digest(at.Query().Get("mount")); d.Validate() == nil {
+			t.blob(t.options.Own, t.stage.own, d)
+		}
+	}
+}
+
+// up deletes everything and returns what stays. Of an upload nothing stays for long.
+func (t *tidier) up(ctx context.Context) []string {
+	for _, d := range t.stage.leftOver {
+		t.blob(t.options.Own, t.stage.own, d)
+	}
+	var left []string
+	for _, found := range t.traces {
+		got, err := send(ctx, found.runtime.Registries, t.options.Location, probe{method: http.MethodDelete, path: found.path})
+		gone := err == nil && (got.status >= 200 && got.status < 300 || got.status == http.StatusNotFound)
+		if !gone && !strings.HasPrefix(found.what, "an upload") {
+			left = append(left, found.what)
+		}
+	}
+	return left
+}
