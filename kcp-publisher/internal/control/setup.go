@@ -18,6 +18,9 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/kymaschema"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -43,6 +46,11 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
 	kymas.reports = newReports(kymas.Place, kymas.PollInterval, kymas.Now)
 	kymas.Publisher.Restored = announceRestored
+	schema, err := kymaschema.New()
+	if err != nil {
+		return err
+	}
+	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
 	registryUp.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
