@@ -123,7 +123,7 @@ type ReportedSecrets struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.
+// MaxMessageBytes bounds one message in a report; when many modules fail, agents leave more out.
 const MaxMessageBytes = 512
 
 // Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end.

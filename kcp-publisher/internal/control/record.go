@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -86,9 +87,12 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 	return result, nil
 }
 
+// etcdTooLarge is what the API server passes on of etcd, as an internal error.
+const etcdTooLarge = "etcdserver: request is too large"
+
 // unwritable reports whether the API server would refuse a status however often it is written.
 func unwritable(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return err != nil && (apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), etcdTooLarge))
 }
 
 // writeRefusal writes a status that the API server takes in the place of one that it refuses: the last good one would stay forever, and
