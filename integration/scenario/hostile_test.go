@@ -187,7 +187,7 @@ func TestAThousandHostileReportsLeaveThePublisherAsItWas(t *testing.T) {
 		must(t, err)
 		return bytes
 	}
-	rounds(5) // until everything has been used once
+	rounds(3) // until everything has been used once
 	before := memory()
 	rounds(reports)
 	after := memory()
@@ -221,7 +221,7 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 		wish(850, 8)
 	case 1:
 		report.Kyma.Spec.Channel = letters(32)
-		wish(500, 200)
+		wish(500, 60)
 	case 2:
 		report.Kyma.Spec.Channel = letters(3)
 		wish(500, 8)

@@ -158,28 +158,41 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 
 // fetches are the manifests that were read from a registry by their digests.
 type fetches struct {
-	mu   sync.Mutex // guards seen
+	mu   sync.Mutex // guards what follows
 	seen map[string]bool
+	more chan struct{} // closed with the next one
 }
 
 func watchFetches(f *fleet.Fleet) *fetches {
-	all := &fetches{seen: map[string]bool{}}
+	all := &fetches{seen: map[string]bool{}, more: make(chan struct{})}
 	f.Registry.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodGet {
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			all.seen[path.Base(r.URL.Path)] = true
+			close(all.more)
+			all.more = make(chan struct{})
 		}
 		return false
 	})
 	return all
 }
 
+// until waits until the publisher has read a report.
 func (a *fetches) until(t *testing.T, d digest.Digest) {
 	t.Helper()
-	until(t, time.Minute, "the publisher reads report "+d.String(), func() (bool, string) {
+	late := time.After(2 * time.Minute)
+	for {
 		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.seen[d.String()], ""
-	})
+		seen, more := a.seen[d.String()], a.more
+		a.mu.Unlock()
+		if seen {
+			return
+		}
+		select {
+		case <-more:
+		case <-late:
+			t.Fatalf("nobody read report %s within two minutes", d)
+		}
+	}
 }
