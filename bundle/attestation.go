@@ -46,6 +46,10 @@ type envelopeSign struct {
 
 // attest signs statement and gives the sigstore bundle as JSON.
 func attest(statement any, signer trust.Signer) ([]byte, error) {
+	return attestWithin(statement, signer, MaxAttestationBytes)
+}
+
+func attestWithin(statement any, signer trust.Signer, most int) ([]byte, error) {
 	payload, err := json.Marshal(statement)
 	if err != nil {
 		return nil, err
@@ -70,20 +74,24 @@ func attest(statement any, signer trust.Signer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(encoded) > MaxAttestationBytes {
-		return nil, fmt.Errorf("attestation of %d bytes, at most %d", len(encoded), MaxAttestationBytes)
+	if len(encoded) > most {
+		return nil, fmt.Errorf("attestation of %d bytes, at most %d", len(encoded), most)
 	}
 	return encoded, nil
 }
 
 // readAttestation reads an attestation without believing it: the payload is not yet authenticated.
 func readAttestation(data []byte) (attestation, *refusal.Error) {
+	return readAttestationWithin(data, MaxAttestationBytes)
+}
+
+func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) {
 	var a attestation
 	if len(data) == 0 {
 		return a, refusal.New(refusal.Unsigned, "there is no attestation")
 	}
-	if len(data) > MaxAttestationBytes {
-		return a, refusal.New(refusal.TooLarge, "attestation of %d bytes, at most %d", len(data), MaxAttestationBytes)
+	if len(data) > most {
+		return a, refusal.New(refusal.TooLarge, "attestation of %d bytes, at most %d", len(data), most)
 	}
 	if err := decodeStrict(data, &a); err != nil {
 		return a, refusal.New(refusal.Malformed, "attestation: %w", err)

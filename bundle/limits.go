@@ -5,8 +5,11 @@ package bundle
 const (
 	// MaxManifestBytes bounds an OCI manifest. Registries take up to 4 MiB; a bundle's holds one attestation.
 	MaxManifestBytes = 1 << 20
-	// MaxAttestationBytes bounds the attestation and the report inside their annotation.
+	// MaxAttestationBytes bounds a bundle's attestation inside its annotation.
 	MaxAttestationBytes = 64 << 10
+	// MaxReportBytes bounds a report's: MaxManifests modules, installed and asked for, with names of usual length. What does not fit is
+	// left out by the agent in steps.
+	MaxReportBytes = 256 << 10
 	// MaxDocumentBytes bounds a DesiredState or Catalog document: 100 modules with their templates are about 1 MiB.
 	MaxDocumentBytes = 16 << 20
 	// MaxLayerBytes bounds a module's content blob as it travels (compressed where it is).

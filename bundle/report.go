@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ type Report struct {
 	Runtime string `json:"runtime"`
 	// Fleet is that of the root of trust the runtime follows: one key may have served in two fleets.
 	Fleet string `json:"fleet,omitempty"`
-	// Sequence grows with every report of a runtime, by the rule of NextSequence.
-	Sequence int64     `json:"sequence"`
-	Time     time.Time `json:"time"`
+	// Sequence grows with every report that a key signs, by the rule of NextReportSequence.
+	Sequence int64 `json:"sequence"`
+	// Time is when the runtime says so, by its own clock. How long it was not heard is judged by the control plane's.
+	Time time.Time `json:"time"`
 	// AgentVersion and KubernetesVersion are as the two print them, such as "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
@@ -53,7 +55,28 @@ type Report struct {
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
+	// Truncated is what was left out so that the report fits, nil when it is whole.
+	Truncated *Truncated `json:"truncated,omitempty"`
 }
+
+// Truncated is what a report leaves out. What is not there then says nothing: a module that is left out is not gone.
+type Truncated struct {
+	// Messages says that messages were shortened or left out, Objects that Manifest and Resource of modules were.
+	Messages bool `json:"messages,omitempty"`
+	Objects  bool `json:"objects,omitempty"`
+	// Lists says that what watchers saw or what the runtime decided was left out.
+	Lists bool `json:"lists,omitempty"`
+	// Modules is how many installed modules are left out.
+	Modules int `json:"modules,omitempty"`
+	// Asked is how many modules the runtime's Kyma asks for, when they are left out of its spec.
+	Asked int `json:"asked,omitempty"`
+}
+
+// LeavesModulesOut reports whether not all installed modules are among the report's.
+func (r Report) LeavesModulesOut() bool { return r.Truncated != nil && r.Truncated.Modules > 0 }
+
+// LeavesWishesOut reports whether the modules that the runtime's Kyma asks for are left out of its spec.
+func (r Report) LeavesWishesOut() bool { return r.Truncated != nil && r.Truncated.Asked > 0 }
 
 // MaxRefusedReported bounds the refused bundles a report names: an attacker must not be able to push the rest out.
 const MaxRefusedReported = 8
@@ -99,7 +122,7 @@ type ReportedSecrets struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// MaxMessageBytes bounds one message in a report, so that 50 failing modules still fit.
+// MaxMessageBytes bounds one message in a report; when many modules fail, agents leave more out.
 const MaxMessageBytes = 512
 
 // Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end, as it may be shown.
@@ -108,6 +131,14 @@ func Bounded(text string, most int) string {
 		return strings.ToValidUTF8(text[:most], "")
 	}
 	return text
+}
+
+// Quote returns the beginning of a text that somebody else wrote as it may be shown: in quotes, and printable.
+func Quote(text string, most int) string {
+	if len(text) > most {
+		return strconv.Quote(Bounded(text, most)) + "..."
+	}
+	return strconv.Quote(text)
 }
 
 // RefusedBundle is a bundle that the runtime refused.
@@ -133,9 +164,9 @@ func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
 	if report.Observed != nil {
 		subject = subjectOf("bundle", report.Observed.Digest)
 	}
-	signed, err := attest(reportStatement{
+	signed, err := attestWithin(reportStatement{
 		Type: StatementType, Subject: []Subject{subject}, PredicateType: PredicateReport, Predicate: report,
-	}, signer)
+	}, signer, MaxReportBytes)
 	if err != nil {
 		return Blob{}, fmt.Errorf("report of runtime %s: %w", report.Runtime, err)
 	}
@@ -161,8 +192,13 @@ type Reporter struct {
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
-	// LastSequence is that of the newest report accepted before.
+	// LastSequence is that of the newest report of this Key accepted before.
 	LastSequence int64
+	// Now is the control plane's clock: reports are not accepted from further ahead than clocks may differ. Zero stands for no clock.
+	Now time.Time
+	// Content decides whether what the runtime says can be what it has, for instance by the schemas of its API; nil takes all that is within
+	// the limits of a report.
+	Content func(Report) error
 	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself.
 	Enroll func(trust.Enrollment) error
 	// Certified gives the key that a certificate is for; it is asked when Key is nil.
@@ -195,7 +231,7 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	if refused != nil {
 		return AcceptedReport{}, refused
 	}
-	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
+	signed, refused := readAttestationWithin([]byte(manifest.Annotations[AnnotationReport]), MaxReportBytes)
 	if refused != nil {
 		return AcceptedReport{}, refused
 	}
@@ -213,13 +249,21 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	}
 	report := statement.Predicate
 	if report.Runtime != from.Runtime {
-		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is about runtime %q, this is the place of %q", report.Runtime, from.Runtime)
+		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is about runtime %s, this is the place of %q", Quote(report.Runtime, maxQuotedBytes), from.Runtime)
 	}
 	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is of fleet %q, this is %q", report.Fleet, from.Fleet)
+		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is of fleet %s, this is %q", Quote(report.Fleet, maxQuotedBytes), from.Fleet)
 	}
-	if report.Sequence < 1 || report.Sequence < from.LastSequence {
-		return AcceptedReport{}, refusal.New(refusal.Rollback, "report %d is older than %d, which was accepted before", report.Sequence, from.LastSequence)
+	if refused := from.checkClock(report, enrolled); refused != nil {
+		return AcceptedReport{}, refused
+	}
+	if err := report.Check(); err != nil {
+		return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
+	}
+	if from.Content != nil {
+		if err := from.Content(report); err != nil {
+			return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
+		}
 	}
 	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Key: key, Enrolled: enrolled}, nil
 }

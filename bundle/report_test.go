@@ -176,7 +176,7 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 		{"a report without a signature is refused", carried(t, ""), refusal.Unsigned},
 		{"a report that was changed after signing is refused", carried(t, encode(t, changed)), refusal.BadSignature},
 		{"an index is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex}, Bytes: honest.Bytes}, refusal.MediaType},
-		{"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxAttestationBytes+1)), refusal.TooLarge},
+		{"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxReportBytes+1)), refusal.TooLarge},
 		{"a manifest of more than the limit is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: make([]byte, MaxManifestBytes+1)}, refusal.TooLarge},
 		{"nothing is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}}, refusal.Malformed},
 	} {
@@ -212,7 +212,7 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 
 func TestAReportThatIsTooLargeIsNotMade(t *testing.T) {
 	report := sampleReport()
-	report.AgentVersion = strings.Repeat("v", MaxAttestationBytes)
+	report.AgentVersion = strings.Repeat("v", MaxReportBytes)
 	if _, err := ComposeReport(report, trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "report of runtime "+trusttest.Runtime) {
 		t.Errorf("got %v", err)
 	}

@@ -22,7 +22,7 @@ func ClaimedReport(fetched Fetched) (Report, error) {
 	if refused != nil {
 		return Report{}, refused
 	}
-	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationReport]))
+	signed, refused := readAttestationWithin([]byte(manifest.Annotations[AnnotationReport]), MaxReportBytes)
 	if refused != nil {
 		return Report{}, refused
 	}

@@ -170,7 +170,7 @@ type RuntimeStatus struct {
 	// Key is the runtime's own.
 	// +optional
 	Key *RuntimeKey `json:"key,omitempty"`
-	// ReportSequence is that of the newest report that was accepted.
+	// ReportSequence is that of the newest report that was accepted, of those that Key signed.
 	// +optional
 	ReportSequence int64 `json:"reportSequence,omitempty"`
 	// Secrets are the names, NAMESPACE/NAME in the runtime, of those that were given to it and are not known to be gone.
@@ -226,6 +226,9 @@ type ObservedBundle struct {
 	Digest   string `json:"digest"`
 	// Time is when the runtime said so, by its own clock.
 	Time metav1.Time `json:"time"`
+	// Heard is when the control plane first saw this report, by its clock: silence is counted from here.
+	// +optional
+	Heard *metav1.Time `json:"heard,omitempty"`
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
 	// +optional

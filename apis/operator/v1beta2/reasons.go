@@ -16,6 +16,11 @@ const (
 	ReasonSilent = "Silent"
 	// ReasonReportRefused is of Reporting: the newest report was refused. The message names the check.
 	ReasonReportRefused = "ReportRefused"
+	// ReasonClockBehind is of Reporting: by its own time the newest report was old when it arrived. The runtime's clock is wrong, or its
+	// reports are held back.
+	ReasonClockBehind = "ClockBehind"
+	// ReasonTruncated is of Reporting: the runtime reports, and not all that there is to say fits its report.
+	ReasonTruncated = "Truncated"
 	// ReasonCarried is of Reporting and Accepted: bundles and reports are carried by hand.
 	ReasonCarried = "Carried"
 

@@ -116,3 +116,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.tokenService.generationsConfigMapName }}{{ $args = append $args "--generations=/etc/token-service/generations/generations.yaml" }}{{ end }}
 {{- $args | toYaml }}
 {{- end }}
+
+{{/* GOMEMLIMIT of a container by its memory limit in Mi or Gi, nine tenths of it; empty where there is no such limit. */}}
+{{- define "kcp-publisher.goMemoryLimit" -}}
+{{- $limit := toString . }}
+{{- $mebibytes := 0 }}
+{{- if regexMatch "^[0-9]+Mi$" $limit }}{{ $mebibytes = trimSuffix "Mi" $limit | int }}{{ end }}
+{{- if regexMatch "^[0-9]+Gi$" $limit }}{{ $mebibytes = trimSuffix "Gi" $limit | int | mul 1024 }}{{ end }}
+{{- if $mebibytes }}{{ printf "%dMiB" (div (mul $mebibytes 90) 100) }}{{ end }}
+{{- end }}
+
+{{/* Environment of the program: that of the values, and GOMEMLIMIT unless it is among them. */}}
+{{- define "kcp-publisher.env" -}}
+{{- $env := list }}
+{{- $limit := dig "limits" "memory" "" (default dict .resources) | include "kcp-publisher.goMemoryLimit" }}
+{{- $own := false }}
+{{- range .extraEnv }}{{ if eq .name "GOMEMLIMIT" }}{{ $own = true }}{{ end }}{{ end }}
+{{- if and $limit (not $own) }}{{ $env = append $env (dict "name" "GOMEMLIMIT" "value" $limit) }}{{ end }}
+{{- with concat $env .extraEnv }}{{ toYaml . }}{{ end }}
+{{- end }}

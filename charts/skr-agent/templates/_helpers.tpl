@@ -70,3 +70,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
 {{- $ports | uniq | toJson }}
 {{- end }}
+
+{{/* GOMEMLIMIT of a container by its memory limit in Mi or Gi, half of it, as the processes that render have the rest; empty where there is no such limit. */}}
+{{- define "skr-agent.goMemoryLimit" -}}
+{{- $limit := toString . }}
+{{- $mebibytes := 0 }}
+{{- if regexMatch "^[0-9]+Mi$" $limit }}{{ $mebibytes = trimSuffix "Mi" $limit | int }}{{ end }}
+{{- if regexMatch "^[0-9]+Gi$" $limit }}{{ $mebibytes = trimSuffix "Gi" $limit | int | mul 1024 }}{{ end }}
+{{- if $mebibytes }}{{ printf "%dMiB" (div (mul $mebibytes 50) 100) }}{{ end }}
+{{- end }}
+
+{{/* Environment of the program: that of the values, and GOMEMLIMIT unless it is among them. */}}
+{{- define "skr-agent.env" -}}
+{{- $env := list }}
+{{- $limit := dig "limits" "memory" "" (default dict .resources) | include "skr-agent.goMemoryLimit" }}
+{{- $own := false }}
+{{- range .extraEnv }}{{ if eq .name "GOMEMLIMIT" }}{{ $own = true }}{{ end }}{{ end }}
+{{- if and $limit (not $own) }}{{ $env = append $env (dict "name" "GOMEMLIMIT" "value" $limit) }}{{ end }}
+{{- with concat $env .extraEnv }}{{ toYaml . }}{{ end }}
+{{- end }}

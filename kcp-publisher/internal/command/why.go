@@ -112,7 +112,7 @@ type answer struct {
 func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 	a := answer{Runtime: plan.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
-		a.Age = now.Sub(r.Observed.Time.Time).Round(time.Second).String()
+		a.Age = now.Sub(plan.Heard(kyma)).Round(time.Second).String()
 	}
 	for _, m := range kyma.Status.Modules {
 		if module == "" || m.Name == module {

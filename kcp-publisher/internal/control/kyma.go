@@ -48,6 +48,8 @@ type Kymas struct {
 
 	backoff registryBackoff
 	reports *reports
+	// checkReport says what in a report the API server would refuse.
+	checkReport func(bundle.Report) error
 }
 
 const (
@@ -235,8 +237,8 @@ func status(before v1beta2.KymaStatus, runtime plan.Runtime, facts ingest.Facts,
 // and silence is never health. Nothing is written before the allowed silence is over.
 func (k *Kymas) registryUnavailable(ctx context.Context, before, kyma *v1beta2.Kyma, wait time.Duration) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: wait}
-	silence, _, _ := k.Rules.Allowed(kyma) // what is wrong with it is said when the registry is back
-	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, k.Now())
+	silence, carried, _ := k.Rules.Allowed(kyma) // what is wrong with it is said when the registry is back
+	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, carried, k.Now())
 	if !silent {
 		return result, nil
 	}

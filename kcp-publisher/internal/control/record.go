@@ -2,15 +2,19 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -23,6 +27,9 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 		return nil
 	}
 	err := k.Client.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{}))
+	if unwritable(err) {
+		return errors.Join(err, k.writeRefusal(ctx, before, kyma, err))
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
@@ -68,10 +75,33 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
 	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-		if err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before))
+		if unwritable(err) {
+			err = k.writeRefusal(ctx, before, after, err)
+		}
+		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 		}
 	}
 	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status.State)
 	return result, nil
+}
+
+// etcdTooLarge is what the API server passes on of etcd, as an internal error.
+const etcdTooLarge = "etcdserver: request is too large"
+
+// unwritable reports whether the API server would refuse a status however often it is written.
+func unwritable(err error) bool {
+	return err != nil && (apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), etcdTooLarge))
+}
+
+// writeRefusal writes a status that the API server takes in the place of one that it refuses: the last good one would stay forever, and
+// look like health.
+func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
+	after.Status = ingest.Unwritable(before.Status, after.Generation, cause, k.Now())
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Error(cause, "the API server refuses the status of a Kyma", "runtime", plan.RuntimeID(after))
+	return k.Client.Status().Patch(ctx, after, client.MergeFrom(before))
 }

@@ -42,6 +42,8 @@ type report struct {
 	// accepted is the newest that was accepted, refused why the newest one was not.
 	accepted *bundle.AcceptedReport
 	refused  *refusal.Error
+	// seen is when the accepted one was first seen here.
+	seen time.Time
 	// unread is why a registry that answers did not return the report.
 	unread error
 }
@@ -70,7 +72,9 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 		newest.digest = found
 		accepted, err := bundle.VerifyReport(fetched, from)
 		if newest.refused = refusal.Of(err); newest.refused == nil {
-			newest.accepted = &accepted
+			newest.accepted, newest.seen = &accepted, r.now()
+		} else {
+			newest.refused.Detail = bundle.Bounded(newest.refused.Detail, bundle.MaxMessageBytes) // it quotes what was refused
 		}
 	}
 	r.remember(kyma, newest)
@@ -115,7 +119,9 @@ func (r *reports) forget(kyma types.NamespacedName) {
 // fetchReport returns the newest report of a Kyma's runtime, makes Events of what is new in it, and notes in the Kyma's status what it
 // says. That is noted also when nothing is new: writing it may have been put off or have failed.
 func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) (report, error) {
-	newest, before, err := k.reports.fetch(ctx, kyma, rules.Reporter(kyma, k.Keys.tokens(), k.Now()))
+	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
+	from.Content = k.checkReport
+	newest, before, err := k.reports.fetch(ctx, kyma, from)
 	if err != nil {
 		return newest, err
 	}
@@ -135,7 +141,7 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 	key, errKey := trust.EncodePublicKey(newest.accepted.Key)
 	thumbprint, errThumb := trust.Thumbprint(newest.accepted.Key)
 	if errKey == nil && errThumb == nil {
-		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint)
+		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint, newest.seen)
 	}
 	return newest, nil
 }
@@ -158,7 +164,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 }
 
-// noted bounds what others wrote to what the API takes as the note of an Event.
+// noted bounds what others wrote to what the API takes as the note of an Event, and makes it printable.
 func noted(text string) string {
 	const maxNoteBytes = 1024
 	return bundle.Bounded(text, maxNoteBytes)

@@ -16,7 +16,10 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/kymaschema"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -40,6 +43,11 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.reports = newReports(kymas.Place, kymas.PollInterval, kymas.Now)
 	kymas.Publisher.Restored = announceRestored
 	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
+	schema, err := kymaschema.New()
+	if err != nil {
+		return err
+	}
+	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
 	registryUp.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.

@@ -12,16 +12,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 func TestWhoCannotBeHeardFallsSilentToo(t *testing.T) {
 	s := healthy()
 	status := s.status()
-	if after, silent := Unheard(status, 3, silence, noon.Add(silence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
+	if after, silent := Unheard(status, 3, silence, false, noon.Add(silence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
 		t.Errorf("within the allowed silence: %v, %s", silent, outline(after))
 	}
 	later := noon.Add(silence)
-	after, silent := Unheard(status, 3, silence, later)
+	after, silent := Unheard(status, 3, silence, false, later)
 	want := strings.Join([]string{"Warning",
 		"not Ready (NotReady): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
 		"not Reporting (Silent): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
@@ -32,7 +33,7 @@ func TestWhoCannotBeHeardFallsSilentToo(t *testing.T) {
 	if !after.LastOperation.LastUpdateTime.Time.Equal(later) {
 		t.Errorf("last operation is %+v", after.LastOperation)
 	}
-	if again, _ := Unheard(after, 3, silence, later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
+	if again, _ := Unheard(after, 3, silence, false, later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("a longer outage writes anew: %s", outline(again))
 	}
 	// What is heard once the registry is back is judged by Status, and must not find another silence to write.
@@ -66,7 +67,7 @@ func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
 
 func TestSilenceHidesNoWorseTrouble(t *testing.T) {
 	status := healthy().with(func(f *Facts) { f.PublishError = errors.New("runtime id is taken") }).status()
-	after, _ := Unheard(status, 3, silence, noon.Add(time.Hour))
+	after, _ := Unheard(status, 3, silence, false, noon.Add(time.Hour))
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); after.State != v1beta2.StateError || ready.Message != "runtime id is taken" {
 		t.Errorf("got %s", outline(after))
 	}
@@ -74,10 +75,10 @@ func TestSilenceHidesNoWorseTrouble(t *testing.T) {
 
 func TestWhoHasNeverReportedStaysSo(t *testing.T) {
 	status := healthy().with(nothingReported).status()
-	if after, silent := Unheard(status, 3, silence, noon.Add(time.Hour)); silent || !reflect.DeepEqual(after, status) {
+	if after, silent := Unheard(status, 3, silence, false, noon.Add(time.Hour)); silent || !reflect.DeepEqual(after, status) {
 		t.Errorf("got %v, %s", silent, outline(after))
 	}
-	if _, silent := Unheard(v1beta2.KymaStatus{}, 1, silence, noon); silent {
+	if _, silent := Unheard(v1beta2.KymaStatus{}, 1, silence, false, noon); silent {
 		t.Error("a Kyma without a status is silent")
 	}
 }
@@ -109,4 +110,78 @@ func sorted(lines string) string {
 	all := strings.Split(lines, "\n")
 	slices.Sort(all)
 	return strings.Join(all, "\n")
+}
+
+// TestSilenceIsCountedFromTheArrival: the runtime's own clock says nothing about when it was heard, and neither does a restart.
+func TestSilenceIsCountedFromTheArrival(t *testing.T) {
+	arrived := metav1.NewTime(noon)
+	report := func(sequence int64, said time.Time) bundle.AcceptedReport {
+		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: said}}
+	}
+	known := v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{Heard: &arrived}}
+	enrolling := report(5, noon)
+	enrolling.Enrolled = true
+	for name, c := range map[string]struct {
+		before v1beta2.RuntimeStatus
+		report bundle.AcceptedReport
+		want   time.Time
+	}{
+		"the first report":                          {v1beta2.RuntimeStatus{}, report(5, noon.AddDate(1, 0, 0)), noon.Add(time.Hour)},
+		"a newer one":                               {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
+		"the same, seen again after a restart":      {known, report(5, noon), noon},
+		"the first of another key":                  {known, enrolling, noon.Add(time.Hour)},
+		"one that was heard by an older publisher":  {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon},
+		"the same of a runtime whose clock is fast": {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour)},
+	} {
+		if got := heard(c.before, c.report, noon.Add(time.Hour)); !got.Time.Equal(c.want) {
+			t.Errorf("%s is heard at %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestAReportThatWasOldWhenItArrived(t *testing.T) {
+	s := healthy()
+	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-25 * time.Hour))
+	status := s.status()
+	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
+	if status.State != v1beta2.StateWarning || reporting.Reason != v1beta2.ReasonClockBehind || reporting.Status != metav1.ConditionFalse ||
+		!strings.Contains(reporting.Message, "arrived at 2026-05-04T11:59:00Z and is of 2026-05-03T11:00:00Z by the runtime's clock") {
+		t.Errorf("got %s, %+v", status.State, reporting)
+	}
+	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-23 * time.Hour))
+	if status := s.status(); status.State != v1beta2.StateReady {
+		t.Errorf("within what clocks may differ: %s", outline(status))
+	}
+	// What is carried is as old as it says, however late it arrives.
+	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-80 * 24 * time.Hour))
+	s.facts.Silence, s.facts.Carried = 90*24*time.Hour, true
+	if status := s.status(); status.State != v1beta2.StateReady {
+		t.Errorf("carried for 80 of 90 days: %s", outline(status))
+	}
+	if status := s.later(11 * 24 * time.Hour).status(); meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting).Reason != v1beta2.ReasonSilent {
+		t.Errorf("91 days after it was written: %s", outline(status))
+	}
+}
+
+// TestWhatAReportLeavesOutIsSaid: neither a wish nor a module is gone because it did not fit.
+func TestWhatAReportLeavesOutIsSaid(t *testing.T) {
+	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
+	status := s.status()
+	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
+	if status.State != v1beta2.StateReady || reporting.Reason != v1beta2.ReasonTruncated || reporting.Status != metav1.ConditionTrue ||
+		reporting.Message != "the runtime reports; its report is truncated to fit: messages are shortened or left out" {
+		t.Errorf("without messages: %s, %+v", status.State, reporting)
+	}
+	s = healthy().with(func(f *Facts) {
+		f.Report.Truncated, f.Report.Modules = &bundle.Truncated{Modules: 1, Asked: 1100}, f.Report.Modules[:1]
+		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}, Generation: 9}
+	})
+	s.before.Runtime.Requested = &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 8}
+	Remember(&s.before, *s.facts.Report, "key", "thumbprint", noon)
+	status = s.status()
+	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
+	if status.State != v1beta2.StateWarning || !strings.Contains(reporting.Message, "the 1100 modules that its Kyma asks for are left out") ||
+		!strings.Contains(outline(status), "leaves the module out") || status.Runtime.Requested.Generation != 8 {
+		t.Errorf("without modules: %s\n%+v", outline(status), reporting)
+	}
 }

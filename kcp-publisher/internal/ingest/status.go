@@ -45,25 +45,27 @@ type Facts struct {
 	Consistent bool
 }
 
-// Remember writes what the runtime said into the part of the status that outlives a restart.
-func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string) {
+// Remember writes what the runtime said into the part of the status that outlives a restart; seen is when this report was first seen.
+func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
 	if status.Runtime == nil {
 		status.Runtime = &v1beta2.RuntimeStatus{}
 	}
 	r := status.Runtime
+	heard := heard(*r, report, seen)
 	r.ReportSequence = report.Sequence
 	r.Observed = &v1beta2.ObservedBundle{
-		Time: metav1.NewTime(report.Time), AgentVersion: report.AgentVersion,
+		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &heard, AgentVersion: report.AgentVersion,
 		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID,
 	}
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
-	if report.Kyma != nil && !report.Kyma.Deleting {
+	// A spec without its modules is no wish: what was asked for before stays asked for.
+	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() {
 		r.Requested = &v1beta2.RequestedSpec{Spec: report.Kyma.Spec, Generation: report.Kyma.Generation}
 	}
 	if report.Enrolled {
-		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(report.Time)}
+		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))}
 		if report.Enrollment != nil {
 			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
 		}
@@ -155,27 +157,6 @@ func readyMessage(status v1beta2.KymaStatus) string {
 // current reports whether the newest report is about the newest bundle; a status counts only for the digest it names.
 func current(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Digest == facts.Published.Digest
-}
-
-func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
-	switch {
-	case facts.ReportRefused != nil:
-		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the latest report was refused: "+facts.ReportRefused.Error(), false)
-		return true
-	case r.Observed == nil:
-		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts), false)
-		return true
-	case now.Sub(r.Observed.Time.Time) > facts.Silence:
-		// The age is rounded, or the condition would be written again at every pass.
-		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", r.Observed.Time.UTC().Format(time.RFC3339), facts.Silence, unread(facts)), false)
-		return true
-	}
-	if facts.Carried {
-		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", r.Observed.Time.UTC().Format(time.RFC3339)), true)
-		return false
-	}
-	set(v1beta2.ConditionReporting, v1beta2.ReasonReported, "the runtime reports", true)
-	return false
 }
 
 // knows reports whether the runtime has reported the newest bundle.
@@ -302,6 +283,8 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1bet
 		// As in Kyma: what is there stays what is told, until its window opens.
 		status.Version, status.Channel, status.Template = r.Version, r.Channel, nil
 		status.State, status.Message, status.Maintenance = r.State, r.Message, true
+	case r.Name == "" && facts.Report.LeavesModulesOut():
+		status.Message = "the runtime's report leaves the module out, for not all of them fit"
 	case r.Name == "":
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
@@ -355,7 +338,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil,
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
 		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}

@@ -62,7 +62,7 @@ func ready(name string) bundle.ReportedModule {
 func (s *scene) remember() *scene {
 	s.before.Runtime = nil
 	if s.facts.Report != nil {
-		Remember(&s.before, *s.facts.Report, "key", "thumbprint")
+		Remember(&s.before, *s.facts.Report, "key", "thumbprint", s.facts.Report.Time)
 	}
 	return s
 }
@@ -429,7 +429,7 @@ func TestRememberKeepsWhatOutlivesARestart(t *testing.T) {
 		Observed:   &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
 		Kyma:       &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4},
 		Enrollment: &trust.Enrollment{TokenExpires: noon.Unix()},
-	}}, "public", "thumb")
+	}}, "public", "thumb", noon)
 	r := status.Runtime
 	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 || r.Observed.ClusterUID != "uid" {
 		t.Errorf("observed is %+v", r)
@@ -441,7 +441,7 @@ func TestRememberKeepsWhatOutlivesARestart(t *testing.T) {
 		t.Errorf("key is %+v", r.Key)
 	}
 	t.Run("A Kyma that is being deleted asks for nothing new", func(t *testing.T) {
-		Remember(&status, bundle.AcceptedReport{Report: bundle.Report{Sequence: 6, Time: noon, Kyma: &bundle.ReportedKyma{Deleting: true, Generation: 5}}}, "", "")
+		Remember(&status, bundle.AcceptedReport{Report: bundle.Report{Sequence: 6, Time: noon, Kyma: &bundle.ReportedKyma{Deleting: true, Generation: 5}}}, "", "", noon)
 		if status.Runtime.Requested.Generation != 4 || status.Runtime.Key.PublicKey != "public" {
 			t.Errorf("requested is %+v, key %+v", status.Runtime.Requested, status.Runtime.Key)
 		}

@@ -21,7 +21,7 @@ func Finalizable(kyma *v1beta2.Kyma, published Published, report *bundle.Accepte
 	runtime := RuntimeID(kyma)
 	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest && published.Predicate.Deleting &&
-		len(report.Modules) == 0 && report.Kyma == nil:
+		len(report.Modules) == 0 && !report.LeavesModulesOut() && report.Kyma == nil:
 		return ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
 		return ReasonDeletionForced, fmt.Sprintf("runtime %s was not waited for: its last bundle tells it to remove all modules whenever it looks", runtime)

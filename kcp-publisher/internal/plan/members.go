@@ -89,8 +89,8 @@ func observed(kyma *v1beta2.Kyma, id, module string) rollout.Runtime {
 		return r
 	}
 	// A runtime that nothing can be published to is as one that is away: nobody waits for it.
-	if status.Observed != nil && !unpublishable(kyma) {
-		r.Heard = status.Observed.Time.Time
+	if !unpublishable(kyma) {
+		r.Heard = Heard(kyma)
 	}
 	if status.Published == nil {
 		return r

@@ -90,7 +90,7 @@ func removals(last *Published, asked []string, r Runtime) []string {
 	if last != nil {
 		known = append(known, last.Predicate.Removals...)
 		known = append(known, slices.Collect(maps.Keys(resolve.Versions(last.State)))...)
-		if r.Observed == last.Digest {
+		if r.Observed == last.Digest && !r.LeavesModulesOut {
 			for _, module := range last.Predicate.Removals {
 				confirmed[module] = !slices.Contains(r.Installed, module)
 			}

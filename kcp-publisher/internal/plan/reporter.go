@@ -15,7 +15,7 @@ import (
 // a certificate of the fleet.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecret, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
-	reporter := bundle.Reporter{Runtime: runtime, Fleet: r.Root.Fleet}
+	reporter := bundle.Reporter{Runtime: runtime, Fleet: r.Root.Fleet, Now: now}
 	var known *v1beta2.RuntimeKey
 	if status := kyma.Status.Runtime; status != nil {
 		reporter.LastSequence = status.ReportSequence

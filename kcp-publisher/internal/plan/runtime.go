@@ -38,6 +38,8 @@ type Runtime struct {
 	Observed  digest.Digest
 	// ObservedEpoch and ObservedSequence are that bundle's, as the runtime says.
 	ObservedEpoch, ObservedSequence int64
+	// LeavesModulesOut says that there are more: who is not among Installed is not gone.
+	LeavesModulesOut bool
 	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none needed.
 	Source *bundle.Source
 	// Secrets are those for the runtime, nil when nothing is to be said about them.
@@ -107,6 +109,7 @@ func (r *Runtime) hear(report *bundle.AcceptedReport) {
 	if o := report.Observed; o != nil {
 		r.Observed, r.ObservedEpoch, r.ObservedSequence = o.Digest, o.Epoch, o.Sequence
 	}
+	r.LeavesModulesOut = report.LeavesModulesOut()
 	for _, m := range report.Modules {
 		r.Installed = append(r.Installed, m.Name)
 	}

@@ -14,6 +14,29 @@ const (
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
+// Heard returns when a runtime was last heard: when its report reached the control plane, by the control plane's clock. A report that is
+// carried by hand tells of the time when it was written; where its runtime's clock is ahead, that is no later than its arrival. The zero time
+// stands for never.
+func Heard(kyma *v1beta2.Kyma) time.Time {
+	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
+		return HeardOf(*r.Observed, carried(kyma))
+	}
+	return time.Time{}
+}
+
+// HeardOf is Heard for what was observed of a runtime whose reports are carried by hand, or not.
+func HeardOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
+	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
+		return observed.Time.Time // also where a publisher wrote it that did not note the arrival
+	}
+	return observed.Heard.Time
+}
+
+func carried(kyma *v1beta2.Kyma) bool {
+	_, carried, err := Rules{}.Allowed(kyma)
+	return carried && err == nil
+}
+
 // Allowed returns how long a Kyma's runtime may be silent, and whether its bundles and reports are carried by hand. A duration that
 // cannot be read is as good as none, and the error says so.
 func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {

@@ -53,12 +53,13 @@ type Publisher struct {
 	// rooted is which version of the root of trust was last seen where agents look for it, nil for none.
 	rooted  atomic.Pointer[rooted]
 	sharing singleflight.Group
+	// resolved holds the results of equal requests, documents what runtimes have caused to be written.
+	resolved  *resolutions
+	documents allowance
 
 	mu     sync.Mutex // guards what follows
 	known  map[string]memory
 	shared map[digest.Digest]time.Time
-	// resolved holds the result of equal requests; it is emptied when it has grown large.
-	resolved map[string]*resolution
 }
 
 type resolution struct {
@@ -72,15 +73,12 @@ type rooted struct {
 	at      time.Time
 }
 
-// maxResolved bounds the remembered results: a fleet has some hundred distinct requests.
-const maxResolved = 2_000
-
 // New returns a Publisher.
 func New(options Options) (*Publisher, error) {
 	if err := options.Keys.check(); err != nil {
 		return nil, err
 	}
-	p := &Publisher{Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, resolved: map[string]*resolution{}}
+	p := &Publisher{Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, resolved: newResolutions(maxResolvedBytes)}
 	p.keys.Store(&options.Keys)
 	return p, nil
 }
@@ -139,7 +137,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 		return Outcome{}, err
 	}
 	kept := adopted.Kept()
-	resolved, err := p.resolve(ctx, request, kept, snapshot)
+	resolved, err := p.resolve(ctx, runtime.ID, request, kept, snapshot)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
@@ -178,7 +176,7 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 	if err := p.publishRoots(ctx, keys); err != nil {
 		return nil, err
 	}
-	if err := p.share(ctx, resolved.documents); err != nil {
+	if err := p.share(ctx, runtime, resolved.documents); err != nil {
 		return nil, err
 	}
 	if p.AttachCosign {
@@ -240,21 +238,29 @@ func (p *Publisher) replace(ctx context.Context, runtime string, documents bundl
 }
 
 // share makes the documents exist once for all runtimes that get them.
-func (p *Publisher) share(ctx context.Context, documents bundle.Documents) error {
-	key := documents.State.Descriptor.Digest
+func (p *Publisher) share(ctx context.Context, runtime string, documents bundle.Documents) error {
+	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
 	p.mu.Lock()
-	done := p.recently(p.shared[key]) && p.recently(p.shared[documents.Catalog.Descriptor.Digest])
+	done := p.recently(p.shared[state]) && p.recently(p.shared[catalog])
 	p.mu.Unlock()
 	if done {
 		return nil
 	}
-	_, err, _ := p.sharing.Do(key.String()+documents.Catalog.Descriptor.Digest.String(), func() (any, error) {
+	size := p.unshared(documents.State) + p.unshared(documents.Catalog)
+	if err := p.documents.check(runtime, state, size, p.Now()); err != nil {
+		return err
+	}
+	_, err, _ := p.sharing.Do(state.String()+catalog.String(), func() (any, error) {
 		if err := store.ShareDocuments(ctx, p.Place, documents); err != nil {
 			return nil, err
 		}
+		p.documents.spend(runtime, state, size, p.Now())
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.shared[key], p.shared[documents.Catalog.Descriptor.Digest] = p.Now(), p.Now()
+		if len(p.shared) > maxShared {
+			clear(p.shared)
+		}
+		p.shared[state], p.shared[catalog] = p.Now(), p.Now()
 		return nil, nil
 	})
 	return err
@@ -266,7 +272,17 @@ func (p *Publisher) recently(seen time.Time) bool {
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-func (p *Publisher) resolve(ctx context.Context, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
+// unshared returns how many bytes of a document were not shared before.
+func (p *Publisher) unshared(document bundle.Blob) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.shared[document.Descriptor.Digest].IsZero() {
+		return 0
+	}
+	return len(document.Bytes)
+}
+
+func (p *Publisher) resolve(ctx context.Context, runtime string, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
 	request.Labels = snapshot.Relevant(request.Labels)
 	contents, fingerprint, err := p.contents(ctx, resolve.Needs(request, snapshot))
 	if err != nil {
@@ -280,21 +296,13 @@ func (p *Publisher) resolve(ctx context.Context, request resolve.Request, kept *
 		}
 	}
 	key := requestKey(request, lastState, snapshot.Revision, fingerprint)
-	p.mu.Lock()
-	known := p.resolved[key]
-	p.mu.Unlock()
-	if known != nil {
+	if known := p.resolved.find(runtime, key); known != nil {
 		return known, nil
 	}
 	fresh := &resolution{result: resolve.Resolve(request, snapshot, contents)}
 	if fresh.documents, err = bundle.NewDocuments(fresh.result.State, fresh.result.Catalog); err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.resolved) >= maxResolved {
-		clear(p.resolved)
-	}
-	p.resolved[key] = fresh
+	p.resolved.remember(runtime, key, fresh)
 	return fresh, nil
 }

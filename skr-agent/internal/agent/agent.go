@@ -84,7 +84,9 @@ type Agent struct {
 	staged   string
 	kept     map[digest.Digest]bool
 	delivery delivery
+	// sequence is that of the last report; resumed says that those of the agent before this one are known.
 	sequence int64
+	resumed  bool
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
 	// unread says that the last look at the registry brought nothing to follow: it could not be read, or what it has was refused.
@@ -135,7 +137,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
-	facts.Watched, moreToTell = a.watches.Tell(bundle.NextSequence(a.sequence, a.Now()), a.Now())
+	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())
 	if err := a.tellKyma(ctx, &facts); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -330,7 +332,8 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	if err != nil || !a.delivery.due(string(said), now, a.reportInterval(), a.pollInterval()) {
 		return
 	}
-	a.sequence = bundle.NextSequence(a.sequence, now)
+	a.resume(ctx)
+	a.sequence = bundle.NextReportSequence(a.sequence, now)
 	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
 	err = a.push(ctx, next)
 	before := a.delivery
@@ -344,6 +347,29 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	if err == nil {
 		reportsSent.Inc()
 	}
+}
+
+// resume goes on from the sequence of the last report that was delivered with the agent's key. By the clock alone a restarted agent would fall
+// behind it where the clock was set back meanwhile, and be refused until the clock is there again.
+func (a *Agent) resume(ctx context.Context) {
+	if a.resumed {
+		return
+	}
+	key, err := a.Signer.PublicKey()
+	if err != nil {
+		return
+	}
+	repository, err := a.Place.Reading(ctx, bundle.ReportRepository(a.Runtime))
+	if err != nil {
+		return // nor can a report be delivered
+	}
+	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
+	if err == nil {
+		if last, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: a.Runtime, Key: key}); err == nil {
+			a.sequence = max(a.sequence, last.Sequence)
+		}
+	}
+	a.resumed = err == nil || errors.Is(err, store.ErrNotFound)
 }
 
 func (a *Agent) push(ctx context.Context, r bundle.Report) error {

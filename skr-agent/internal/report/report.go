@@ -98,7 +98,7 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// New returns the report without its sequence and time.
+// New returns the report without its sequence and time, within the limits of a report.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
@@ -110,7 +110,7 @@ func New(runtime string, facts Facts) bundle.Report {
 	if k := facts.Kyma; k != nil {
 		r.Kyma = &bundle.ReportedKyma{Spec: k.Spec, Generation: k.Generation, Deleting: !k.DeletionTimestamp.IsZero(), State: k.Status.State}
 	}
-	return r
+	return fit(r, maxPayloadBytes)
 }
 
 // maxConditionBytes is well below what the API takes as the message of a condition.

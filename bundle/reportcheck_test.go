@@ -1,0 +1,133 @@
+package bundle
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+func TestAReportIsOfThisTime(t *testing.T) {
+	mine, next := trusttest.NewSigner(t), trusttest.NewSigner(t)
+	now := trusttest.Now
+	ahead := now.Add(trust.MaxClockSkew).UnixMilli()
+	at := func(sequence int64, said time.Time) Report {
+		report := sampleReport()
+		report.Sequence, report.Time = sequence, said
+		return report
+	}
+	introducing := func(report Report) Report {
+		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, now.Add(time.Hour)), trusttest.Runtime, next)
+		return report
+	}
+	for name, c := range map[string]struct {
+		report Report
+		signer trust.Signer
+		last   int64
+		want   refusal.Reason
+	}{
+		"a report of now is accepted":                                 {at(now.UnixMilli(), now), mine, 49, ""},
+		"clocks may differ by a day":                                  {at(ahead, now.Add(trust.MaxClockSkew)), mine, 49, ""},
+		"a clock that is behind is no reason to refuse":               {at(50, now.AddDate(-30, 0, 0)), mine, 49, ""},
+		"a number of the day after tomorrow is refused":               {at(ahead+1, now), mine, 49, refusal.NotYetIssued},
+		"the last number that there is is refused":                    {at(math.MaxInt64, now), mine, 49, refusal.NotYetIssued},
+		"a time of the day after tomorrow is refused":                 {at(50, now.Add(trust.MaxClockSkew+time.Second)), mine, 49, refusal.NotYetIssued},
+		"a time without a year in JSON is refused":                    {at(50, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*3600))), mine, 49, refusal.NotYetIssued},
+		"no time is refused":                                          {at(50, time.Time{}), mine, 49, refusal.Malformed},
+		"a number that no clock can have led to does not bind":        {at(50, now), mine, math.MaxInt64, ""},
+		"one that a clock can have led to does":                       {at(50, now), mine, ahead, refusal.Rollback},
+		"numbers begin anew with a key that introduces itself":        {introducing(at(1, now)), next, ahead, ""},
+		"they do not with the key that was there, introduced or not":  {introducing(at(50, now)), mine, ahead, refusal.Rollback},
+		"a new key's numbers are no further ahead than another's are": {introducing(at(ahead+1, now)), next, 49, refusal.NotYetIssued},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := VerifyReport(response(t, c.report, c.signer), Reporter{
+				Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: c.last, Now: now, Enroll: tokenChecker,
+			})
+			trusttest.WantReason(t, err, c.want)
+		})
+	}
+}
+
+func TestTheNextNumberGrowsUnlessAClockWasSetBack(t *testing.T) {
+	now := trusttest.Now
+	for name, c := range map[string]struct{ last, want int64 }{
+		"the first is the time":                     {0, now.UnixMilli()},
+		"one of the same moment is the next":        {now.UnixMilli(), now.UnixMilli() + 1},
+		"a clock that was set back by hours":        {now.Add(20 * time.Hour).UnixMilli(), now.Add(20*time.Hour).UnixMilli() + 1},
+		"a clock that was set back by a year":       {now.AddDate(1, 0, 0).UnixMilli(), now.UnixMilli()},
+		"a number that nothing can be greater than": {math.MaxInt64, now.UnixMilli()},
+	} {
+		if got := NextReportSequence(c.last, now); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestWhatIsMoreThanAReportHoldsIsRefusedByItsField(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for field, change := range map[string]func(*Report){
+		"agentVersion":       func(r *Report) { r.AgentVersion = long(129) },
+		"kubernetesVersion":  func(r *Report) { r.KubernetesVersion = long(129) },
+		"clusterUID":         func(r *Report) { r.ClusterUID = long(129) },
+		"recipient":          func(r *Report) { r.Recipient = long(129) },
+		"certificate":        func(r *Report) { r.Certificate = long(9000) },
+		"certificateRequest": func(r *Report) { r.CertificateRequest = long(9000) },
+		"agentProblem":       func(r *Report) { r.AgentProblem = long(513) },
+		"observed.digest":    func(r *Report) { r.Observed.Digest = "sha256:me" },
+		"refused":            func(r *Report) { r.Refused = make([]RefusedBundle, 9) },
+		"refused[0]":         func(r *Report) { r.Refused = []RefusedBundle{{Detail: long(513)}} },
+		"decided":            func(r *Report) { r.Decided = make([]string, 1001) },
+		"decided[0]":         func(r *Report) { r.Decided = []string{long(318)} },
+		"secrets":            func(r *Report) { r.Secrets = &ReportedSecrets{Trouble: long(513)} },
+		"watched":            func(r *Report) { r.Watched = make([]ReportedWatch, 33) },
+		"watched[0]":         func(r *Report) { r.Watched = []ReportedWatch{{Objects: make([]WatchedObject, 65)}} },
+		"truncated":          func(r *Report) { r.Truncated = &Truncated{Modules: -1} },
+		"modules":            func(r *Report) { r.Modules = make([]ReportedModule, 501) },
+		"modules[0].name":    func(r *Report) { r.Modules[0].Name = long(318) },
+		"modules[1].name":    func(r *Report) { r.Modules = append(r.Modules, r.Modules[0]) },
+		"modules[0]":         func(r *Report) { r.Modules[0].Version = long(129) },
+		"modules[0].message": func(r *Report) { r.Modules[0].Message = long(513) },
+		"modules[0]: manifest": func(r *Report) {
+			r.Modules[0].Manifest = &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: long(318)}}
+		},
+		"kyma.spec.modules": func(r *Report) { r.Kyma = &ReportedKyma{Spec: v1beta2.KymaSpec{Modules: make([]v1beta2.Module, 501)}} },
+		"kyma.spec.modules[0]": func(r *Report) {
+			r.Kyma = &ReportedKyma{Spec: v1beta2.KymaSpec{Modules: []v1beta2.Module{{Name: long(318)}}}}
+		},
+	} {
+		t.Run(field, func(t *testing.T) {
+			report := sampleReport()
+			change(&report)
+			_, err := VerifyReport(response(t, report, signer), Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)})
+			trusttest.WantReason(t, err, refusal.Malformed)
+			if !strings.Contains(err.Error(), "report: "+field) || len(err.Error()) > 1024 {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestWhatSomebodyElseWroteIsShownCutAndPrintable(t *testing.T) {
+	const escapes = "a\x1b]0;owned\a\u202e\nb\xff"
+	for _, shown := range []string{Bounded(escapes, 64), Quote(escapes, 64)} {
+		for _, r := range shown {
+			if !unicode.IsPrint(r) && r != '\n' { // a line's end steers nothing
+				t.Errorf("%q holds %q", shown, r)
+			}
+		}
+	}
+	if got := Bounded("grün, 100 % \"so\"", 64); got != "grün, 100 % \"so\"" {
+		t.Errorf("got %s", got)
+	}
+	if got := Quote(strings.Repeat("ü", 100), 9); got != `"üüüü"...` {
+		t.Errorf("got %s", got)
+	}
+}

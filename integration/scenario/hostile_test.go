@@ -1,0 +1,288 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// TestAReportIsOfItsTimeAndItsKey: what a report says of time, of its number and of its modules is a stranger's word, and none of it outlives
+// the report that is put right.
+func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
+	f := startFleet(t, fleet.Options{Silence: 8 * time.Second})
+	r := newReporter(t, f, "stranger")
+	good := func(*bundle.Report) {}
+	r.say(good)
+	r.untilReporting("Reported=True")
+	year := 365 * 24 * time.Hour
+	module := func(name, state string) bundle.ReportedModule {
+		return bundle.ReportedModule{Name: name, State: v1beta2.State(state)}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*bundle.Report)
+		want   string
+	}{
+		{"a time in the year 9999", func(r *bundle.Report) { r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }, "ReportRefused=False: the latest report was refused: refused (NotYetIssued)"},
+		{"a time that is no year of JSON", func(r *bundle.Report) {
+			r.Time = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*60*60))
+		}, "refused (NotYetIssued)"},
+		{"a time before there were clocks", func(r *bundle.Report) { r.Time = time.Time{} }, "refused (Malformed): report: time"},
+		{"the last number that there is", func(r *bundle.Report) { r.Sequence = math.MaxInt64 }, "refused (NotYetIssued)"},
+		{"a clock that is a year ahead", func(r *bundle.Report) { r.Time, r.Sequence = r.Time.Add(year), r.Time.Add(year).UnixMilli() }, "refused (NotYetIssued)"},
+		{"a clock that is a year behind", func(r *bundle.Report) { r.Time = r.Time.Add(-year) }, "ClockBehind=False: the latest report arrived at"},
+		{"a channel that is none", func(r *bundle.Report) { r.Kyma.Spec.Channel = "Ü!\x1b[2J" }, `refused (Malformed): report: spec.channel: "Ü!\x1b[2J"`},
+		{"a channel of 9,000 letters", func(r *bundle.Report) { r.Kyma.Spec.Channel = strings.Repeat("a", 9000) }, "refused (Malformed): report: spec.channel"},
+		{"a policy that is none", func(r *bundle.Report) {
+			r.Kyma.Spec.Modules = []v1beta2.Module{{Name: "scaler", CustomResourcePolicy: "Sometimes"}}
+		}, "refused (Malformed): report: spec.modules[0].customResourcePolicy"},
+		{"a module that is asked for twice", func(r *bundle.Report) {
+			r.Kyma.Spec.Modules = []v1beta2.Module{{Name: "scaler", Managed: true}, {Name: "scaler", Managed: true}}
+		}, "refused (Malformed): report: spec.modules[1]"},
+		{"a module that is installed twice", func(r *bundle.Report) {
+			r.Modules = []bundle.ReportedModule{module("scaler", "Ready"), module("scaler", "Error")}
+		}, "refused (Malformed): report: modules[1].name"},
+		{"a module without a name", func(r *bundle.Report) { r.Modules = []bundle.ReportedModule{module("", "Ready")} }, "refused (Malformed): report: modules[0].name"},
+		{"a state that is none", func(r *bundle.Report) { r.Modules = []bundle.ReportedModule{module("scaler", "Splendid")} }, "refused (Malformed): report: status.modules[0].state"},
+		{"more modules than a runtime has", func(r *bundle.Report) {
+			for i := range bundle.MaxManifests + 1 {
+				r.Modules = append(r.Modules, module(fmt.Sprint("m", i), "Ready"))
+			}
+		}, "refused (Malformed): report: modules: 501, at most 500"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r.say(c.change)
+			if kyma := r.untilReporting(c.want); kyma.Status.State == v1beta2.StateReady {
+				t.Errorf("the Kyma is %s", kyma.Status.State)
+			}
+			r.say(good)
+			r.untilReporting("Reported=True")
+		})
+	}
+	t.Run("a clock that is ahead within a day does not hide silence", func(t *testing.T) {
+		r.say(func(report *bundle.Report) { report.Time = report.Time.Add(23 * time.Hour) })
+		r.untilReporting("Silent=False")
+	})
+	t.Run("a restart of the publisher hears nobody anew", func(t *testing.T) {
+		r.say(good)
+		before := r.untilReporting("Reported=True")
+		must(t, f.Publisher().Stop())
+		must(t, f.StartPublisher())
+		after := r.untilReporting("Silent=False")
+		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
+			t.Errorf("heard at %s, after a restart at %s", b, a)
+		}
+	})
+	t.Run("the same report in other bytes is not heard again", func(t *testing.T) {
+		before := r.untilReporting("Silent=False")
+		fetched := reportOf(t, f, r.id)
+		var again map[string]any
+		must(t, json.Unmarshal(fetched.Bytes, &again))
+		data, err := json.MarshalIndent(again, "", " ")
+		must(t, err)
+		blob := bundle.NewBlob(fetched.Descriptor.MediaType, data)
+		asked := watchFetches(f)
+		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
+		asked.until(t, blob.Descriptor.Digest)
+		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" }) // what is said of it was judged after the one before
+		after := r.untilReporting("spec.channel")
+		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
+			t.Errorf("heard at %s, and again at %s", b, a)
+		}
+	})
+	t.Run("a number that an earlier publisher believed does not bind", func(t *testing.T) {
+		must(t, f.Publisher().Stop())
+		kyma, err := r.record()
+		must(t, err)
+		poisoned := kyma.DeepCopy()
+		poisoned.Status.Runtime.ReportSequence = math.MaxInt64
+		must(t, f.Control.Status().Patch(t.Context(), poisoned, client.MergeFrom(kyma)))
+		must(t, f.StartPublisher())
+		r.say(good)
+		if after := r.untilReporting("Reported=True"); after.Status.Runtime.ReportSequence > time.Now().UnixMilli() {
+			t.Errorf("the Kyma still says %d", after.Status.Runtime.ReportSequence)
+		}
+	})
+	t.Run("numbers begin anew with a new key", func(t *testing.T) {
+		r.say(func(report *bundle.Report) { report.Sequence += (23 * time.Hour).Milliseconds() })
+		until(t, time.Minute, "a number that is 23 hours ahead is accepted", func() (bool, string) {
+			kyma, err := r.record()
+			must(t, err)
+			return kyma.Status.Runtime.ReportSequence > time.Now().Add(22*time.Hour).UnixMilli(), fmt.Sprint(kyma.Status.Runtime.ReportSequence)
+		})
+		r.say(good)
+		r.untilReporting("refused (Rollback)")
+		output, code := fleet.Run(t.Context(), f.Binaries().Publisher, "revoke", r.id, "--kubeconfig", f.PublisherKubeconfig(), "--namespace", sample.Namespace)
+		if code != 0 {
+			t.Fatalf("revoke: exit code %d\n%s", code, output)
+		}
+		r.say(good)
+		r.untilReporting("refused (Revoked)")
+		r.enroll()
+		r.say(good)
+		r.untilReporting("Reported=True")
+	})
+	t.Run("a status that the API server refuses is told in one that it takes", func(t *testing.T) {
+		stop := denyStatus(t, f.Control, r.id, "object.status.runtime.observed.agentVersion == 'unspeakable'")
+		until(t, time.Minute, "the policy is in force", func() (bool, string) {
+			kyma, err := r.record()
+			must(t, err)
+			changed := kyma.DeepCopy()
+			changed.Status.Runtime.Observed.AgentVersion = "unspeakable"
+			err = f.Control.Status().Patch(t.Context(), changed, client.MergeFrom(kyma), client.DryRunAll)
+			return apierrors.IsInvalid(err), fmt.Sprint(err)
+		})
+		r.say(func(report *bundle.Report) { report.AgentVersion = "unspeakable" })
+		if kyma := r.untilReporting("ReportRefused=False: what is known of the runtime makes a status that the API server refuses"); kyma.Status.State != v1beta2.StateWarning {
+			t.Errorf("the Kyma is %s", kyma.Status.State)
+		}
+		stop()
+		r.say(good)
+		r.untilReporting("Reported=True")
+	})
+}
+
+// TestAThousandHostileReportsLeaveThePublisherAsItWas: five runtimes whose keys were stolen report what costs most. Some of it is refused; the
+// rest is what any tenant may ask for, and asks for another work with every report.
+func TestAThousandHostileReportsLeaveThePublisherAsItWas(t *testing.T) {
+	const reporters, reports = 5, 200
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	f := startFleet(t, fleet.Options{PublisherFlags: []string{"--report-poll-interval=100ms"}})
+	asked := watchFetches(f)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var thieves []*reporter
+	for i := range reporters {
+		thieves = append(thieves, newReporter(t, f, fmt.Sprint("thief-", i)))
+	}
+	rounds := func(count int) {
+		for range count {
+			var said []digest.Digest
+			for _, thief := range thieves {
+				said = append(said, thief.say(func(report *bundle.Report) { makeHostile(report, random) }))
+			}
+			for _, d := range said {
+				asked.until(t, d)
+			}
+		}
+	}
+	memory := func() int64 {
+		bytes, err := f.Publisher().(*fleet.Process).MemoryBytes()
+		must(t, err)
+		return bytes
+	}
+	rounds(3) // until everything has been used once
+	before := memory()
+	rounds(reports)
+	after := memory()
+	t.Logf("%d MiB before, %d MiB after %d reports", before>>20, after>>20, reporters*reports)
+	if grown := after - before; grown > 64<<20 {
+		t.Errorf("the publisher grew by %d MiB", grown>>20)
+	}
+	honest := newReporter(t, f, "honest")
+	honest.say(func(*bundle.Report) {})
+	honest.untilReporting("Reported=True")
+}
+
+// makeHostile makes a report as expensive as whoever holds the key can.
+func makeHostile(report *bundle.Report, random *rand.Rand) {
+	letters := func(n int) string {
+		text := make([]byte, n)
+		for i := range text {
+			text[i] = byte('a' + random.IntN(26))
+		}
+		return string(text)
+	}
+	wish := func(count, length int) {
+		for i := range count {
+			report.Kyma.Spec.Modules = append(report.Kyma.Spec.Modules, v1beta2.Module{Name: fmt.Sprint(letters(length), i), Managed: true})
+		}
+	}
+	report.Kyma.Generation = random.Int64()
+	switch random.IntN(6) {
+	case 0: // the channel is quoted twice for each module
+		report.Kyma.Spec.Channel = letters(9000)
+		wish(850, 8)
+	case 1:
+		report.Kyma.Spec.Channel = letters(32)
+		wish(500, 60)
+	case 2:
+		report.Kyma.Spec.Channel = letters(3)
+		wish(500, 8)
+	case 3:
+		for i := range 500 {
+			report.Modules = append(report.Modules, bundle.ReportedModule{Name: fmt.Sprint(letters(30), i), Channel: "regular", State: v1beta2.StateError, Message: letters(200)})
+		}
+	case 4:
+		for range bundle.MaxRefusedReported {
+			report.Refused = append(report.Refused, bundle.RefusedBundle{Digest: digest.FromString(letters(8)), Reason: "Rollback", Detail: letters(512)})
+		}
+		wish(100, 60)
+	case 5:
+		report.AgentVersion, report.ClusterUID = letters(100_000), letters(20_000)
+	}
+}
+
+// TestARuntimeWithMoreToSayThanFitsIsHeard: whoever may edit the runtime's Kyma cannot make its agent fall silent, and a wish that does not fit
+// its report is not taken for the wish to have nothing.
+func TestARuntimeWithMoreToSayThanFitsIsHeard(t *testing.T) {
+	f := newFleet(t, fleet.Options{})
+	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
+	r := &reporter{t: t, fleet: f, id: runtime.ID}
+	r.untilReporting("Reported=True")
+	must(t, runtime.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		for i := range 600 {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: fmt.Sprint("nobody-knows-", i), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}
+	}))
+	kyma := r.untilReporting("Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules that its Kyma asks for are left out")
+	if asked := kyma.Status.Runtime.Requested.Spec.Modules; kyma.Status.State != v1beta2.StateWarning || len(asked) != 1 || asked[0].Name != "scaler" {
+		t.Errorf("the Kyma is %s and asks for %+v", kyma.Status.State, asked)
+	}
+	must(t, runtime.UntilState(t.Context(), "scaler", "1.7.0", v1beta2.StateReady))
+	must(t, runtime.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:1] }))
+	r.untilReporting("Reported=True")
+
+	// The agent restarts by a clock that was set back since its last report.
+	runtime.Agent().Stop()
+	var secret corev1.Secret
+	must(t, runtime.API.Get(t.Context(), inKyma("skr-agent-key"), &secret))
+	var err error
+	r.signer, err = trust.LoadSigner(secret.Data["agent.key"])
+	must(t, err)
+	last, err := bundle.ClaimedReport(reportOf(t, f, r.id))
+	must(t, err)
+	ahead := time.Now().Add(20 * time.Hour).UnixMilli()
+	last.Sequence = ahead
+	manifest, err := bundle.ComposeReport(last, r.signer)
+	must(t, err)
+	must(t, store.PushReport(t.Context(), f.Place, r.id, manifest))
+	sequence := func(at int64) {
+		t.Helper()
+		until(t, time.Minute, fmt.Sprint("report ", at, " or a later one is accepted"), func() (bool, string) {
+			kyma, err := r.record()
+			must(t, err)
+			return kyma.Status.Runtime.ReportSequence >= at, fmt.Sprint(kyma.Status.Runtime.ReportSequence)
+		})
+	}
+	sequence(ahead)
+	must(t, runtime.StartAgent())
+	sequence(ahead + 1)
+	r.untilReporting("Reported=True")
+}

@@ -1,0 +1,124 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// crowd is a runtime with so many modules, every one in trouble that takes many words, and a Kyma that asks for more than those.
+func crowd(modules, unknown, nameLength int) Facts {
+	name := func(kind string, i int) string {
+		base := fmt.Sprintf("%s-%04d", kind, i)
+		return base + strings.Repeat("x", max(0, nameLength-len(base)))
+	}
+	facts := Facts{Kyma: &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1beta2.KymaSpec{Channel: "regular"}}}
+	for i := range modules {
+		m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name("module", i), Labels: map[string]string{v1beta2.LabelChannel: "regular"}}, Spec: v1beta2.ManifestSpec{Version: "1.2.3"}}
+		m.Status.State = v1beta2.StateError
+		m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: strings.Repeat("<why> ", 100)}}
+		facts.Manifests = append(facts.Manifests, m)
+	}
+	for i := range modules + unknown {
+		kind := "module"
+		if i >= modules {
+			kind = "unknown"
+		}
+		facts.Kyma.Spec.Modules = append(facts.Kyma.Spec.Modules, v1beta2.Module{Name: name(kind, i), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}
+	return facts
+}
+
+func TestEveryReportFits(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	for name, c := range map[string]struct {
+		facts Facts
+		want  bundle.Truncated
+	}{
+		"a usual runtime says all":                                {crowd(20, 0, 0), bundle.Truncated{}},
+		"90 modules in trouble say all":                           {crowd(90, 0, 0), bundle.Truncated{}},
+		"500 modules in trouble say less of why":                  {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
+		"500 modules, and 600 that nobody knows":                  {crowd(500, 600, 0), bundle.Truncated{Messages: true, Asked: 1100}},
+		"5 modules, and 611 that nobody knows":                    {crowd(5, 611, 0), bundle.Truncated{Asked: 616}},
+		"more modules than a report names":                        {crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Asked: 520}},
+		"500 modules with long names":                             {crowd(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
+		"500 modules with the longest names":                      {crowd(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{Messages: true, Objects: true, Modules: 50, Asked: 500}},
+		"a name that is no name leaves out what is asked for":     {crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Asked: 1}},
+		"modules whose names are no names are counted":            {crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Asked: 1}},
+		"what fits otherwise is not cut because of one long list": {crowd(100, 450, 0), bundle.Truncated{Asked: 550}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, err := json.Marshal(c.facts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := New("one", c.facts)
+			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+			said.Certificate, said.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
+			manifest, err := bundle.ComposeReport(said, signer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := bundle.VerifyReport(bundle.Fetched(manifest), bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := bundle.Truncated{}
+			if got.Truncated != nil {
+				left = *got.Truncated
+			}
+			if left != c.want {
+				t.Errorf("left out is %+v, want %+v", left, c.want)
+			}
+			if n := len(got.Modules) + left.Modules; n != len(c.facts.Manifests) {
+				t.Errorf("%d modules told or counted, want %d", n, len(c.facts.Manifests))
+			}
+			for _, m := range got.Modules {
+				if m.State != v1beta2.StateError || m.Version != "1.2.3" {
+					t.Fatalf("module %s is %s %s", m.Name, m.State, m.Version)
+				}
+			}
+			if asked := len(got.Kyma.Spec.Modules) + left.Asked; asked != len(c.facts.Kyma.Spec.Modules) || got.Kyma.Generation != 7 {
+				t.Errorf("%d modules asked for or counted, want %d", asked, len(c.facts.Kyma.Spec.Modules))
+			}
+			if after, err := json.Marshal(c.facts); err != nil || string(after) != string(before) {
+				t.Errorf("the facts themselves were changed: %v", err)
+			}
+		})
+	}
+}
+
+func TestModulesInTroubleAreToldFirst(t *testing.T) {
+	facts := crowd(3, 0, 0)
+	for i, state := range []v1beta2.State{v1beta2.StateReady, v1beta2.StateError, v1beta2.StateReady} {
+		facts.Manifests[i].Status.State, facts.Manifests[i].Status.Conditions = state, nil
+	}
+	whole := New("one", facts)
+	data, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fit(whole, len(data)/4)
+	if len(got.Modules) != 1 || got.Modules[0].Name != "module-0001" || *got.Truncated != (bundle.Truncated{Objects: true, Modules: 2, Asked: 3}) {
+		t.Errorf("got %+v, left out %+v", got.Modules, got.Truncated)
+	}
+}
+
+// TestTwoManifestsOfOneModuleAreOneModule: a report that names a module twice is refused.
+func TestTwoManifestsOfOneModuleAreOneModule(t *testing.T) {
+	facts := crowd(2, 0, 0)
+	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda", "keda"
+	facts.Manifests[0].Status.State = v1beta2.StateReady
+	got := New("one", facts)
+	if len(got.Modules) != 1 || got.Modules[0].State != v1beta2.StateError || got.Truncated != nil {
+		t.Errorf("got %+v, %+v", got.Modules, got.Truncated)
+	}
+}
