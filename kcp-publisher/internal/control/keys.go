@@ -20,7 +20,7 @@ type Keys struct {
 	// Interval is how often the folder is looked at.
 	Interval time.Duration
 	// Tokens are those of the start.
-	Tokens trust.TokenSecret
+	Tokens trust.TokenSecrets
 
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
@@ -30,7 +30,7 @@ type Keys struct {
 // rootWarning is how long before its end a root of trust is complained about, once a day.
 const rootWarning = 30 * 24 * time.Hour
 
-func (k *Keys) tokens() trust.TokenSecret {
+func (k *Keys) tokens() trust.TokenSecrets {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.Tokens
@@ -74,7 +74,7 @@ func (k *Keys) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := k.Folder.TokenSecret()
+	tokens, err := k.Folder.TokenSecrets()
 	if err != nil {
 		return err
 	}

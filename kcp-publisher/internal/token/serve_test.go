@@ -56,7 +56,7 @@ func newDesk(t *testing.T, inForce func(string) (int, error)) desk {
 	}
 	var err error
 	d.Service, err = NewService(Options{
-		Secret: secret, Policy: fleetPolicy(t, "modules/**"), Issuer: d.issuer, InForce: inForce,
+		Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil }, Policy: fleetPolicy(t, "modules/**"), Issuer: d.issuer, InForce: inForce,
 		Now: func() time.Time { return noon }, FreshID: func() string { return "id-1" },
 		Log: funcr.New(func(_, line string) { d.logged.WriteString(line + "\n") }, funcr.Options{}),
 	})
