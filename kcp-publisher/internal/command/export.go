@@ -119,8 +119,10 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	if err != nil {
 		return options, packing, err
 	}
-	options.Keys, err = f.keys.Load(ctx)
-	return options, packing, err
+	if options.Keys, err = f.keys.Load(ctx); err != nil {
+		return options, packing, err
+	}
+	return options, packing, checkKeys(ctx, options.Keys, options.Place)
 }
 
 // bases reads what runtimes have already, by runtime.

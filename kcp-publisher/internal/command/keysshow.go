@@ -64,9 +64,13 @@ func (s shownRoot) draw(out io.Writer) {
 		expires += " EXPIRED"
 	}
 	t := newTable(out)
-	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "ROOT KEYS NEEDED"})
-	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, expires, fmt.Sprintf("%d of %d", s.Threshold, len(s.Root))})
+	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "PUBLISHER KEYS"})
+	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, expires, strings.Join(s.Publishers, "\n")})
 	t.Render()
+	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
+	if len(s.Enrollers) > 0 {
+		fmt.Fprintf(out, "enrollment keys: %s\n", strings.Join(s.Enrollers, " "))
+	}
 	fmt.Fprintln(out)
 	t = newTable(out)
 	t.AppendHeader(table.Row{"ROLE", "KEY", "STATE"})
