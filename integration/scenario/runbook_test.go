@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -143,6 +144,55 @@ func TestTheRunbookForStolenKeysIsRight(t *testing.T) {
 	}
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	t.Run("the key folder is taken from an older backup", func(t *testing.T) { olderBackup(t, f, r, stolen) })
+}
+
+// olderBackup gives the running publisher an older key folder, and then the one of before.
+func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) {
+	current := filepath.Join(f.Dir, "current")
+	must(t, os.CopyFS(current, os.DirFS(f.Keys())))
+	give := func(from string) {
+		for _, name := range []string{"root.json", "publisher.key", "enrol.key"} {
+			data, err := os.ReadFile(filepath.Join(from, name))
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(f.Keys(), name), data, 0o600))
+		}
+	}
+	says := func(status metav1.ConditionStatus, text string) {
+		until(t, time.Minute, fmt.Sprintf("the Kyma is Ready=%s with %q", status, text), func() (bool, string) {
+			ready := conditionOf(t, r, v1beta2.ConditionReady)
+			return ready.Status == status && strings.Contains(ready.Message, text), ready.Message
+		})
+	}
+	settle(t, f)
+	before := publishedDigest(t, r)
+	give(backup)
+	says(metav1.ConditionFalse, fmt.Sprintf("trust:root-%d is newer", rootIn(t, current).Version))
+	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	says(metav1.ConditionFalse, "outdated")
+	if after := publishedDigest(t, r); after != before {
+		t.Errorf("%s was published with the older keys, after %s", after, before)
+	}
+	give(current) // the publisher runs all the time
+	says(metav1.ConditionTrue, "")
+}
+
+func publishedDigest(t *testing.T, r *fleet.Runtime) string {
+	t.Helper()
+	record, err := r.Record(t.Context())
+	must(t, err)
+	return record.Status.Runtime.Published.Digest
+}
+
+func rootIn(t *testing.T, keys string) trust.Root {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(keys, "root.json"))
+	must(t, err)
+	root, err := trust.ParseRoot(data)
+	must(t, err)
+	return root
 }
 
 // checkStep runs a check until it succeeds: what was done takes a moment to arrive.
