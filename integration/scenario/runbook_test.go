@@ -291,3 +291,50 @@ func TestTheRunbookForStolenKeysOfOthersIsRight(t *testing.T) {
 		t.Errorf("ran %d steps", ran)
 	}
 }
+
+func TestRevokingAKeyInUseAsksOnATerminal(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("there is no script(1), which makes a terminal")
+	}
+	binaries, err := fleet.Build()
+	must(t, err)
+	keys := filepath.Join(t.TempDir(), "keys")
+	for _, args := range [][]string{{"keys", "init"}, {"keys", "rotate", "publisher"}} {
+		ended(t, 0, binaries.Publisher, append(args, "--keys", keys)...)
+	}
+	var shown struct {
+		Version int64
+		Revoked []string
+		Keys    []struct{ Role, State, Thumbprint string }
+	}
+	show := func() {
+		t.Helper()
+		must(t, json.Unmarshal([]byte(ended(t, 0, binaries.Publisher, "keys", "show", "--keys", keys, "-o", "json")), &shown))
+	}
+	show()
+	inUse := ""
+	for _, key := range shown.Keys {
+		if key.Role == "publisher" && key.State == "InUse" {
+			inUse = key.Thumbprint
+		}
+	}
+	answer := func(said string) (string, int) {
+		cmd := exec.CommandContext(t.Context(), "script", "-qec", fmt.Sprintf("%s keys revoke %s --keys %s", binaries.Publisher, inUse, keys), "/dev/null")
+		cmd.Stdin = strings.NewReader(said + "\n")
+		output, _ := cmd.CombinedOutput()
+		return string(output), cmd.ProcessState.ExitCode()
+	}
+	if output, code := answer("no"); code != 2 || !strings.Contains(output, "is in use as publisher key") {
+		t.Errorf("no: exit code %d\n%s", code, output)
+	}
+	if show(); shown.Version != 2 || len(shown.Revoked) != 0 {
+		t.Errorf("after a no: %+v", shown)
+	}
+	if output, code := answer("yes"); code != 0 {
+		t.Errorf("yes: exit code %d\n%s", code, output)
+	}
+	if show(); shown.Version != 3 || !slices.Contains(shown.Revoked, inUse) {
+		t.Errorf("after a yes: %+v", shown)
+	}
+}
