@@ -97,11 +97,26 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
 	if err := keys.identify(); err != nil {
 		return false, err
 	}
-	if err := p.publishRoots(ctx, &keys); err != nil && refusal.Of(err) == nil {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	if err := p.publishRoots(ctx, &keys); err != nil {
 		return false, err
 	}
 	before := p.keys.Swap(&keys)
 	return !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint, nil
+}
+
+// checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is this publisher's own.
+func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
+	if p.keys.Load() != keys {
+		return nil
+	}
+	p.turning.RLock()
+	defer p.turning.RUnlock()
+	if p.keys.Load() != keys {
+		return nil
+	}
+	return keys.CheckNewest(ctx, p.Place)
 }
 
 // CheckKeys decides anew whether agents would accept what this publisher signs, and whether that is otherwise than before. While the error
@@ -141,7 +156,7 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 		p.Restored(ctx, fmt.Sprintf("root of trust versions %v", pushed))
 	}
 	if known == nil || known.version < keys.Root.Version {
-		if err := keys.CheckNewest(ctx, p.Place); err != nil {
+		if err := p.checkNewest(ctx, keys); err != nil {
 			return err
 		}
 	}

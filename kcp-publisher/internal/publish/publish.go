@@ -54,7 +54,9 @@ type Publisher struct {
 	// rooted is which version of the root of trust was last seen where agents look for it, nil for none.
 	rooted atomic.Pointer[rooted]
 	// unfit is why no agent would accept what the keys sign, as it was found last; nil if they would.
-	unfit   atomic.Pointer[refusal.Error]
+	unfit atomic.Pointer[refusal.Error]
+	// turning is held while the keys are replaced, whose roots lie in the registry before they are in use.
+	turning sync.RWMutex
 	sharing singleflight.Group
 
 	mu     sync.Mutex // guards what follows
