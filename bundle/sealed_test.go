@@ -42,7 +42,7 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []string{plainValue, "password", "btp", "kyma-system", "old"} {
+	for _, secret := range []string{plainValue, "password", "btp-operator", "kyma-system/old"} {
 		if bytes.Contains(travels, []byte(secret)) || bytes.Contains(sealed.Data, []byte(secret)) {
 			t.Errorf("%q can be read on the way", secret)
 		}

@@ -18,6 +18,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
 	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
 )
 
 // LayoutScheme starts a location that is a folder instead of a registry.
@@ -80,6 +81,40 @@ type readOnlyLayout struct {
 
 func (l readOnlyLayout) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
 	return l.ReadOnlyTarget.Resolve(ctx, layoutReference(l.name, reference))
+}
+
+// Tags lists the tags of the repository, at once.
+func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []string) error) error {
+	all, ok := l.ReadOnlyTarget.(registry.TagLister)
+	if !ok {
+		return fmt.Errorf("%T does not list tags", l.ReadOnlyTarget)
+	}
+	var own []string
+	err := all.Tags(ctx, "", func(names []string) error {
+		for _, name := range names {
+			if tag, ok := strings.CutPrefix(name, l.name+":"); ok {
+				own = append(own, tag)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return fn(own)
+}
+
+// Tags lists the tags of a repository, none for one that is not there.
+func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error) {
+	lister, ok := repository.(registry.TagLister)
+	if !ok {
+		return nil, fmt.Errorf("%T does not list tags", repository)
+	}
+	tags, err := registry.Tags(ctx, lister)
+	if err = NotFound(err); errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return tags, err
 }
 
 // layoutRepository writes one repository of a folder that other processes may read and write meanwhile, and that may be cut off from

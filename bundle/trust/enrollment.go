@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,6 +15,32 @@ import (
 
 // TokenSecret is the control plane's secret that enrollment tokens are derived from, so that none need be stored.
 type TokenSecret []byte
+
+// TokenSecrets are a fleet's secrets, the newest first. It derives what is new; what the others derived counts as well, so that a secret can
+// be replaced while what was derived from it is in use.
+type TokenSecrets []TokenSecret
+
+// Issue derives the token of a runtime from the newest secret.
+func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {
+	if len(s) == 0 {
+		return Token{}, errors.New("there is no token secret")
+	}
+	return s[0].Issue(runtime, expires)
+}
+
+// Check reports whether the enrollment proves that its maker held a token of the runtime that is still good, of any of the secrets.
+func (s TokenSecrets) Check(runtime string, e Enrollment, now time.Time) error {
+	err := errNoProof
+	for _, secret := range s {
+		if err = secret.Check(runtime, e, now); !errors.Is(err, errNoProof) {
+			return err
+		}
+	}
+	return err
+}
+
+// errNoProof says that the proof was made with no token of a secret.
+var errNoProof = errors.New("the proof was not made with a token of this runtime: run `kcp-publisher enroll` again")
 
 // Token lets one runtime introduce one key. Its text form goes into the runtime's bootstrap Secret.
 type Token struct {
@@ -25,6 +52,11 @@ const (
 	tokenPrefix    = "kpt1"
 	minTokenSecret = 32
 )
+
+// ID names the secret without revealing it.
+func (s TokenSecret) ID() string {
+	return hex.EncodeToString(authenticationCode(s, "kyma-pull token secret id v1"))[:16]
+}
 
 // Issue derives the token of a runtime.
 func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
@@ -60,7 +92,7 @@ func (s TokenSecret) Check(runtime string, e Enrollment, now time.Time) error {
 		return err
 	}
 	if !hmac.Equal(proof, e.Proof) {
-		return errors.New("the proof was not made with a token of this runtime: run `kcp-publisher enroll` again")
+		return errNoProof
 	}
 	if !now.Before(token.Expires) {
 		return fmt.Errorf("the token expired at %s: run `kcp-publisher enroll` again", token.Expires.UTC().Format(time.RFC3339))

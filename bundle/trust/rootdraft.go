@@ -100,6 +100,16 @@ func (d *RootDraft) idOf(role, thumbprint string) string {
 	return ""
 }
 
+// Lists reports whether any role has the key.
+func (d *RootDraft) Lists(thumbprint string) bool {
+	for role := range d.metadata.Signed.Roles {
+		if d.idOf(role, thumbprint) != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // Revoke takes a key out of every role that lists it, for good.
 func (d *RootDraft) Revoke(thumbprint string) error {
 	for _, role := range slices.Sorted(maps.Keys(d.metadata.Signed.Roles)) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/opencontainers/go-digest"
@@ -108,7 +109,7 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 			return options, packing, cli.Usage(fmt.Errorf("--volume-size: %w", err))
 		}
 	}
-	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun}
+	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun, Now: time.Now()}
 	if options.Since, err = f.bases(runtimes); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--since: %w", err))
 	}
@@ -119,8 +120,10 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	if err != nil {
 		return options, packing, err
 	}
-	options.Keys, err = f.keys.Load(ctx)
-	return options, packing, err
+	if options.Keys, err = f.keys.Load(ctx); err != nil {
+		return options, packing, err
+	}
+	return options, packing, checkKeys(ctx, options.Keys, options.Place)
 }
 
 // bases reads what runtimes have already, by runtime.

@@ -1,18 +1,18 @@
 package command
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -98,14 +98,15 @@ func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
 
 // changing is a command that makes the next version of the root of trust.
 type changing struct {
-	dir, passphrase, format string
-	rootKeys                []string
-	validity                time.Duration
-	newEpoch                bool
+	folder             keys.Folder
+	passphrase, format string
+	rootKeys           []string
+	validity           time.Duration
+	newEpoch           bool
 }
 
 func (c *changing) add(flags *pflag.FlagSet) {
-	keysFlag(flags, &c.dir)
+	publisherKeyFlags(flags, &c.folder)
 	passphraseFlag(flags, &c.passphrase)
 	cli.OutputFlag(flags, &c.format)
 	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
@@ -113,74 +114,185 @@ func (c *changing) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.newEpoch, "new-epoch", false, "start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
+// open reads the flags that say where the keys are.
+func (c *changing) open() error {
+	opened, err := folderOf(c.folder.Dir, c.passphrase)
+	c.folder.Passphrase = opened.Passphrase
+	return err
+}
+
 // make changes the root and prints what was written.
 func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) error {
-	folder, err := folderOf(c.dir, c.passphrase)
-	if err != nil {
+	if err := c.open(); err != nil {
 		return err
 	}
-	next, err := folder.Change(time.Now().Add(c.validity))
-	if err != nil {
+	var made []keys.Made
+	err := c.folder.Exclusively(cmd.Context(), func(folder keys.Folder) error {
+		next, err := folder.Change(time.Now().Add(c.validity))
+		if err != nil {
+			return err
+		}
+		if err := change(next); err != nil {
+			return err
+		}
+		if c.newEpoch {
+			next.Epoch()
+		}
+		if len(c.rootKeys) == 0 {
+			c.rootKeys = folder.RootKeyFiles()
+		}
+		made, err = next.Finish(c.rootKeys)
 		return err
-	}
-	if err := change(next); err != nil {
-		return err
-	}
-	if c.newEpoch {
-		next.Epoch()
-	}
-	if len(c.rootKeys) == 0 {
-		c.rootKeys = folder.RootKeyFiles()
-	}
-	made, err := next.Finish(c.rootKeys)
+	})
 	if err != nil {
 		return err
 	}
 	return printMade(cmd, c.format, made)
 }
 
+// rotation is a command that replaces keys.
+type rotation struct {
+	changing
+	public, old     string
+	dropOld, revoke bool
+}
+
 func newKeysRotate() *cobra.Command {
-	var c changing
-	var public, old string
-	var dropOld bool
+	var r rotation
 	cmd := &cobra.Command{
-		Use: "rotate [publisher|enroll|root]", Short: "replaces a key, or renews the root of trust",
-		Long: "Makes the next version of the root of trust. Agents and a running publisher adopt it by themselves.\nWithout a role, only its validity is renewed.",
+		Use: "rotate [publisher|enroll|root|token]", Short: "replaces a key, or renews the root of trust",
+		Long: "Makes the next version of the root of trust. Agents and a running publisher adopt it by themselves.\nWithout a role, only its validity is renewed.\n" +
+			"The publisher or enrollment key in use stays accepted until the next rotation; keys that leave their role are revoked.\n" +
+			"`rotate token` replaces token.key, which no root lists: tokens and registry passwords of the one in use work until the next rotation.",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			role := strings.Join(args, "")
-			return c.make(cmd, func(change *keys.Change) error {
-				switch role {
-				case "":
-					return nil
-				case "enroll":
-					return change.Rotate(cmd.Context(), trust.RoleEnroll, public, dropOld)
-				case trust.RolePublisher, trust.RoleEnroll:
-					return change.Rotate(cmd.Context(), role, public, dropOld)
-				case trust.RoleRoot:
-					return change.RotateRoot(old)
-				}
-				return cli.Usage(fmt.Errorf("role %q: want publisher, enroll or root", role))
-			})
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, strings.Join(args, "")) },
 	}
-	c.add(cmd.Flags())
-	cmd.Flags().StringVar(&public, "public-key", "", "file or KMS reference of the key to list; default: a new key")
-	cmd.Flags().BoolVar(&dropOld, "drop-old", false, "distrust the current key immediately")
-	cmd.Flags().StringVar(&old, "old", "", "thumbprint of the root key to replace")
+	r.add(cmd.Flags())
+	cmd.Flags().StringVar(&r.public, "public-key", "", "file or KMS reference of the key to list; default: a new key")
+	cmd.Flags().BoolVar(&r.dropOld, "drop-old", false, "distrust the current key immediately")
+	cmd.Flags().BoolVar(&r.revoke, "revoke", true, "revoke the keys that leave their role; --revoke=false only removes them from it, so that the publisher still knows their bundles as its own")
+	cmd.Flags().StringVar(&r.old, "old", "", "thumbprint of the root key to replace")
 	return cmd
+}
+
+func (r *rotation) run(cmd *cobra.Command, role string) error {
+	if role == "enroll" {
+		role = trust.RoleEnroll
+	}
+	switch role {
+	case "", trust.RolePublisher, trust.RoleEnroll, trust.RoleRoot:
+	case keys.RoleToken:
+		return r.token(cmd)
+	default:
+		return cli.Usage(fmt.Errorf("role %q: want publisher, enroll, root or token", role))
+	}
+	return r.make(cmd, func(change *keys.Change) error {
+		if !r.revoke {
+			change.LeaveUnrevoked()
+		}
+		switch role {
+		case "":
+			return nil
+		case trust.RoleRoot:
+			return change.RotateRoot(r.old)
+		}
+		return change.Rotate(cmd.Context(), role, r.public, r.dropOld)
+	})
+}
+
+// token replaces the token secret, which takes no new version of the root.
+func (r *rotation) token(cmd *cobra.Command) error {
+	for _, flag := range []string{"public-key", "publisher-key", "old", "revoke", "root-key", "validity", "new-epoch"} {
+		if cmd.Flags().Changed(flag) {
+			return cli.Usage(fmt.Errorf("--%s: token.key is no key of the root of trust: `rotate token` takes only --drop-old", flag))
+		}
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	made, err := r.folder.RotateToken(cmd.Context(), r.dropOld)
+	if err != nil {
+		return err
+	}
+	return printMade(cmd, r.format, made)
 }
 
 func newKeysRevoke() *cobra.Command {
 	var c changing
+	var yes, unlisted bool
 	cmd := &cobra.Command{
-		Use: "revoke THUMBPRINT", Short: "revokes a key in every role, for good", Args: cli.Exactly(1, "one thumbprint"),
+		Use: "revoke KEY", Short: "revokes a key in every role, for good", Args: cli.Exactly(1, "one thumbprint"),
+		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. Nobody can take it back.\n" +
+			"A key in use is better replaced: `keys rotate ROLE --drop-old` revokes it and makes another.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.make(cmd, func(change *keys.Change) error { return change.Revoke(args[0]) })
+			if err := c.open(); err != nil {
+				return err
+			}
+			thumbprint, err := revocable(c.folder, args[0], unlisted)
+			if err != nil {
+				return err
+			}
+			root, err := c.folder.Root()
+			if err != nil {
+				return err
+			}
+			if root.IsRevoked(thumbprint) {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "key %s is revoked already, and nothing was changed\n", thumbprint)
+				return err
+			}
+			if err := confirmRevocation(cmd, c.folder, thumbprint, yes); err != nil {
+				return err
+			}
+			return c.make(cmd, func(change *keys.Change) error { return change.Revoke(thumbprint) })
 		},
 	}
 	c.add(cmd.Flags())
+	cmd.Flags().BoolVar(&yes, "yes", false, "revoke a key that is in use without asking")
+	cmd.Flags().BoolVar(&unlisted, "unlisted", false, "revoke a key that no root lists by its thumbprint, such as an agent's")
 	return cmd
+}
+
+// revocable returns the thumbprint of the key that is meant.
+func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
+	thumbprint, err := folder.Find(name)
+	var unknown *keys.UnknownKeyError
+	switch {
+	case errors.As(err, &unknown) && unlisted:
+		if err := keys.CheckThumbprint(name); err != nil {
+			return "", cli.Usage(err)
+		}
+		return name, nil
+	case errors.As(err, &unknown):
+		return "", cli.Usage(err)
+	}
+	return thumbprint, err
+}
+
+// confirmRevocation asks before a key is revoked that is in use. Without a terminal, only --yes answers.
+func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string, yes bool) error {
+	role, err := folder.Signs(cmd.Context(), thumbprint)
+	if err != nil || role == "" || yes {
+		return err
+	}
+	way := "keys rotate " + role + " --drop-old"
+	switch {
+	case role == trust.RoleEnroll:
+		way = "keys rotate enroll --drop-old"
+	case role == trust.RoleRoot:
+		way = "keys rotate root --old " + thumbprint
+	case strings.HasPrefix(role, trust.RoleRelease):
+		way = "keys release"
+	}
+	question := fmt.Sprintf("key %s is in use as %s key: what it signs is refused as soon as the root is published; `%s` lists another", thumbprint, role, way)
+	if in, ok := cmd.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
+		return cli.Usage(fmt.Errorf("%s; to revoke it all the same, say --yes", question))
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s\nRevoke it all the same? (yes/no) ", question)
+	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil || strings.TrimSpace(answer) != "yes" {
+		return cli.Usage(errors.New("not revoked: the answer was not yes"))
+	}
+	return nil
 }
 
 func newKeysRelease() *cobra.Command {
@@ -224,80 +336,26 @@ func newKeysSign() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sign DRAFT", Short: "signs a draft of the root of trust, and puts it in force when enough keys have signed", Args: cli.Exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			folder, err := folderOf(c.dir, c.passphrase)
-			if err != nil {
+			if err := c.open(); err != nil {
 				return err
 			}
-			if len(c.rootKeys) == 0 {
-				c.rootKeys = folder.RootKeyFiles()
-			}
-			made, err := folder.Sign(args[0], c.rootKeys)
+			var made []keys.Made
+			err := c.folder.Exclusively(cmd.Context(), func(folder keys.Folder) (err error) {
+				if len(c.rootKeys) == 0 {
+					c.rootKeys = folder.RootKeyFiles()
+				}
+				made, err = folder.Sign(args[0], c.rootKeys)
+				return err
+			})
 			if err != nil {
 				return err
 			}
 			return printMade(cmd, c.format, made)
 		},
 	}
-	keysFlag(cmd.Flags(), &c.dir)
+	keysFlag(cmd.Flags(), &c.folder.Dir)
 	passphraseFlag(cmd.Flags(), &c.passphrase)
 	cli.OutputFlag(cmd.Flags(), &c.format)
 	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
 	return cmd
-}
-
-// shownRoot is what there is to say about a root of trust.
-type shownRoot struct {
-	Version    int64             `json:"version"`
-	Epoch      int64             `json:"epoch"`
-	Fleet      string            `json:"fleet,omitempty"`
-	Expires    time.Time         `json:"expires"`
-	Root       []string          `json:"root"`
-	Threshold  int               `json:"threshold"`
-	Publishers []string          `json:"publishers"`
-	Enrollers  []string          `json:"enrollers,omitempty"`
-	Releases   []string          `json:"releases,omitempty"`
-	Floors     map[string]string `json:"floors,omitempty"`
-	Revoked    []string          `json:"revoked,omitempty"`
-}
-
-func newKeysShow() *cobra.Command {
-	var dir, format string
-	cmd := &cobra.Command{
-		Use: "show", Short: "shows the root of trust", Args: cli.Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := keys.Folder{Dir: dir}.Root()
-			if err != nil {
-				return err
-			}
-			shown := shownRoot{
-				Version: root.Version, Epoch: root.Epoch, Fleet: root.Fleet, Expires: root.Expires,
-				Publishers: root.Publishers(), Enrollers: root.Enrollers(), Releases: root.Releases(), Floors: root.Floors, Revoked: root.Revoked,
-			}
-			shown.Root, shown.Threshold = root.Signers()
-			return cli.Print(cmd.OutOrStdout(), format, shown, shown.draw)
-		},
-	}
-	keysFlag(cmd.Flags(), &dir)
-	cli.OutputFlag(cmd.Flags(), &format)
-	return cmd
-}
-
-func (s shownRoot) draw(out io.Writer) {
-	t := newTable(out)
-	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "PUBLISHER KEYS"})
-	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, s.Expires.Format(time.DateOnly), s.Publishers})
-	t.Render()
-	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
-	if len(s.Enrollers) > 0 {
-		fmt.Fprintf(out, "enrollment keys: %s\n", strings.Join(s.Enrollers, " "))
-	}
-	for _, prefix := range s.Releases {
-		fmt.Fprintf(out, "release keys required: components %q\n", prefix+"*")
-	}
-	for _, component := range slices.Sorted(maps.Keys(s.Floors)) {
-		fmt.Fprintf(out, "minimum version: %s %s\n", component, s.Floors[component])
-	}
-	if len(s.Revoked) > 0 {
-		fmt.Fprintf(out, "revoked: %s\n", strings.Join(s.Revoked, " "))
-	}
 }

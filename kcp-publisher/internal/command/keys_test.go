@@ -1,9 +1,21 @@
 package command
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
@@ -24,4 +36,220 @@ func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
 		}
 		before = after
 	}
+}
+
+func shownKeys(t *testing.T, dir string) shownRoot {
+	t.Helper()
+	var root shownRoot
+	if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// keyIn returns the key of a role that has the state, and fails the test unless there is exactly one.
+func (s shownRoot) keyIn(t *testing.T, role string, state keys.State) keys.Key {
+	t.Helper()
+	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool { return k.Role != role || k.State != state })
+	if len(found) != 1 {
+		t.Fatalf("%d keys of %s are %s: %+v", len(found), role, state, s.Keys)
+	}
+	return found[0]
+}
+
+func TestRevokingWhatIsNotListedIsRefused(t *testing.T) {
+	dir := keyFolder(t)
+	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	shown := shownKeys(t, dir)
+	inUse, before := shown.keyIn(t, "publisher", keys.InUse), shown.keyIn(t, "publisher", keys.Accepted)
+	for name, key := range map[string]string{
+		"a word": "abc", "nothing": "", "a beginning": before.Thumbprint[:12], "the beginning of an id": before.ID[:16],
+		"an agent's key": "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=",
+	} {
+		o := run("keys", "revoke", key, "--keys", dir, "--yes")
+		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") || !strings.Contains(o.err, inUse.Thumbprint) || !strings.Contains(o.err, before.Thumbprint) {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	if o := run("keys", "revoke", "abc", "--unlisted", "--keys", dir); o.code != cli.ExitUsage || !strings.Contains(o.err, "want a thumbprint") {
+		t.Errorf("what is no thumbprint: %+v", o)
+	}
+	if got := shownKeys(t, dir); got.Version != 2 || len(got.Revoked) != 0 {
+		t.Fatalf("version %d, revoked are %v", got.Version, got.Revoked)
+	}
+
+	done(t, "keys", "revoke", before.ID, "--keys", dir) // by its id in root.json
+	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) || !slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
+		t.Errorf("revoked are %v, publishers are %v", got.Revoked, got.Publishers)
+	}
+	if out := done(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "revoked already") || shownKeys(t, dir).Version != 3 {
+		t.Errorf("once more: %s", out)
+	}
+	done(t, "keys", "revoke", "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=", "--unlisted", "--keys", dir)
+	if got := shownKeys(t, dir).Revoked; len(got) != 2 {
+		t.Errorf("revoked are %v", got)
+	}
+}
+
+func TestRevokingAKeyInUseTakesAWord(t *testing.T) {
+	dir := keyFolder(t)
+	only := shownKeys(t, dir)
+	for _, role := range []string{"publisher", "enrol", "root"} {
+		o := run("keys", "revoke", only.keyIn(t, role, keys.InUse).Thumbprint, "--yes", "--keys", dir)
+		if o.code != cli.ExitFailed || !strings.Contains(o.err, "replace it with `keys rotate") {
+			t.Errorf("the only %s key: %+v", role, o)
+		}
+	}
+	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	inUse := shownKeys(t, dir).keyIn(t, "publisher", keys.InUse).Thumbprint
+	o := run("keys", "revoke", inUse, "--keys", dir)
+	if o.code != cli.ExitUsage || !strings.Contains(o.err, "is in use as publisher key") || !strings.Contains(o.err, "keys rotate publisher --drop-old") || !strings.Contains(o.err, "--yes") {
+		t.Errorf("without a terminal: %+v", o)
+	}
+	done(t, "keys", "revoke", inUse, "--yes", "--keys", dir)
+	if got := shownKeys(t, dir).keyIn(t, "publisher", keys.NotListed).Thumbprint; got != inUse {
+		t.Errorf("%s is not listed, %s was revoked", got, inUse)
+	}
+}
+
+func TestAKeyThatLeavesItsRoleIsRevoked(t *testing.T) {
+	dir := keyFolder(t)
+	first := shownKeys(t, dir).keyIn(t, "publisher", keys.InUse).Thumbprint
+	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	if got := shownKeys(t, dir); len(got.Revoked) != 0 || len(got.Publishers) != 2 {
+		t.Errorf("after the first rotation %v are revoked and %v listed", got.Revoked, got.Publishers)
+	}
+	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{first}) || slices.Contains(got.Publishers, first) {
+		t.Errorf("after the second rotation %v are revoked and %v listed", got.Revoked, got.Publishers)
+	}
+	done(t, "keys", "rotate", "publisher", "--drop-old", "--keys", dir)
+	if got := shownKeys(t, dir); len(got.Revoked) != 3 || len(got.Publishers) != 1 {
+		t.Errorf("after the old ones were dropped %v are revoked and %v listed", got.Revoked, got.Publishers)
+	}
+	root := shownKeys(t, dir).keyIn(t, "root", keys.InUse).Thumbprint
+	done(t, "keys", "rotate", "root", "--keys", dir)
+	if got := shownKeys(t, dir); !slices.Contains(got.Revoked, root) {
+		t.Errorf("the former root key is not among %v", got.Revoked)
+	}
+	done(t, "keys", "rotate", "enroll", "--drop-old", "--revoke=false", "--keys", dir)
+	if got := shownKeys(t, dir); len(got.Revoked) != 4 || len(got.Enrollers) != 1 {
+		t.Errorf("without --revoke %v are revoked and %v listed", got.Revoked, got.Enrollers)
+	}
+}
+
+func TestKeysShowMarksWhatEachKeyCountsFor(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	done(t, "keys", "init", "--keys", dir, "--root-keys", "2", "--threshold", "2")
+	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	done(t, "keys", "rotate", "token", "--keys", dir)
+	done(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key")) // a draft
+	shown := shownKeys(t, dir)
+	for _, k := range []struct {
+		role  string
+		state keys.State
+	}{{"publisher", keys.InUse}, {"publisher", keys.Accepted}, {"enrol", keys.InUse}, {"enrol", keys.Next}, {"token", keys.InUse}, {"token", keys.Accepted}} {
+		if key := shown.keyIn(t, k.role, k.state); k.state == keys.Accepted && k.role == "publisher" && (key.AcceptedUntil == nil || !key.AcceptedUntil.Equal(shown.Expires)) {
+			t.Errorf("%+v", key)
+		}
+	}
+	out := done(t, "keys", "show", "--keys", dir)
+	for _, want := range []string{"in use", "next: ", "still accepted until the next rotation"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("does not say %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "EXPIRED") {
+		t.Errorf("says that something expired:\n%s", out)
+	}
+	done(t, "keys", "rotate", "--validity=-1s", "--keys", dir)
+	if out := done(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") || !strings.Contains(out, "keys rotate") {
+		t.Errorf("does not say that it expired:\n%s", out)
+	}
+	if shown := shownKeys(t, dir); !shown.Expired || len(slices.DeleteFunc(shown.Keys, func(k keys.Key) bool { return k.State != keys.Expired })) != 5 {
+		t.Errorf("%+v", shown)
+	}
+}
+
+func TestATokenKeyIsRotatedWithAnOverlap(t *testing.T) {
+	dir := keyFolder(t)
+	folder := keys.Folder{Dir: dir}
+	enrollment := func() func() error {
+		secret, err := folder.TokenSecrets()
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := secret.Issue("berlin", time.Now().Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, errKey := trust.EncodePublicKey(&key.PublicKey)
+		proof, errProof := token.Prove("berlin", &key.PublicKey)
+		if err := errors.Join(errKey, errProof); err != nil {
+			t.Fatal(err)
+		}
+		return func() error {
+			secrets, err := folder.TokenSecrets()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return secrets.Check("berlin", trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}, time.Now())
+		}
+	}
+	first := enrollment()
+	done(t, "keys", "rotate", "token", "--keys", dir)
+	second := enrollment()
+	if first() != nil || second() != nil {
+		t.Errorf("after one rotation the token of before: %v, the new one: %v", first(), second())
+	}
+	done(t, "keys", "rotate", "token", "--keys", dir)
+	if first() == nil || second() != nil {
+		t.Errorf("after two rotations the first token: %v, the second: %v", first(), second())
+	}
+	done(t, "keys", "rotate", "token", "--drop-old", "--keys", dir)
+	if second() == nil {
+		t.Error("a token of a key that was dropped is good")
+	}
+	if version := shownKeys(t, dir).Version; version != 1 {
+		t.Errorf("the root is at version %d", version)
+	}
+	if o := run("keys", "rotate", "token", "--public-key", "x", "--keys", dir); o.code != cli.ExitUsage || !strings.Contains(o.err, "--public-key") {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestNothingIsPublishedThatNoAgentWouldAccept(t *testing.T) {
+	from, layout, dir := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	publishTo(t, from, layout, dir)
+	done(t, "keys", "rotate", "publisher", "--drop-old", "--keys", dir)
+	publishTo(t, from, layout, dir)
+	commands := func(keys string) [][]string {
+		return [][]string{
+			{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys},
+			{"export", "r-1", "--from", "oci-layout:" + layout, "--keys", keys, "-o", filepath.Join(t.TempDir(), "file.tar")},
+		}
+	}
+	for _, command := range commands(backup) {
+		o := run(command...)
+		if o.code != cli.ExitRefused || !strings.Contains(o.err, "outdated") || !strings.Contains(o.err, "trust:root-2") {
+			t.Errorf("%s with an older key folder: %+v", command[0], o)
+		}
+	}
+	done(t, "keys", "rotate", "--validity=-1s", "--keys", dir)
+	for _, command := range commands(dir) {
+		o := run(command...)
+		if o.code != cli.ExitRefused || !strings.Contains(o.err, "RootExpired") || !strings.Contains(o.err, "keys rotate") {
+			t.Errorf("%s with an expired root: %+v", command[0], o)
+		}
+	}
+	done(t, "keys", "rotate", "--keys", dir)
+	publishTo(t, from, layout, dir)
 }

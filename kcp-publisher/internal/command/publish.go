@@ -212,6 +212,9 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	if err := loaded.PublishRoots(ctx, place); err != nil {
 		return nil, nil, err
 	}
+	if err := checkKeys(ctx, loaded, place); err != nil {
+		return nil, nil, err
+	}
 	if store.IsLayout(place) {
 		f.concurrency = 1 // an OCI layout has one index file, which one writer at a time may replace
 	}
@@ -234,6 +237,14 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 		done()
 	}
 	return publisher, done, err
+}
+
+// checkKeys refuses keys with which no agent would accept what is signed.
+func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
+	if err := loaded.Fit(time.Now()); err != nil {
+		return err
+	}
+	return loaded.CheckNewest(ctx, place)
 }
 
 // memory opens the state file, and says what follows when there is none. Nil remembers nothing, where a folder cannot be written.

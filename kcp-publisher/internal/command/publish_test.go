@@ -186,7 +186,7 @@ func TestAPublisherKeyThatTheRootDoesNotListIsRefused(t *testing.T) {
 	dir, other := keyFolder(t), keyFolder(t)
 	write(t, filepath.Join(dir, keys.FilePublisherKey), read(t, filepath.Join(other, keys.FilePublisherKey)))
 	o := run("publish", "--from", fleet(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
-	if o.code != cli.ExitFailed || !strings.Contains(o.err, "is not listed in the root of trust") {
+	if o.code != cli.ExitRefused || !strings.Contains(o.err, "is not listed in the root of trust") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -44,10 +45,27 @@ func newRegistryInit() *cobra.Command {
 	return cmd
 }
 
-func initRegistryKey(dir string) ([]keys.Made, error) {
-	if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
-		return nil, fmt.Errorf("%s exists: a registry that trusts it would refuse all tokens of a new one; nothing was changed", path)
+func initRegistryKey(dir string) (made []keys.Made, err error) {
+	folder := keys.Folder{Dir: dir}
+	if err := folder.Make(); err != nil {
+		return nil, err
 	}
+	err = folder.Exclusively(context.Background(), func(folder keys.Folder) error {
+		if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
+			return fmt.Errorf("%s exists: a registry that trusts it would refuse all tokens of a new one; nothing was changed", path)
+		}
+		files, err := newRegistryKey(dir)
+		if err != nil {
+			return err
+		}
+		made, err = folder.Write(files)
+		return err
+	})
+	return made, err
+}
+
+// newRegistryKey makes a key that signs a registry's tokens, and what checks them.
+func newRegistryKey(dir string) ([]keys.File, error) {
 	key, err := trust.GenerateKey()
 	if err != nil {
 		return nil, err
@@ -68,27 +86,14 @@ func initRegistryKey(dir string) ([]keys.Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+	made := func(name, what, keep string) keys.Made {
+		return keys.Made{File: filepath.Join(dir, name), What: what, Keep: keep}
 	}
-	files := []struct {
-		keys.Made
-		data []byte
-		mode os.FileMode
-	}{
-		{keys.Made{File: fileRegistryPublic, What: "checks tokens, as PEM", Keep: "with the registry; public"}, public, 0o644},
-		{keys.Made{File: fileRegistryKeySet, What: "checks tokens, as JSON Web Key Set", Keep: "with the registry; public"}, set, 0o644},
-		{keys.Made{File: fileRegistryKey, What: "signs tokens for one registry", Keep: "with kcp-publisher token-service"}, key, 0o600},
-	}
-	made := make([]keys.Made, 0, len(files))
-	for _, f := range files {
-		f.File = filepath.Join(dir, f.File)
-		if err := os.WriteFile(f.File, f.data, f.mode); err != nil {
-			return nil, err
-		}
-		made = append(made, f.Made)
-	}
-	return made, nil
+	return []keys.File{
+		{Made: made(fileRegistryPublic, "checks tokens, as PEM", "with the registry; public"), Data: public, Mode: 0o644},
+		{Made: made(fileRegistryKeySet, "checks tokens, as JSON Web Key Set", "with the registry; public"), Data: set, Mode: 0o644},
+		{Made: made(fileRegistryKey, "signs tokens for one registry", "with kcp-publisher token-service"), Data: key, Mode: 0o600},
+	}, nil
 }
 
 func statError(path string) error {

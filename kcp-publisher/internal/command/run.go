@@ -166,7 +166,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := f.keys.TokenSecret()
+	tokens, err := f.keys.TokenSecrets()
 	if err != nil {
 		return nil, err
 	}

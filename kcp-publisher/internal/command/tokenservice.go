@@ -125,11 +125,12 @@ func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	secret, err := (keys.Folder{Dir: f.keys}).TokenSecret()
+	folder := keys.Folder{Dir: f.keys}
+	tokens, err := keys.OpenTokenFile(folder)
 	if err != nil {
 		return nil, err
 	}
-	issuer, err := loadIssuer(f.keys, f.issuer, f.service)
+	issuer, err := loadIssuer(folder, f.issuer, f.service)
 	if err != nil {
 		return nil, err
 	}
@@ -138,15 +139,15 @@ func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 		return nil, cli.Usage(fmt.Errorf("--generations: %w", err))
 	}
 	return token.NewService(token.Options{
-		Secret: secret, Policy: policy, Issuer: issuer, InForce: generations.InForce, Now: time.Now, FreshID: rand.Text, Log: log,
+		Secrets: tokens.Secrets, Policy: policy, Issuer: issuer, InForce: generations.InForce, Now: time.Now, FreshID: rand.Text, Log: log,
 	})
 }
 
-func loadIssuer(dir, name, service string) (*token.Issuer, error) {
-	path := filepath.Join(dir, fileRegistryKey)
-	data, err := os.ReadFile(path)
+func loadIssuer(folder keys.Folder, name, service string) (*token.Issuer, error) {
+	path := filepath.Join(folder.Dir, fileRegistryKey)
+	data, err := folder.ReadFile(fileRegistryKey)
 	if err != nil {
-		return nil, fmt.Errorf("%w: make one with `kcp-publisher registry init --keys %s`", err, dir)
+		return nil, fmt.Errorf("%w: make one with `kcp-publisher registry init --keys %s`", err, folder.Dir)
 	}
 	signer, err := trust.LoadSigner(data)
 	if err != nil {

@@ -272,6 +272,9 @@ func (h *history) publish(runtime string) {
 		h.publish(runtime)
 		return
 	}
+	if h.refusedExpired(err) {
+		return
+	}
 	h.must(err)
 	if !outcome.Pushed {
 		return
@@ -286,6 +289,15 @@ func (h *history) publish(runtime string) {
 		h.model.lying = made
 	}
 	h.model.offer(made.predicate.RootVersion)
+}
+
+// refusedExpired reports whether the publisher refused because its root of trust is over, which it must do exactly then.
+func (h *history) refusedExpired(err error) bool {
+	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
+	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {
+		h.Errorf("the root of trust is over: %t, and the publisher says: %v", expired, err)
+	}
+	return expired
 }
 
 // made remembers what a bundle says, by whom.
@@ -394,7 +406,9 @@ func (h *history) takeUpKeys() {
 		h.removeRoots(h.model.forged)
 		err = h.keys.follow(quiet(h.Context()))
 	}
-	h.must(err)
+	if !h.refusedExpired(err) {
+		h.must(err)
+	}
 	newest := h.model.newestRoot()
 	h.model.used = newest.signer
 	h.model.offer(newest.version)

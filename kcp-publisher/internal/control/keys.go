@@ -3,11 +3,13 @@ package control
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -20,7 +22,7 @@ type Keys struct {
 	// Interval is how often the folder is looked at.
 	Interval time.Duration
 	// Tokens are those of the start.
-	Tokens trust.TokenSecret
+	Tokens trust.TokenSecrets
 
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
@@ -30,7 +32,7 @@ type Keys struct {
 // rootWarning is how long before its end a root of trust is complained about, once a day.
 const rootWarning = 30 * 24 * time.Hour
 
-func (k *Keys) tokens() trust.TokenSecret {
+func (k *Keys) tokens() trust.TokenSecrets {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.Tokens
@@ -50,6 +52,9 @@ func (k *Keys) Start(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case err != nil && err.Error() != k.trouble && refusal.Of(err) != nil:
+			log.Error(err, "publishing has stopped: no runtime would accept what these keys sign")
+			k.trouble = err.Error()
 		case err != nil && err.Error() != k.trouble:
 			log.Error(err, "failed to load new keys, continuing with the previous ones")
 			k.trouble = err.Error()
@@ -74,7 +79,7 @@ func (k *Keys) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := k.Folder.TokenSecret()
+	tokens, err := k.Folder.TokenSecrets()
 	if err != nil {
 		return err
 	}
@@ -84,14 +89,26 @@ func (k *Keys) follow(ctx context.Context) error {
 	k.mu.Unlock()
 	before := k.Publisher.Root()
 	replaced, err := k.Publisher.TakeUp(ctx, loaded)
-	if err != nil || !replaced {
+	if err != nil {
 		return err
 	}
+	turned, unfit := k.Publisher.CheckKeys(ctx)
+	if unfit == nil {
+		keysAccepted.Set(1)
+	} else if refusal.Of(unfit) != nil {
+		keysAccepted.Set(0)
+	}
+	if !replaced && !turned {
+		return unfit
+	}
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
+	if !replaced {
+		return errors.Join(unfit, k.changed(ctx))
+	}
 	if !bytes.Equal(before.Raw, loaded.Root.Raw) {
 		log.Info("loaded a newer root of trust", "version", loaded.Root.Version, "epoch", loaded.Root.Epoch, "expires", loaded.Root.Expires)
 	} else {
 		log.Info("loaded new signing keys")
 	}
-	return k.changed(ctx)
+	return errors.Join(unfit, k.changed(ctx))
 }

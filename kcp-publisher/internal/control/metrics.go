@@ -31,6 +31,9 @@ var (
 	rootExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no agent accepts a bundle after it.",
 	})
+	keysAccepted = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_keys_accepted", Help: "Whether runtimes would accept what the publisher's keys sign (1), or publishing has stopped for its root of trust is expired or outdated, or does not list them (0).",
+	})
 	runtimes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.",
 	}, []string{"state"})
@@ -38,7 +41,8 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryDeviations, registryUp, registryFailing, rootExpiry, runtimes)
+	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryDeviations, registryUp, registryFailing, rootExpiry,
+		keysAccepted, runtimes)
 }
 
 // states counts runtimes by state, so that no metric is labeled with a runtime.

@@ -49,6 +49,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	}
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
 	registryUp.Set(1)
+	keysAccepted.Set(1)
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
 	err = ctrl.NewControllerManagedBy(mgr).Named("catalog").

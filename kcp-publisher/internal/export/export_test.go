@@ -142,7 +142,7 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 }
 
 func (f *fleet) options(runtimes ...string) Options {
-	return Options{Place: f.place, Registries: f.registries, Keys: f.keys, Runtimes: runtimes, Offers: true, Sign: true}
+	return Options{Place: f.place, Registries: f.registries, Keys: f.keys, Runtimes: runtimes, Offers: true, Sign: true, Now: noon}
 }
 
 func (f *fleet) gather(options Options) Parcel {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -31,6 +32,8 @@ type Options struct {
 	Offers bool
 	// Sign signs the list of images; without it the file cannot be used.
 	Sign bool
+	// Now is the time that the list says.
+	Now time.Time
 }
 
 // gathering collects what runtimes need.
@@ -40,6 +43,9 @@ type gathering struct {
 	known  map[string]map[place]bool
 	images *imageFinder
 	roots  map[string]int64 // by runtime: the newest root that it has
+	// carried are the bundles that the file is about, and statements what they say.
+	carried    []bundle.CarriedBundle
+	statements []bundle.Predicate
 }
 
 // Gather reads the newest bundles of the runtimes and all that they refer to, but for the bytes of the contents.
@@ -89,6 +95,8 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	if err != nil {
 		return err
 	}
+	g.carried = append(g.carried, bundle.CarriedBundle{Runtime: runtime, Digest: newest.manifest.Descriptor.Digest})
+	g.statements = append(g.statements, newest.Statement.Predicate)
 	needs[0].always = true
 	needs[0].reference = bundle.DesiredRepository(runtime) + ":" + bundle.TagDesired
 	g.needs = append(g.needs, needs...)

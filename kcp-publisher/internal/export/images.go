@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/distribution/reference"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -153,7 +154,7 @@ func (g *gathering) list(ctx context.Context) error {
 			images = append(images, g.images.found[reference].image)
 		}
 	}
-	list, err := bundle.NewCarried(images)
+	list, err := bundle.NewCarried(images, g.carried)
 	if err != nil || !g.Sign || len(images) == 0 {
 		return err
 	}
@@ -180,13 +181,14 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 	tag := bundle.CarriedTag(list.Descriptor.Digest)
 	before, err := store.Fetch(ctx, repository, tag)
 	if err == nil {
-		if d, refused := bundle.VerifyCarried(before, g.Keys.Root); refused == nil && d.Digest == list.Descriptor.Digest {
+		v, refused := bundle.VerifyCarried(before, g.Keys.Root)
+		if refused == nil && v.List.Digest == list.Descriptor.Digest && v.Predicate.Epoch == g.Keys.Root.Epoch && g.Now.Before(v.Predicate.ExpiresAt) {
 			return bundle.NewBlob(ocispec.MediaTypeImageManifest, before.Bytes), nil
 		}
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return bundle.Blob{}, err
 	}
-	manifest, err := bundle.ComposeCarried(list, g.Keys.Signer)
+	manifest, err := bundle.ComposeCarried(list, g.predicate(), g.Keys.Signer)
 	if err != nil {
 		return bundle.Blob{}, err
 	}
@@ -196,4 +198,16 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 		}
 	}
 	return manifest, store.PushManifest(ctx, repository, manifest, tag)
+}
+
+// predicate orders the list after those before and after its bundles, and lets it live as long as the first of them.
+func (g *gathering) predicate() bundle.CarriedPredicate {
+	p := bundle.CarriedPredicate{Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second)}
+	for _, s := range g.statements {
+		p.Sequence = max(p.Sequence, s.Sequence)
+		if p.ExpiresAt.IsZero() || s.ExpiresAt.Before(p.ExpiresAt) {
+			p.ExpiresAt = s.ExpiresAt
+		}
+	}
+	return p
 }

@@ -3,8 +3,10 @@ package export
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -104,5 +106,52 @@ func TestAnImageThatCannotBeImportedIsNotExported(t *testing.T) {
 	options.Images = true
 	if _, err := Gather(t.Context(), options); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.TooLarge {
 		t.Errorf("an image of more levels than import takes: %v", err)
+	}
+}
+
+func TestAListSaysWhichBundlesItIsForAndWhenItWasMade(t *testing.T) {
+	f := newFleet(t)
+	f.image("lab/keda:1", "linux/amd64")
+	list := func(options Options) (bundle.Carried, bundle.CarriedPredicate) {
+		t.Helper()
+		blobs := map[digest.Digest]airgap.Item{}
+		parcel := f.gather(options)
+		for _, item := range parcel.Layout.Items {
+			blobs[item.Descriptor.Digest] = item
+		}
+		read := func(d digest.Digest) []byte {
+			body, err := blobs[d].Open(t.Context())
+			f.must(err)
+			data, err := io.ReadAll(body)
+			f.must(err)
+			return data
+		}
+		for _, r := range parcel.Layout.References {
+			if strings.HasPrefix(r.Name, bundle.CarriedRepository+":") {
+				verified, err := bundle.VerifyCarried(bundle.Fetched(bundle.NewBlob(r.Descriptor.MediaType, read(r.Descriptor.Digest))), f.keys.Root)
+				f.must(err)
+				found, err := bundle.DecodeCarried(read(verified.List.Digest))
+				f.must(err)
+				return found, verified.Predicate
+			}
+		}
+		t.Fatal("there is no list")
+		return bundle.Carried{}, bundle.CarriedPredicate{}
+	}
+	published := f.publish("berlin", f.module("keda", 10, f.host+"/lab/keda:1"))
+	options := f.options("berlin")
+	options.Images = true
+	first, made := list(options)
+	if len(first.Bundles) != 1 || first.Bundles[0] != (bundle.CarriedBundle{Runtime: "berlin", Digest: published}) {
+		t.Errorf("the list is for %v", first.Bundles)
+	}
+	if made.Sequence != noon.UnixMilli() || made.Epoch != 1 || !made.IssuedAt.Equal(noon) || !made.ExpiresAt.After(made.IssuedAt) {
+		t.Errorf("it says %+v", made)
+	}
+	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle stays
+	options.Now = noon.Add(time.Minute)
+	second, later := list(options)
+	if second.Images[0].Digest == first.Images[0].Digest || !made.Before(later) {
+		t.Errorf("after the image moved: %+v, %+v", second.Images, later)
 	}
 }

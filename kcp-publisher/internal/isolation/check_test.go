@@ -116,7 +116,7 @@ func withTokens(t *testing.T) *fixture {
 	policy, err := token.NewPolicy("fleet", []string{"modules/**"})
 	must(t, err)
 	service, err := token.NewService(token.Options{
-		Secret: secret, Policy: policy, Issuer: issuer, InForce: func(string) (int, error) { return 1, nil }, Now: time.Now, FreshID: rand.Text, Log: logr.Discard(),
+		Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil }, Policy: policy, Issuer: issuer, InForce: func(string) (int, error) { return 1, nil }, Now: time.Now, FreshID: rand.Text, Log: logr.Discard(),
 	})
 	must(t, err)
 	app := handlers.NewApp(t.Context(), configure(configuration.Auth{"token": configuration.Parameters{

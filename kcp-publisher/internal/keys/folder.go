@@ -3,12 +3,11 @@
 package keys
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -42,13 +41,17 @@ type Folder struct {
 	PublisherKey string
 	// Passphrase opens encrypted key files; nil for none.
 	Passphrase []byte
+
+	// exclusive says that the caller holds the folder's lock; step hears of each step of a change, nil for nobody.
+	exclusive bool
+	step      func(string)
 }
 
 func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
 // Root reads the newest version of the root of trust.
 func (f Folder) Root() (trust.Root, error) {
-	root, err := readRoot(f.path(FileRoot))
+	root, err := readRoot(f.locate(FileRoot))
 	if errors.Is(err, os.ErrNotExist) {
 		return root, fmt.Errorf("%w: make one with `kcp-publisher keys init --keys %s`", err, f.Dir)
 	}
@@ -74,7 +77,7 @@ func history(version int64) string { return "root-" + strconv.FormatInt(version,
 func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	var found []trust.Root
 	for version := root.Version - 1; version >= 1; version-- {
-		older, err := readRoot(f.path(history(version)))
+		older, err := readRoot(f.locate(history(version)))
 		if errors.Is(err, os.ErrNotExist) {
 			break
 		}
@@ -86,8 +89,27 @@ func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	return found, nil
 }
 
-// Load reads all that a publisher works with.
-func (f Folder) Load(ctx context.Context) (publish.Keys, error) {
+// loads bounds how often a folder that changes all the time is read again: one that is mounted cannot be locked.
+const loads = 5
+
+// Load reads all that a publisher works with, as one change left it.
+func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
+	err = f.consistently(ctx, func() error {
+		for range loads {
+			if keys, err = f.load(ctx); err != nil {
+				return err
+			}
+			now, err := f.Root()
+			if err != nil || bytes.Equal(now.Raw, keys.Root.Raw) {
+				return err
+			}
+		}
+		return fmt.Errorf("key folder %s: changes faster than it can be read", f.Dir)
+	})
+	return keys, err
+}
+
+func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	root, err := f.Root()
 	if err != nil {
 		return publish.Keys{}, err
@@ -96,15 +118,21 @@ func (f Folder) Load(ctx context.Context) (publish.Keys, error) {
 	if keys.Former, err = f.former(root); err != nil {
 		return keys, err
 	}
-	if strings.Contains(f.PublisherKey, "://") {
+	switch {
+	case strings.Contains(f.PublisherKey, "://"):
 		keys.Signer, err = kms.Get(ctx, f.PublisherKey, crypto.SHA256)
 		if err != nil {
 			return keys, fmt.Errorf("publisher key %s: %w", f.PublisherKey, err)
 		}
-	} else if keys.Signer, err = f.signer(cmp.Or(f.PublisherKey, f.path(FilePublisherKey))); err != nil {
+	case f.PublisherKey != "":
+		keys.Signer, err = f.signer(f.PublisherKey)
+	default:
+		keys.Signer, err = f.roleKey(FilePublisherKey, root)
+	}
+	if err != nil {
 		return keys, err
 	}
-	enroll, err := f.signer(f.path(FileEnrollKey))
+	enroll, err := f.roleKey(FileEnrollKey, root)
 	switch {
 	case err == nil:
 		keys.Enroll = enroll
@@ -114,18 +142,12 @@ func (f Folder) Load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// TokenSecret reads what enrollment tokens are derived from.
-func (f Folder) TokenSecret() (trust.TokenSecret, error) {
-	path := f.path(FileTokenKey)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+// roleKey reads the key of a role. One that waited for this root is in use, also where a rotation was cut off before it had its place.
+func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
+	if data, listed := f.nextKey(name, root); listed {
+		return f.decode(name+next, data)
 	}
-	secret, err := hex.DecodeString(strings.TrimSpace(string(data)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return secret, nil
+	return f.signer(f.locate(name))
 }
 
 // signer reads a key file, encrypted or not.
@@ -134,6 +156,11 @@ func (f Folder) signer(path string) (trust.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.decode(path, data)
+}
+
+// decode reads the content of a key file; path is for messages.
+func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	if !strings.Contains(string(data), string(cryptoutils.EncryptedSigstorePrivateKeyPEMType)) {
 		signer, err := trust.LoadSigner(data)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -227,5 +228,30 @@ func TestAPublisherKeyMayBeInAKMS(t *testing.T) {
 	w.PublisherKey = "nokms://publisher"
 	if _, err := w.Load(ctx); err == nil || !strings.Contains(err.Error(), "publisher key nokms://publisher") {
 		t.Errorf("a KMS that is not there: %v", err)
+	}
+}
+
+func TestTheTokenSecretsAreFollowedWhileTheyChange(t *testing.T) {
+	w := newWorld(t, Beginning{}, "")
+	file, err := OpenTokenFile(w.Folder)
+	w.must(err)
+	first, err := file.Secrets()
+	w.must(err)
+	_, err = w.RotateToken(t.Context(), false)
+	w.must(err)
+	second, err := file.Secrets()
+	w.must(err)
+	if len(first) != 1 || len(second) != 2 || !slices.Equal(second[1], first[0]) || slices.Equal(second[0], first[0]) {
+		t.Errorf("%d secrets, then %d", len(first), len(second))
+	}
+	for name, content := range map[string]string{"a third": "00\n00\n00\n", "none": "\n", "other text": "secret\n"} {
+		w.must(os.WriteFile(w.path(FileTokenKey), []byte(content), 0o600))
+		if _, err := file.Secrets(); err == nil || !strings.Contains(err.Error(), FileTokenKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.must(os.Remove(w.path(FileTokenKey)))
+	if _, err := file.Secrets(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Reporter returns whose reports are accepted as those of a Kyma's runtime: of the enrolled key, or of one that shows an unused token or
 // a certificate of the fleet.
-func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecret, now time.Time) bundle.Reporter {
+func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
 	reporter := bundle.Reporter{Runtime: runtime, Fleet: r.Root.Fleet, Now: now}
 	var known *v1beta2.RuntimeKey

@@ -3,10 +3,14 @@ package publish
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
@@ -24,13 +28,11 @@ type Keys struct {
 	thumbprint, enrollThumbprint string
 }
 
-func (k *Keys) check() error {
+// identify reads which keys these are.
+func (k *Keys) identify() error {
 	var err error
 	if k.thumbprint, err = thumbprintOf(k.Signer); err != nil {
 		return fmt.Errorf("read the publisher key: %w", err)
-	}
-	if !k.Root.Trusts(k.thumbprint) {
-		return fmt.Errorf("publisher key %s is not listed in the root of trust: no runtime would accept its bundles", k.thumbprint)
 	}
 	if k.Enroll == nil {
 		return nil
@@ -38,8 +40,44 @@ func (k *Keys) check() error {
 	if k.enrollThumbprint, err = thumbprintOf(k.Enroll); err != nil {
 		return fmt.Errorf("read the enrollment key: %w", err)
 	}
-	if !k.Root.TrustsEnroll(k.enrollThumbprint) {
-		return fmt.Errorf("enrollment key %s is not listed in the root of trust: no certificate of it would be accepted", k.enrollThumbprint)
+	return nil
+}
+
+// Fit decides whether agents accept what these keys sign now, as far as the keys themselves tell. The error is a *refusal.Error.
+func (k Keys) Fit(now time.Time) error {
+	if err := k.identify(); err != nil {
+		return err
+	}
+	return k.fit(now)
+}
+
+// fit is Fit for keys that are identified.
+func (k *Keys) fit(now time.Time) error {
+	if !k.Root.Trusts(k.thumbprint) {
+		return refusal.New(refusal.UnknownKey, "publisher key %s is not listed in the root of trust, version %d: no runtime would accept its bundles; "+
+			"take the key folder as the last `kcp-publisher keys` command left it", k.thumbprint, k.Root.Version)
+	}
+	if k.Enroll != nil && !k.Root.TrustsEnroll(k.enrollThumbprint) {
+		return refusal.New(refusal.UnknownKey, "enrollment key %s is not listed in the root of trust, version %d: no certificate of it would be accepted", k.enrollThumbprint, k.Root.Version)
+	}
+	if !now.Before(k.Root.Expires) {
+		return refusal.New(refusal.RootExpired, "the root of trust, version %d, expired at %s: no runtime would accept a bundle; renew it with `kcp-publisher keys rotate`",
+			k.Root.Version, k.Root.Expires.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// CheckNewest decides whether the root of these keys is the newest that agents find in a store: they follow a newer one, which may not
+// list these keys. The error is a *refusal.Error, or says that the store could not be read. What lies there and does not follow this root
+// is somebody else's, and no agent follows it either.
+func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
+	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is no layout yet has no roots
+		return err
+	}
+	if err == nil && newest.Version > k.Root.Version {
+		return refusal.New(refusal.BadRoot, "the key folder is outdated: its root of trust is version %d, and %s:%s is newer: take the key folder that made it, or a newer backup",
+			k.Root.Version, place.Name(bundle.TrustRepository), bundle.RootTag(newest.Version))
 	}
 	return nil
 }
@@ -53,17 +91,55 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 }
 
 // TakeUp replaces the keys of a Publisher at work, and reports whether they are others than before: every runtime needs a new bundle then.
-// Their roots are published first, also when the publisher's own key is not listed any more: a revocation has to arrive. That is an
-// error, because no runtime would follow what is signed, and the keys before stay in use.
+// Their roots are published first, also when the publisher's own key is not listed any more: a revocation has to arrive. The publisher
+// publishes nothing with keys that no agent would accept; CheckKeys says so.
 func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
-	if err := p.publishRoots(ctx, &keys); err != nil {
+	if err := keys.identify(); err != nil {
 		return false, err
 	}
-	if err := keys.check(); err != nil {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	if err := p.publishRoots(ctx, &keys); err != nil {
 		return false, err
 	}
 	before := p.keys.Swap(&keys)
 	return !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint, nil
+}
+
+// checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is this publisher's own.
+func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
+	if p.keys.Load() != keys {
+		return nil
+	}
+	p.turning.RLock()
+	defer p.turning.RUnlock()
+	if p.keys.Load() != keys {
+		return nil
+	}
+	return keys.CheckNewest(ctx, p.Place)
+}
+
+// CheckKeys decides anew whether agents would accept what this publisher signs, and whether that is otherwise than before. While the error
+// is a *refusal.Error, Publish refuses; any other says that the registry could not be asked, and changes nothing.
+func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
+	keys := p.keys.Load()
+	if err = keys.fit(p.Now()); err == nil {
+		err = keys.CheckNewest(ctx, p.Place)
+	}
+	refused := refusal.Of(err)
+	if err != nil && refused == nil {
+		return false, err
+	}
+	before := p.unfit.Swap(refused)
+	return (before == nil) != (refused == nil), err
+}
+
+// fit returns why nothing may be published with the keys, nil if it may.
+func (p *Publisher) fit(keys *Keys) error {
+	if refused := p.unfit.Load(); refused != nil {
+		return refused
+	}
+	return keys.fit(p.Now())
 }
 
 // publishRoots makes the roots lie there that are not known to. An agent must know a key before it sees what the key signed.
@@ -78,6 +154,11 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	}
 	if known != nil && len(pushed) > 0 && pushed[0] <= known.version && p.Restored != nil {
 		p.Restored(ctx, fmt.Sprintf("root of trust versions %v", pushed))
+	}
+	if known == nil || known.version < keys.Root.Version {
+		if err := p.checkNewest(ctx, keys); err != nil {
+			return err
+		}
 	}
 	p.rooted.CompareAndSwap(known, &rooted{keys.Root.Version, p.Now()}) // unless it was forgotten meanwhile
 	return nil

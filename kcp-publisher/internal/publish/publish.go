@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -51,7 +52,11 @@ type Publisher struct {
 	Options // its Keys are those of the start
 	keys    atomic.Pointer[Keys]
 	// rooted is which version of the root of trust was last seen where agents look for it, nil for none.
-	rooted  atomic.Pointer[rooted]
+	rooted atomic.Pointer[rooted]
+	// unfit is why no agent would accept what the keys sign, as it was found last; nil if they would.
+	unfit atomic.Pointer[refusal.Error]
+	// turning is held while the keys are replaced, whose roots lie in the registry before they are in use.
+	turning sync.RWMutex
 	sharing singleflight.Group
 	// resolved holds the results of equal requests, documents what runtimes have caused to be written.
 	resolved  *resolutions
@@ -75,7 +80,7 @@ type rooted struct {
 
 // New returns a Publisher.
 func New(options Options) (*Publisher, error) {
-	if err := options.Keys.check(); err != nil {
+	if err := options.Keys.identify(); err != nil {
 		return nil, err
 	}
 	p := &Publisher{Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, resolved: newResolutions(maxResolvedBytes)}
@@ -108,6 +113,9 @@ type Outcome struct {
 func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
 	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
 		return Outcome{}, err
+	}
+	if err := p.fit(p.keys.Load()); err != nil {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
 	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
 		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors and an agent's image that a publisher sets", runtime.ID)

@@ -52,19 +52,22 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 // errRefused says nothing about which part was wrong.
 var errRefused = errors.New("user and password do not belong together, or the password was revoked")
 
-// authenticate reports whether the password is the user's, of at least the generation that is in force.
-func authenticate(secret trust.TokenSecret, user, password string, inForce int) error {
+// authenticate reports whether the password is the user's, of at least the generation that is in force, and which of the secrets it was
+// derived from, by its place: 0 is the newest.
+func authenticate(secrets trust.TokenSecrets, user, password string, inForce int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {
-		return errRefused
+		return 0, errRefused
 	}
 	generation, err := strconv.Atoi(parts[1])
 	if err != nil {
-		return errRefused
+		return 0, errRefused
 	}
-	want, err := Password(secret, user, generation)
-	if err != nil || !hmac.Equal([]byte(want), []byte(password)) || generation < inForce {
-		return errRefused
+	for i, secret := range secrets {
+		want, err := Password(secret, user, generation)
+		if err == nil && hmac.Equal([]byte(want), []byte(password)) && generation >= inForce {
+			return i, nil
+		}
 	}
-	return nil
+	return 0, errRefused
 }

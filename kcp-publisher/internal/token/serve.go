@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -26,7 +27,7 @@ const maxQueryBytes = 8 << 10
 
 // Service answers requests for tokens. It is safe for concurrent use.
 type Service struct {
-	secret   trust.TokenSecret
+	secrets  func() (trust.TokenSecrets, error)
 	policy   Policy
 	issuer   *Issuer
 	inForce  func(user string) (int, error)
@@ -34,13 +35,17 @@ type Service struct {
 	freshID  func() string
 	log      logr.Logger
 	refusals *rate.Limiter
+
+	mu       sync.Mutex      // guards what follows
+	outdated map[string]bool // users who were told of: they come with a password of the secret before
 }
 
 // Options are what a Service needs.
 type Options struct {
-	Secret trust.TokenSecret
-	Policy Policy
-	Issuer *Issuer
+	// Secrets gives what passwords are derived from, the newest first. An error refuses everybody for as long as it lasts.
+	Secrets func() (trust.TokenSecrets, error)
+	Policy  Policy
+	Issuer  *Issuer
 	// InForce gives the lowest generation of a user's password that counts. An error refuses everybody for as long as it lasts.
 	InForce func(user string) (int, error)
 	Now     func() time.Time
@@ -51,12 +56,18 @@ type Options struct {
 
 // NewService returns a service.
 func NewService(o Options) (*Service, error) {
-	if len(o.Secret) < minSecret {
-		return nil, fmt.Errorf("token secret: %d bytes, want at least %d", len(o.Secret), minSecret)
+	secrets, err := o.Secrets()
+	if err != nil {
+		return nil, err
+	}
+	for _, secret := range secrets {
+		if len(secret) < minSecret {
+			return nil, fmt.Errorf("token secret: %d bytes, want at least %d", len(secret), minSecret)
+		}
 	}
 	return &Service{
-		secret: o.Secret, policy: o.Policy, issuer: o.Issuer, inForce: o.InForce, now: o.Now, freshID: o.FreshID, log: o.Log,
-		refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
+		secrets: o.Secrets, policy: o.Policy, issuer: o.Issuer, inForce: o.InForce, now: o.Now, freshID: o.FreshID, log: o.Log,
+		refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), outdated: map[string]bool{},
 	}, nil
 }
 
@@ -114,7 +125,25 @@ func (s *Service) authenticated(request *http.Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("generations: %w", err)
 	}
-	return user, authenticate(s.secret, user, password, generation)
+	secrets, err := s.secrets()
+	if err != nil {
+		return "", fmt.Errorf("token secrets: %w", err)
+	}
+	which, err := authenticate(secrets, user, password, generation)
+	if err == nil && which > 0 {
+		s.announceOutdated(user)
+	}
+	return user, err
+}
+
+// announceOutdated logs once that a user has to be given another password before the next rotation. Users are no more than the fleet has.
+func (s *Service) announceOutdated(user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.outdated[user] {
+		s.outdated[user] = true
+		s.log.Info("a password of the token.key before is in use: replace it before the next `kcp-publisher keys rotate token`", "user", user)
+	}
 }
 
 func (s *Service) asked(request *http.Request) ([]Access, error) {

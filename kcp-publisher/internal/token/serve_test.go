@@ -56,7 +56,7 @@ func newDesk(t *testing.T, inForce func(string) (int, error)) desk {
 	}
 	var err error
 	d.Service, err = NewService(Options{
-		Secret: secret, Policy: fleetPolicy(t, "modules/**"), Issuer: d.issuer, InForce: inForce,
+		Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil }, Policy: fleetPolicy(t, "modules/**"), Issuer: d.issuer, InForce: inForce,
 		Now: func() time.Time { return noon }, FreshID: func() string { return "id-1" },
 		Log: funcr.New(func(_, line string) { d.logged.WriteString(line + "\n") }, funcr.Options{}),
 	})
@@ -294,5 +294,44 @@ func BenchmarkToken(b *testing.B) {
 		if _, err := issuer.sign("a", granted, "id", noon); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestPasswordsSurviveOneRotationOfTheirSecret rotates the secret in the key folder while the service runs.
+func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
+	former, newest, third := secret, trust.TokenSecret(strings.Repeat("n", 32)), trust.TokenSecret(strings.Repeat("t", 32))
+	secrets, problem := trust.TokenSecrets{former}, error(nil)
+	d := newDesk(t, nil)
+	d.secrets = func() (trust.TokenSecrets, error) { return secrets, problem }
+	asked := func(from trust.TokenSecret) int {
+		t.Helper()
+		password, err := Password(from, "a", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.ask("a", password, query("repository:fleet/reports/a:pull")).Code
+	}
+	for name, c := range map[string]struct {
+		secrets trust.TokenSecrets
+		want    map[int]int // by the secrets former, newest and third
+	}{
+		"before a rotation":     {trust.TokenSecrets{former}, map[int]int{0: 200, 1: 401, 2: 401}},
+		"after one":             {trust.TokenSecrets{newest, former}, map[int]int{0: 200, 1: 200, 2: 401}},
+		"after two":             {trust.TokenSecrets{third, newest}, map[int]int{0: 401, 1: 200, 2: 200}},
+		"after the old dropped": {trust.TokenSecrets{third}, map[int]int{0: 401, 1: 401, 2: 200}},
+	} {
+		secrets = c.secrets
+		for i, from := range []trust.TokenSecret{former, newest, third} {
+			if got := asked(from); got != c.want[i] {
+				t.Errorf("%s: password of secret %d: %d, want %d", name, i, got, c.want[i])
+			}
+		}
+	}
+	if told := strings.Count(d.logged.String(), "keys rotate token"); told != 1 {
+		t.Errorf("told %d times who comes with a password of before:\n%s", told, d.logged)
+	}
+	problem = errors.New("the file is gone")
+	if got := asked(third); got != http.StatusServiceUnavailable {
+		t.Errorf("without a secret: %d", got)
 	}
 }

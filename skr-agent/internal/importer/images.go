@@ -20,10 +20,14 @@ import (
 func (i Importer) judgeImages(ctx context.Context, file *airgap.File, root trust.Root, found *judged, missing *lacking) error {
 	list := bundle.Carried{}
 	if found.list != nil {
-		var err error
-		if list, err = readList(ctx, file, root, *found.list); err != nil {
+		verified, read, err := readList(ctx, file, root, *found.list)
+		if err == nil {
+			err = i.judgeList(ctx, verified.Predicate, read, root, found)
+		}
+		if err != nil {
 			return fmt.Errorf("list of images: %w", err)
 		}
+		list, found.made = read, verified.Predicate
 	}
 	for _, r := range file.References() {
 		isImage := strings.HasPrefix(r.Name, bundle.ImageRepository(""))
@@ -43,29 +47,30 @@ func (i Importer) judgeImages(ctx context.Context, file *airgap.File, root trust
 		found.imageBlobs[image.Name] = blobs
 		found.images = append(found.images, image)
 	}
-	return nil
+	return i.keepNewer(ctx, root, found)
 }
 
-func readList(ctx context.Context, file *airgap.File, root trust.Root, r airgap.Reference) (bundle.Carried, error) {
+func readList(ctx context.Context, file *airgap.File, root trust.Root, r airgap.Reference) (bundle.VerifiedCarried, bundle.Carried, error) {
+	var none bundle.VerifiedCarried
 	repository, tag, _ := strings.Cut(r.Name, ":")
 	from := file.Repository(repository)
 	fetched, err := store.Fetch(ctx, from, tag)
 	if err != nil {
-		return bundle.Carried{}, err
+		return none, bundle.Carried{}, err
 	}
-	d, err := bundle.VerifyCarried(fetched, root)
+	verified, err := bundle.VerifyCarried(fetched, root)
 	if err != nil {
-		return bundle.Carried{}, err
+		return none, bundle.Carried{}, err
 	}
-	data, err := store.FetchBlob(ctx, from, d, bundle.MaxDocumentBytes)
+	data, err := store.FetchBlob(ctx, from, verified.List, bundle.MaxDocumentBytes)
 	if err != nil {
-		return bundle.Carried{}, malformed("%v", err)
+		return none, bundle.Carried{}, malformed("%v", err)
 	}
 	list, err := bundle.DecodeCarried(data)
 	if err != nil {
-		return list, malformed("%v", err)
+		return none, list, malformed("%v", err)
 	}
-	return list, nil
+	return verified, list, nil
 }
 
 // blobs are those of an image that are in the file, what is pointed to before what points. What neither the file nor the target has is

@@ -44,6 +44,8 @@ type Importer struct {
 type Outcome struct {
 	Bundles []Received `json:"bundles"`
 	Images  []string   `json:"images"`
+	// Kept are those of them that were there already from a newer file, which stay.
+	Kept []string `json:"kept,omitempty"`
 	// Mirrors are what runtimes need to find the images, as --mirror takes it.
 	Mirrors []string `json:"mirrors"`
 	// TrustedAtFirst is the digest of a root of trust that nobody named and no import brought before: a person has to compare it.
@@ -97,6 +99,9 @@ type judged struct {
 	roots  []int64
 	images []bundle.CarriedImage
 	list   *airgap.Reference
+	// made is what the list says of itself; kept are images that a newer list brought for another runtime.
+	made bundle.CarriedPredicate
+	kept map[string]bool
 	// contents are what the bundles refer to.
 	contents []ocispec.Descriptor
 	// imageBlobs are those of each image that are in the file, below the image itself first.

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// writing is an import at work. Its order is what makes it safe to stop anywhere: blobs, what holds them, images, the root of
+// writing is an import at work. Its order is what makes it safe to stop anywhere: blobs, what holds them, the list of images, images, the root of
 // trust, and bundles last.
 type writing struct {
 	Importer
@@ -29,7 +29,7 @@ type writing struct {
 
 func (i Importer) write(ctx context.Context, file *airgap.File, j judged) (Outcome, error) {
 	w := &writing{Importer: i, file: file, outcome: Outcome{Bundles: []Received{}, Images: []string{}, Mirrors: []string{}}}
-	for _, step := range []func(context.Context, judged) error{w.contents, w.images, w.roots, w.bundles} {
+	for _, step := range []func(context.Context, judged) error{w.contents, w.list, w.images, w.roots, w.bundles} {
 		if err := step(ctx, j); err != nil {
 			return w.outcome, fmt.Errorf("write to %s: %w", i.To, err)
 		}
@@ -80,7 +80,9 @@ func (w *writing) images(ctx context.Context, j judged) error {
 				return err
 			}
 		}
-		if there, err := store.Head(ctx, to, tag); err != nil || there != image.Digest {
+		if j.kept[image.Name] {
+			w.outcome.Kept = append(w.outcome.Kept, image.Name)
+		} else if there, err := store.Head(ctx, to, tag); err != nil || there != image.Digest {
 			if err := to.Tag(ctx, image.Descriptor(), tag); err != nil {
 				return fmt.Errorf("tag image %s: %w", image.Name, err)
 			}

@@ -1,0 +1,32 @@
+package trust
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Listed is a key as a root lists it.
+type Listed struct {
+	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix.
+	Role       string
+	Thumbprint string
+	// ID is the key's name in root.json: the digest of its TUF form.
+	ID string
+}
+
+// Listed returns all keys of the root, by role and thumbprint.
+func (r Root) Listed() []Listed {
+	var all []Listed
+	roles := r.parsed.Signed.Roles
+	for _, name := range slices.Sorted(maps.Keys(roles)) {
+		first := len(all)
+		for _, id := range roles[name].KeyIDs {
+			if _, thumbprint, err := roleKey(r.parsed.Signed, id); err == nil {
+				all = append(all, Listed{Role: name, Thumbprint: thumbprint, ID: id})
+			}
+		}
+		slices.SortFunc(all[first:], func(a, b Listed) int { return strings.Compare(a.Thumbprint, b.Thumbprint) })
+	}
+	return all
+}

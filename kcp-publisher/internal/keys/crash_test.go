@@ -1,0 +1,380 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Variables of the process that is killed.
+const (
+	killedFolder  = "KYMA_PULL_TEST_KILLED_FOLDER"
+	killedCommand = "KYMA_PULL_TEST_KILLED_COMMAND"
+	killedAt      = "KYMA_PULL_TEST_KILLED_AT"
+)
+
+var ctx = context.Background()
+
+func TestMain(m *testing.M) {
+	if os.Getenv(killedFolder) == "" {
+		os.Exit(m.Run())
+	}
+	left, err := strconv.Atoi(os.Getenv(killedAt))
+	f := Folder{Dir: os.Getenv(killedFolder), step: func(string) {
+		if left--; left == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}}
+	if err == nil {
+		err = commands[os.Getenv(killedCommand)].run(f)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// command is a command that changes a key folder, as its users run it.
+type command struct {
+	// before makes what the command needs, nil for a folder as `keys init` leaves it.
+	before func(Folder) error
+	run    func(Folder) error
+	// version is that of the root afterwards.
+	version int64
+}
+
+func changed(f Folder, rootKeys func() []string, change func(*Change) error) error {
+	return f.Exclusively(ctx, func(f Folder) error {
+		c, err := f.Change(until)
+		if err != nil {
+			return err
+		}
+		if err := change(c); err != nil {
+			return err
+		}
+		if rootKeys == nil {
+			rootKeys = f.RootKeyFiles
+		}
+		_, err = c.Finish(rootKeys())
+		return err
+	})
+}
+
+func rotated(role string, dropOld bool) func(Folder) error {
+	return func(f Folder) error {
+		return changed(f, nil, func(c *Change) error { return c.Rotate(ctx, role, "", dropOld) })
+	}
+}
+
+// drafted rotates with one of the two root keys that it takes.
+func drafted(f Folder) error {
+	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error { return c.Rotate(ctx, trust.RolePublisher, "", true) })
+}
+
+func begun(keys, threshold int) func(Folder) error {
+	return func(f Folder) error {
+		_, err := f.Init(Beginning{Epoch: 1, RootKeys: keys, Threshold: threshold, Expires: until})
+		return err
+	}
+}
+
+func inTurn(steps ...func(Folder) error) func(Folder) error {
+	return func(f Folder) error {
+		for _, step := range steps {
+			if err := step(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+var commands = map[string]command{
+	"init":                    {nil, begun(1, 1), 1},
+	"rotate":                  {begun(1, 1), func(f Folder) error { return changed(f, nil, func(*Change) error { return nil }) }, 2},
+	"rotate publisher":        {begun(1, 1), rotated(trust.RolePublisher, false), 2},
+	"rotate publisher again":  {inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), rotated(trust.RolePublisher, false), 3},
+	"rotate publisher, drop":  {begun(1, 1), rotated(trust.RolePublisher, true), 2},
+	"rotate enroll, drop":     {begun(1, 1), rotated(trust.RoleEnroll, true), 2},
+	"rotate root":             {begun(1, 1), func(f Folder) error { return changed(f, nil, func(c *Change) error { return c.RotateRoot("") }) }, 2},
+	"rotate token":            {begun(1, 1), func(f Folder) error { _, err := f.RotateToken(ctx, false); return err }, 1},
+	"rotate, a draft":         {begun(2, 2), drafted, 1},
+	"rotate, another draft":   {inTurn(begun(2, 2), drafted), drafted, 1},
+	"sign":                    {inTurn(begun(2, 2), drafted), func(f Folder) error { _, err := f.Sign(f.path(draftName(2)), f.RootKeyFiles()); return err }, 2},
+	"revoke, floor and epoch": {inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), revokedOther, 3},
+}
+
+// revokedOther revokes the publisher key that is not in use.
+func revokedOther(f Folder) error {
+	return changed(f, nil, func(c *Change) error {
+		inUse := c.inUse(ctx, trust.RolePublisher)
+		for _, listed := range c.root.Publishers() {
+			if listed != inUse {
+				c.Floor("kyma-project.io/module/keda", "1.2.0")
+				c.Epoch()
+				return c.Revoke(listed)
+			}
+		}
+		return errors.New("there is no other key")
+	})
+}
+
+// TestAChangeThatIsKilledAtAnyStepIsAllOrNothing kills each command before each of its steps. Whoever reads the folder then, as a
+// publisher that starts does, finds what was before or what was to be, and the same command or the next one finishes it.
+func TestAChangeThatIsKilledAtAnyStepIsAllOrNothing(t *testing.T) {
+	for name, c := range commands {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
+			if c.before != nil {
+				must(t, c.before(before))
+			}
+			for step := 1; ; step++ {
+				f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
+				if c.before != nil {
+					must(t, os.CopyFS(f.Dir, os.DirFS(before.Dir)))
+				}
+				if ended(t, f, name, step) {
+					if step < 6 {
+						t.Errorf("only %d steps", step-1)
+					}
+					check(t, f, c.version)
+					return
+				}
+				recovered(t, f, name, c)
+			}
+		})
+	}
+}
+
+// ended runs a command in a process of its own that is killed before a step, and reports whether it got through.
+func ended(t *testing.T, f Folder, name string, step int) bool {
+	t.Helper()
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), killedFolder+"="+f.Dir, killedCommand+"="+name, fmt.Sprintf("%s=%d", killedAt, step))
+	output, err := process.CombinedOutput()
+	if err == nil {
+		return true
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("step %d: %v\n%s", step, err, output)
+	}
+	return false
+}
+
+func recovered(t *testing.T, f Folder, name string, c command) {
+	t.Helper()
+	root, err := f.Root()
+	if errors.Is(err, os.ErrNotExist) && name == "init" {
+		must(t, c.run(f))
+		check(t, f, 1)
+		return
+	}
+	must(t, err)
+	signs(t, f) // a publisher starts with it
+	done := root.Version == c.version
+	if name == "sign" && done {
+		must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
+		if exists(f.path(draftName(2))) || exists(f.path(FilePublisherKey+next)) {
+			t.Error("the draft is left, or the key that waited for it")
+		}
+		check(t, f, c.version)
+		return
+	}
+	if name == "init" {
+		if err := c.run(f); err == nil || !strings.Contains(err.Error(), "exists") {
+			t.Errorf("made anew: %v", err)
+		}
+		check(t, f, 1)
+		return
+	}
+	must(t, rotated(trust.RoleEnroll, false)(f))
+	after, err := f.Root()
+	must(t, err)
+	if after.Version != root.Version+1 && !strings.Contains(name, "draft") && name != "sign" {
+		t.Errorf("version %d follows %d", after.Version, root.Version)
+	}
+	check(t, f, after.Version)
+}
+
+// signs fails the test unless what signs in the folder is listed in its root.
+func signs(t *testing.T, f Folder) trust.Root {
+	t.Helper()
+	loaded, err := f.Load(t.Context())
+	must(t, err)
+	if !loaded.Root.Trusts(thumbprintOf(loaded.Signer)) || !loaded.Root.TrustsEnroll(thumbprintOf(loaded.Enroll)) {
+		t.Errorf("root version %d does not list what signs", loaded.Root.Version)
+	}
+	if _, err := f.TokenSecrets(); err != nil {
+		t.Error(err)
+	}
+	return loaded.Root
+}
+
+// check fails the test unless the folder is at a version, whole, with one chain of roots and nothing left behind.
+func check(t *testing.T, f Folder, version int64) {
+	t.Helper()
+	root := signs(t, f)
+	if root.Version != version {
+		t.Errorf("the root is at version %d, want %d", root.Version, version)
+	}
+	former, err := f.former(root)
+	must(t, err)
+	if version > 1 && len(former) != int(version)-1 {
+		t.Errorf("%d versions before %d", len(former), version)
+	}
+	for i, one := range former {
+		following := root
+		if i+1 < len(former) {
+			following = former[i+1]
+		}
+		if _, err := one.Next(following.Raw); err != nil {
+			t.Error(err)
+		}
+	}
+	if kept, err := os.ReadFile(f.path(history(version))); version > 1 && (err != nil || !bytes.Equal(kept, root.Raw)) {
+		t.Errorf("version %d is not kept: %v", version, err)
+	}
+	for _, left := range []string{staged, staged + ".tmp"} {
+		if exists(f.path(left)) {
+			t.Errorf("%s is left", left)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTwoRotationsAtOnceNeverForkTheRoot lets processes rotate at once, again and again, while a publisher reads.
+func TestTwoRotationsAtOnceNeverForkTheRoot(t *testing.T) {
+	const rounds, programs = 5, 3
+	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
+	must(t, begun(1, 1)(f))
+	var rotating errgroup.Group
+	for range programs {
+		rotating.Go(func() error {
+			for range rounds {
+				process := exec.CommandContext(t.Context(), os.Args[0])
+				process.Env = append(os.Environ(), killedFolder+"="+f.Dir, killedCommand+"=rotate publisher", killedAt+"=0")
+				if output, err := process.CombinedOutput(); err != nil {
+					return fmt.Errorf("%w: %s", err, output)
+				}
+			}
+			return nil
+		})
+	}
+	over := make(chan error)
+	go func() { over <- rotating.Wait() }()
+	seen := map[int64][]byte{}
+	for {
+		root := signs(t, f)
+		if before := seen[root.Version]; before != nil && !bytes.Equal(before, root.Raw) {
+			t.Fatalf("there are two roots of version %d", root.Version)
+		}
+		seen[root.Version] = root.Raw
+		select {
+		case err := <-over:
+			must(t, err)
+			check(t, f, 1+rounds*programs)
+			return
+		default:
+		}
+	}
+}
+
+func TestAVersionThatIsThereAlreadyIsNeverMadeAgain(t *testing.T) {
+	f, other := Folder{Dir: filepath.Join(t.TempDir(), "keys")}, Folder{Dir: filepath.Join(t.TempDir(), "copy")}
+	must(t, begun(1, 1)(f))
+	must(t, os.CopyFS(other.Dir, os.DirFS(f.Dir)))
+	must(t, rotated(trust.RolePublisher, false)(other))
+	fork, err := os.ReadFile(other.path(history(2)))
+	must(t, err)
+	must(t, os.WriteFile(f.path(history(2)), fork, 0o600))
+	err = rotated(trust.RolePublisher, false)(f)
+	if err == nil || !strings.Contains(err.Error(), "another root of trust of version 2") {
+		t.Errorf("a second version 2: %v", err)
+	}
+	if root := signs(t, f); root.Version != 1 {
+		t.Errorf("the root is at version %d", root.Version)
+	}
+}
+
+// What an earlier program left that was killed between two of its files is finished too.
+func TestARotationThatAnEarlierProgramDidNotFinishIsFinished(t *testing.T) {
+	for name, left := range map[string]func(f, done Folder) error{
+		"the root is in force, the key is not": func(f, done Folder) error {
+			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
+		},
+		"the root is only kept": func(f, done Folder) error {
+			return errors.Join(copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, done := Folder{Dir: filepath.Join(t.TempDir(), "keys")}, Folder{Dir: filepath.Join(t.TempDir(), "done")}
+			must(t, begun(1, 1)(f))
+			must(t, os.CopyFS(done.Dir, os.DirFS(f.Dir)))
+			must(t, rotated(trust.RolePublisher, true)(done))
+			must(t, copied(done, FilePublisherKey, f, FilePublisherKey+next))
+			must(t, left(f, done))
+			signs(t, f)
+			must(t, rotated(trust.RoleEnroll, false)(f))
+			check(t, f, 3)
+			if exists(f.path(FilePublisherKey + next)) {
+				t.Error("the key that waited is left")
+			}
+		})
+	}
+}
+
+func copied(from Folder, name string, to Folder, as string) error {
+	data, err := os.ReadFile(from.path(name))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to.path(as), data, 0o600)
+}
+
+func TestAChangeWaitsForAnotherAndAReaderForBoth(t *testing.T) {
+	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
+	must(t, begun(1, 1)(f))
+	inside, leave := make(chan struct{}), make(chan struct{})
+	changing := errgroup.Group{}
+	changing.Go(func() error {
+		return f.Exclusively(t.Context(), func(f Folder) error {
+			close(inside)
+			<-leave
+			return rotated(trust.RolePublisher, true)(f)
+		})
+	})
+	<-inside
+	changing.Go(func() error { return rotated(trust.RolePublisher, true)(f) })
+	changing.Go(func() error {
+		loaded, err := f.Load(t.Context())
+		if err == nil && loaded.Root.Version == 1 {
+			err = errors.New("read what was about to change")
+		}
+		return err
+	})
+	time.AfterFunc(5*lockRetry, func() { close(leave) })
+	must(t, changing.Wait())
+	check(t, f, 3)
+}

@@ -1,0 +1,124 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// RootKeyFiles are the root keys that the folder has.
+func (f Folder) RootKeyFiles() []string {
+	found, _ := filepath.Glob(f.path("root*.key"))
+	return found
+}
+
+// Finish signs the new version with root keys and, if they are enough, puts it in force. Else a draft is written for the others to sign.
+func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
+	err = c.folder.Exclusively(context.Background(), func(f Folder) error {
+		current, err := f.Root()
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(current.Raw, c.root.Raw) {
+			return fmt.Errorf("key folder %s: another program made root version %d meanwhile, and nothing was changed: try again", f.Dir, current.Version)
+		}
+		c.folder, c.files.folder = f, f
+		made, err = c.finish(rootKeys)
+		return err
+	})
+	return made, err
+}
+
+func (c *Change) finish(rootKeys []string) ([]Made, error) {
+	for _, path := range rootKeys {
+		signer, err := c.folder.signer(path)
+		if err != nil {
+			return nil, err
+		}
+		c.signers = append(c.signers, signer)
+	}
+	if err := c.draft.Sign(c.signers...); err != nil {
+		return nil, err
+	}
+	data, err := c.draft.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	root, err := c.root.Next(data)
+	if err == nil {
+		return c.folder.putInForce(c.files, root)
+	}
+	if !missesSignatures(data, err) {
+		return nil, err
+	}
+	c.files.add(draftName(c.draft.Version()), "the next root of trust, not signed by enough yet: "+err.Error(), "until `keys sign` completes it", data, 0o644)
+	return c.folder.Write(c.files.files)
+}
+
+func draftName(version int64) string { return fmt.Sprintf("root-%d.draft.json", version) }
+
+// missesSignatures tells a version that others must sign from one that is wrong in itself.
+func missesSignatures(data []byte, err error) bool {
+	_, broken := trust.OpenDraft(data)
+	return broken == nil && trust.LacksSignatures(err)
+}
+
+// putInForce adds the root and takes up the keys that waited for it.
+func (f Folder) putInForce(files *written, root trust.Root) ([]Made, error) {
+	current, err := f.Root()
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range []trust.Root{current, root} {
+		switch there, err := f.read(history(version.Version)); {
+		case err == nil && !bytes.Equal(there, version.Raw):
+			return nil, fmt.Errorf("%s is another root of trust of version %d, and there must never be two: if the registry has it as trust:%s, the folder is older than it: "+
+				"take the newer one from a backup; if not, move the file away", f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			return nil, err
+		}
+	}
+	files.takeUp(root)
+	files.add(history(current.Version), "the version before, kept", "public", current.Raw, 0o644)
+	files.add(history(root.Version), "the same, kept when there are newer versions", "public", root.Raw, 0o644)
+	files.add(FileRoot, fmt.Sprintf("the root of trust, version %d", root.Version), "public", root.Raw, 0o644)
+	return f.Write(files.files)
+}
+
+// takeUp puts the keys that waited for the root in their places: those that were made with it, and those that a draft left.
+func (w *written) takeUp(root trust.Root) {
+	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
+		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })
+		if made >= 0 {
+			w.files[made].File = w.folder.path(name)
+			continue
+		}
+		if data, listed := w.folder.nextKey(name, root); listed {
+			w.add(name, "the key that waited for this root", "with kcp-publisher", data, 0o600)
+		}
+	}
+}
+
+// Sign adds signatures to a draft and puts it in force when they are enough.
+func (f Folder) Sign(draft string, rootKeys []string) ([]Made, error) {
+	data, err := os.ReadFile(draft)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := trust.OpenDraft(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", draft, err)
+	}
+	root, err := f.Root()
+	if err != nil {
+		return nil, err
+	}
+	return (&Change{folder: f, root: root, draft: opened, files: &written{folder: f}}).Finish(rootKeys)
+}

@@ -1,0 +1,153 @@
+package keys
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sigstore/sigstore/pkg/signature/kms"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Rotate lists a new key of a role and makes it the one to sign with. The one in use stays listed, so that what it signed is accepted
+// until everything is signed anew, unless dropOld says otherwise; those that were replaced before leave the role and are revoked. An empty
+// public makes a key; else it is a file or a reference to a KMS with the key to list.
+func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
+	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
+	name, what := FilePublisherKey, "signs bundles"
+	if role == trust.RoleEnroll {
+		name, what = FileEnrollKey, "signs agents' certificates"
+	}
+	added := ""
+	if public != "" {
+		key, err := publicKey(ctx, public)
+		if err != nil {
+			return err
+		}
+		if err := c.draft.Add(role, key); err != nil {
+			return err
+		}
+		if added, err = trust.Thumbprint(key); err != nil {
+			return err
+		}
+	} else if _, err := c.files.key(c.draft, role, name+next, what, "with kcp-publisher", false); err != nil {
+		return err
+	}
+	keep := ""
+	if !dropOld {
+		if keep = c.inUse(ctx, role); keep == "" && len(listed) > 1 {
+			return fmt.Errorf("which of the %s keys is in use is not known, so that none can stay: name the key with --publisher-key, or replace all of them with --drop-old", role)
+		} else if keep == "" && len(listed) == 1 {
+			keep = listed[0]
+		}
+	}
+	for _, old := range listed {
+		if old == keep || old == added {
+			continue
+		}
+		if err := c.leave(role, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave takes a key out of a role, and revokes it unless another role has it.
+func (c *Change) leave(role, thumbprint string) error {
+	if err := c.draft.Remove(role, thumbprint); err != nil {
+		return err
+	}
+	if c.unrevoked || c.draft.Lists(thumbprint) {
+		return nil
+	}
+	return c.draft.Revoke(thumbprint)
+}
+
+// inUse returns the thumbprint of the key that signs now, empty when it is not at hand.
+func (c *Change) inUse(ctx context.Context, role string) string {
+	keys, err := c.folder.Load(ctx)
+	if err != nil {
+		return ""
+	}
+	signer := keys.Signer
+	if role == trust.RoleEnroll {
+		signer = keys.Enroll
+	}
+	if signer == nil {
+		return ""
+	}
+	public, err := signer.PublicKey()
+	if err != nil {
+		return ""
+	}
+	thumbprint, _ := trust.Thumbprint(public)
+	return thumbprint
+}
+
+// RotateRoot replaces a root key, named by its thumbprint or, if it is the only one, empty.
+func (c *Change) RotateRoot(old string) error {
+	signers, _ := c.root.Signers()
+	if old == "" && len(signers) == 1 {
+		old = signers[0]
+	}
+	if old == "" {
+		return fmt.Errorf("say which of the root keys is replaced: %s", strings.Join(signers, ", "))
+	}
+	if err := c.leave(trust.RoleRoot, old); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("root-v%d.key", c.draft.Version())
+	signer, err := c.files.key(c.draft, trust.RoleRoot, name, "signs new versions of the root of trust", "offline", true)
+	if err != nil {
+		return err
+	}
+	c.signers = append(c.signers, signer)
+	return nil
+}
+
+// Revoke takes a key out for good. It is one that this root lists, or one of before: Listed finds it.
+func (c *Change) Revoke(thumbprint string) error {
+	only := func(listed []string) bool { return len(listed) == 1 && listed[0] == thumbprint }
+	switch roots, threshold := c.root.Signers(); {
+	case only(c.root.Publishers()):
+		return fmt.Errorf("key %s is the only publisher key: replace it with `keys rotate publisher --drop-old`, which revokes it", thumbprint)
+	case only(c.root.Enrollers()):
+		return fmt.Errorf("key %s is the only enrollment key: replace it with `keys rotate enroll --drop-old`, which revokes it", thumbprint)
+	case slices.Contains(roots, thumbprint) && len(roots) <= threshold:
+		return fmt.Errorf("key %s is one of %d root keys, of which a new root takes %d: replace it with `keys rotate root --old %s`, which revokes it", thumbprint, len(roots), threshold, thumbprint)
+	}
+	return c.draft.Revoke(thumbprint)
+}
+
+func publicKey(ctx context.Context, reference string) (crypto.PublicKey, error) {
+	if strings.Contains(reference, "://") {
+		signer, err := kms.Get(ctx, reference, crypto.SHA256)
+		if err != nil {
+			return nil, fmt.Errorf("key %s: %w", reference, err)
+		}
+		return signer.PublicKey()
+	}
+	data, err := os.ReadFile(reference)
+	if err != nil {
+		return nil, err
+	}
+	return decodePublic(reference, data)
+}
+
+func decodePublic(path string, data []byte) (crypto.PublicKey, error) {
+	block, rest := pem.Decode(data)
+	if block == nil || block.Type != "PUBLIC KEY" || len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, fmt.Errorf("%s: want exactly one PEM block PUBLIC KEY", path)
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}

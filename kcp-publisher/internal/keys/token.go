@@ -1,0 +1,121 @@
+package keys
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// token.key holds a secret in hexadecimal, and behind a rotation the one before it in a second line.
+const maxTokenSecrets = 2
+
+// TokenSecrets reads what enrollment tokens and registry passwords are derived from, the newest first.
+func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
+	data, err := f.read(FileTokenKey)
+	if err != nil {
+		return nil, err
+	}
+	var secrets trust.TokenSecrets
+	for line := range strings.Lines(strings.TrimSpace(string(data))) {
+		secret, err := hex.DecodeString(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", f.path(FileTokenKey), len(secrets)+1, errors.New("want a secret in hexadecimal"))
+		}
+		secrets = append(secrets, secret)
+	}
+	if len(secrets) == 0 || len(secrets) > maxTokenSecrets {
+		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, each in a line", f.path(FileTokenKey), len(secrets))
+	}
+	return secrets, nil
+}
+
+// TokenSecret returns the newest of the TokenSecrets.
+func (f Folder) TokenSecret() (trust.TokenSecret, error) {
+	secrets, err := f.TokenSecrets()
+	if err != nil {
+		return nil, err
+	}
+	return secrets[0], nil
+}
+
+func newTokenSecret() (trust.TokenSecret, error) {
+	secret := make([]byte, 32)
+	_, err := rand.Read(secret)
+	return secret, err
+}
+
+func tokenFile(secrets ...trust.TokenSecret) []byte {
+	var data []byte
+	for _, secret := range secrets {
+		data = fmt.Appendf(data, "%x\n", []byte(secret))
+	}
+	return data
+}
+
+// RotateToken makes a new secret for tokens and passwords. What was derived from the one in use goes on working until the next rotation,
+// unless dropOld says otherwise; what is older ends now.
+func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err error) {
+	err = f.Exclusively(ctx, func(f Folder) error {
+		current, err := f.TokenSecret()
+		if err != nil {
+			return err
+		}
+		fresh, err := newTokenSecret()
+		if err != nil {
+			return err
+		}
+		secrets, what := trust.TokenSecrets{fresh, current}, "derives tokens and passwords; those of the secret before count until the next rotation"
+		if dropOld {
+			secrets, what = secrets[:1], "derives tokens and passwords; all of before are refused"
+		}
+		files := &written{folder: f}
+		files.add(FileTokenKey, what, "with kcp-publisher and its token service", tokenFile(secrets...), 0o600)
+		made, err = f.Write(files.files)
+		return err
+	})
+	return made, err
+}
+
+// TokenFile follows a folder's token secrets while they change. It is safe for concurrent use.
+type TokenFile struct {
+	folder Folder
+
+	mu      sync.Mutex // guards what follows
+	read    fs.FileInfo
+	secrets trust.TokenSecrets
+}
+
+// OpenTokenFile reads the secrets for the first time.
+func OpenTokenFile(f Folder) (*TokenFile, error) {
+	t := &TokenFile{folder: f}
+	_, err := t.Secrets()
+	return t, err
+}
+
+// Secrets returns the secrets as they are now, the newest first. The error says that they cannot be read, and so none counts.
+func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	info, err := os.Stat(t.folder.locate(FileTokenKey))
+	if err != nil {
+		return nil, err
+	}
+	// Every change makes another file, and a mounted Secret is replaced as a whole.
+	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) && t.read.Size() == info.Size() {
+		return t.secrets, nil
+	}
+	secrets, err := t.folder.TokenSecrets()
+	if err != nil {
+		return nil, err
+	}
+	t.read, t.secrets = info, secrets
+	return secrets, nil
+}

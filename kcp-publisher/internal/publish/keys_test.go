@@ -1,0 +1,138 @@
+package publish
+
+import (
+	"crypto"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+// successor is the next version of a fleet's root, which lists these publisher keys alone.
+func successor(t *testing.T, rootKey trust.Signer, root trust.Root, publishers ...trust.Signer) trust.Root {
+	t.Helper()
+	draft, err := root.Draft(noon.AddDate(1, 0, 0))
+	must(t, err)
+	for _, listed := range root.Publishers() {
+		must(t, draft.Remove(trust.RolePublisher, listed))
+	}
+	for _, signer := range publishers {
+		public, err := signer.PublicKey()
+		must(t, err)
+		must(t, draft.Add(trust.RolePublisher, public))
+	}
+	must(t, draft.Sign(rootKey))
+	data, err := draft.Bytes()
+	must(t, err)
+	next, err := root.Next(data)
+	must(t, err)
+	return next
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refusedFor(t *testing.T, what string, err error, reason refusal.Reason, says string) {
+	t.Helper()
+	if refused := refusal.Of(err); refused == nil || refused.Reason != reason || !strings.Contains(err.Error(), says) {
+		t.Errorf("%s: got %v, want %s with %q", what, err, reason, says)
+	}
+}
+
+// TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys restores an older key folder, lets the root expire, and revokes the publisher's key,
+// while the publisher runs and before it starts.
+func TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys(t *testing.T) {
+	f := newFleet(t)
+	rootKey := trusttest.NewSigner(t)
+	public, err := f.signer.PublicKey()
+	must(t, err)
+	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{public}, noon.AddDate(1, 0, 0))
+	must(t, err)
+	f.root, err = trust.ParseRoot(data)
+	must(t, err)
+	p := f.started()
+	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
+	check := func(changed bool) error {
+		t.Helper()
+		got, err := p.CheckKeys(t.Context())
+		if got != changed {
+			t.Errorf("changed: %t, want %t", got, changed)
+		}
+		return err
+	}
+	must(t, check(false))
+
+	second := trusttest.NewSigner(t)
+	newest := successor(t, rootKey, f.root, f.signer, second)
+	must(t, store.PushRoot(t.Context(), f.place(), newest)) // by a publisher with a newer key folder
+	refusedFor(t, "a newer root", check(true), refusal.BadRoot, "trust:root-2 is newer")
+	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "fast")
+	refusedFor(t, "publishing", err, refusal.BadRoot, "trust:root-2 is newer")
+	before := f.lying("berlin")
+	_, err = f.try(f.started(), plan.Runtime{ID: "berlin"}, "fast")
+	refusedFor(t, "publishing after a restart", err, refusal.BadRoot, "trust:root-2 is newer")
+	if f.lying("berlin") != before {
+		t.Error("a bundle was pushed")
+	}
+
+	replaced, err := p.TakeUp(t.Context(), Keys{Signer: second, Root: newest})
+	if err != nil || !replaced {
+		t.Errorf("the newer keys: %t, %v", replaced, err)
+	}
+	must(t, check(true))
+	f.publish(p, plan.Runtime{ID: "berlin"}, "fast")
+
+	revoked := successor(t, rootKey, newest, f.signer)
+	if _, err := p.TakeUp(t.Context(), Keys{Signer: second, Root: revoked}); err != nil {
+		t.Errorf("a root that does not list the key: %v", err)
+	}
+	refusedFor(t, "a key that left its role", check(true), refusal.UnknownKey, "is not listed")
+	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "regular")
+	refusedFor(t, "publishing with it", err, refusal.UnknownKey, "is not listed")
+	if _, _, err := store.FetchRoot(t.Context(), f.place(), 3); err != nil {
+		t.Errorf("the revocation did not arrive: %v", err)
+	}
+
+	if _, err := p.TakeUp(t.Context(), Keys{Signer: f.signer, Root: revoked}); err != nil {
+		t.Error(err)
+	}
+	must(t, check(true))
+	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
+	f.now = noon.AddDate(1, 0, 0).Add(time.Second)
+	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "fast")
+	refusedFor(t, "publishing under a root that expired", err, refusal.RootExpired, "keys rotate")
+	refusedFor(t, "a root that expired", check(true), refusal.RootExpired, "keys rotate")
+}
+
+// What lies where the next root would be and does not follow stops nobody: whoever writes to the registry could put it there.
+func TestARootThatDoesNotFollowStopsNoPublisher(t *testing.T) {
+	f := newFleet(t)
+	p := f.started()
+	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
+	stranger := trusttest.NewSigner(t)
+	public, err := stranger.PublicKey()
+	must(t, err)
+	draft := trust.DraftRoot("", 1, noon.AddDate(1, 0, 0))
+	must(t, draft.Add(trust.RoleRoot, public))
+	must(t, draft.Add(trust.RolePublisher, public))
+	must(t, draft.Sign(stranger))
+	data, err := draft.Bytes()
+	must(t, err)
+	first, err := trust.ParseRoot(data)
+	must(t, err)
+	must(t, store.PushRoot(t.Context(), f.place(), successor(t, stranger, first, stranger)))
+	if _, err := p.CheckKeys(t.Context()); err != nil {
+		t.Error(err)
+	}
+	f.publish(p, plan.Runtime{ID: "berlin"}, "fast")
+	f.publish(f.started(), plan.Runtime{ID: "munich"}, "fast")
+}

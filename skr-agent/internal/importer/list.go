@@ -1,0 +1,158 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// judgeList decides whether a signed list of images belongs to the bundles of the file, and is not older than what was imported for their
+// runtimes before. A list that comes again is fine.
+func (i Importer) judgeList(ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *judged) error {
+	now := i.Now()
+	var with []bundle.CarriedBundle
+	var last *bundle.CarriedPredicate
+	for _, b := range found.bundles {
+		predicate := b.Statement.Predicate
+		with = append(with, bundle.CarriedBundle{Runtime: predicate.Audience.Runtime, Digest: b.Digest})
+		if predicate.IssuedAt.After(now) { // the clock is behind
+			now = predicate.IssuedAt
+		}
+		before, err := i.lastList(ctx, root, bundle.CarriedLastTag(predicate.Audience.Runtime))
+		if err != nil {
+			return err
+		}
+		if before != nil && (last == nil || last.Before(before.Predicate)) {
+			last = &before.Predicate
+		}
+	}
+	if refused := bundle.CheckCarried(made, list, with, last, root.Epoch, now, i.ClockSkew); refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// lastList is a list that was imported before, nil for none. What no publisher of this fleet signed counts as nothing.
+func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*bundle.VerifiedCarried, error) {
+	target, err := i.reading(ctx, bundle.CarriedRepository)
+	if err != nil || target == nil {
+		return nil, err
+	}
+	fetched, err := store.Fetch(ctx, target, tag)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the last list of images at %s: %w", i.To, err)
+	}
+	verified, err := bundle.VerifyCarried(fetched, root)
+	if err != nil {
+		return nil, nil //nolint:nilerr // see above
+	}
+	return &verified, nil
+}
+
+// keepNewer finds the images that a newer file brought for another runtime: their tags stay where they are.
+func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *judged) error {
+	moving := map[string]bool{}
+	for _, image := range found.images {
+		repository, tag, _ := strings.Cut(image.Name, ":")
+		target, err := i.reading(ctx, repository)
+		if err != nil {
+			return err
+		}
+		if target == nil {
+			continue
+		}
+		there, err := store.Head(ctx, target, tag)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("look at image %s at %s: %w", image.Name, i.To, err)
+		}
+		moving[image.Name] = err == nil && there != image.Digest
+	}
+	for _, moves := range moving {
+		if moves {
+			return i.compareLists(ctx, root, moving, found)
+		}
+	}
+	return nil
+}
+
+// compareLists reads all lists that were imported before.
+func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *judged) error {
+	target, err := i.reading(ctx, bundle.CarriedRepository)
+	if err != nil || target == nil {
+		return err
+	}
+	tags, err := store.Tags(ctx, target)
+	if err != nil {
+		return fmt.Errorf("read the lists of images at %s: %w", i.To, err)
+	}
+	found.kept = map[string]bool{}
+	for _, tag := range tags {
+		if !bundle.IsCarriedLastTag(tag) {
+			continue
+		}
+		before, err := i.lastList(ctx, root, tag)
+		if err != nil {
+			return err
+		}
+		if before == nil || !found.made.Before(before.Predicate) {
+			continue
+		}
+		data, err := store.FetchBlob(ctx, target, before.List, bundle.MaxDocumentBytes)
+		if err != nil {
+			return fmt.Errorf("read the list of images %s at %s: %w", tag, i.To, err)
+		}
+		list, err := bundle.DecodeCarried(data)
+		if err != nil {
+			return malformed("%v", err)
+		}
+		for _, image := range list.Images {
+			if moving[image.Name] {
+				found.kept[image.Name] = true
+			}
+		}
+	}
+	return nil
+}
+
+// list keeps the list for each runtime of the file, so that an older one is known when it comes.
+func (w *writing) list(ctx context.Context, j judged) error {
+	if j.list == nil {
+		return nil
+	}
+	to, err := w.To.Repository(ctx, bundle.CarriedRepository)
+	if err != nil {
+		return err
+	}
+	from := w.file.Repository(bundle.CarriedRepository)
+	data, err := store.FetchBlob(ctx, from, j.list.Descriptor, bundle.MaxManifestBytes)
+	if err != nil {
+		return err
+	}
+	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
+	below, err := content.Successors(ctx, from, manifest.Descriptor)
+	if err != nil {
+		return err
+	}
+	for _, d := range below {
+		if err := w.copy(ctx, to, d); err != nil {
+			return err
+		}
+	}
+	for _, b := range j.bundles {
+		if err := w.manifest(ctx, to, manifest, bundle.CarriedLastTag(b.Statement.Predicate.Audience.Runtime)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
