@@ -4,6 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
 TIMEOUT ?= 45m
+HISTORIES ?= 10000
 KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
@@ -11,7 +12,7 @@ FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench fuzz assets
+.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ test-race: ## the race detector over publishing while keys change; needs a C com
 	@if command -v $$(go env CC) >/dev/null; then \
 	  CGO_ENABLED=1 go test -race -skip RandomHistories ./kcp-publisher/internal/control ./kcp-publisher/internal/publish; \
 	else echo "test-race: no C compiler here, so nothing was checked"; fi
+
+histories: ## 10,000 random histories of an adversary who owns the registry, one runtime and one Kyma; HISTORIES=N for another number
+	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -run TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo ./kcp-publisher/internal/control
 
 # Its go.mod follows the project's by itself: a new version there must not fail here.
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes

@@ -150,7 +150,7 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 
 // CheckCarried decides whether a list is good now for the bundles that come with it, and not older than the one that was imported last for
 // the same runtimes, nil for none.
-func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time, skew time.Duration) *refusal.Error {
+func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time, skew time.Duration) error {
 	if p.Sequence < 1 || p.ExpiresAt.IsZero() || len(list.Bundles) == 0 {
 		return refusal.New(refusal.Malformed, "the list of images does not say for which bundles it is, or when it was made: an earlier kcp-publisher made it; export again")
 	}

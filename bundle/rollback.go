@@ -4,15 +4,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// checkVersions refuses a bundle that brings a module in an older version than the runtime has, unless its statement says so. A publisher
-// that was misled, or that lost its memory, must not take a fleet back to versions with known faults.
-func checkVersions(p Predicate, state DesiredState, installed map[string]string) *refusal.Error {
-	back := make(map[string]Rollback, len(p.Rollback))
-	for _, r := range p.Rollback {
+// CheckVersions refuses a bundle that brings a module in an older version than the runtime has, unless its statement says so. A publisher
+// that was misled, or that lost its memory, must not take a fleet back to versions with known faults. The error is a *Refusal.
+func (t Trust) CheckVersions(b Bundle) error {
+	said := b.Statement.Predicate.Rollback
+	back := make(map[string]Rollback, len(said))
+	for _, r := range said {
 		back[r.Module] = r
 	}
-	for _, m := range state.Manifests {
-		has := installed[m.Module]
+	for _, m := range b.State.Manifests {
+		has := t.Installed[m.Module]
 		if !Older(m.Version, has) {
 			continue
 		}

@@ -153,7 +153,7 @@ func privateAddress(t *testing.T) string {
 func TestAClientGoesWhereItsOperatorAllowsOnly(t *testing.T) {
 	blob := bundle.NewBlob("application/octet-stream", []byte("content"))
 	var asked atomic.Int64
-	internal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	internal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		_, _ = w.Write(blob.Bytes)
 	}))

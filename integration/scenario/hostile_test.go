@@ -75,7 +75,7 @@ func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
 			r.untilReporting("Reported=True")
 		})
 	}
-	t.Run("a clock that is ahead within a day does not hide silence", func(t *testing.T) {
+	t.Run("a clock that is ahead within a day does not hide silence", func(*testing.T) {
 		r.say(func(report *bundle.Report) { report.Time = report.Time.Add(23 * time.Hour) })
 		r.untilReporting("Silent=False")
 	})

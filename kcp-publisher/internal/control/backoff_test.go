@@ -58,7 +58,7 @@ func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
 
 func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
 	ctx, lines := logged(t)
-	var down error = errors.New("connection refused")
+	down := errors.New("connection refused")
 	b := &registryBackoff{ping: func(context.Context) error { return down }}
 	for i := range 20 {
 		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 || wait > 2*firstWait {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
@@ -154,5 +155,43 @@ func TestWhatARuntimeWasGivenOutlivesAModuleThatDoesNotResolve(t *testing.T) {
 	got := versionsAfter(p, map[string]string{"keda": "1.8.0", "gone": "1.0.0", "lost": "2.0.0"})
 	if want := map[string]string{"keda": "1.9.0", "lost": "2.0.0"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestWhatARuntimeSaysItHasCountsAgainstWhatIsRemembered(t *testing.T) {
+	published := &v1beta2.PublishedBundle{Epoch: 1, Sequence: 70, Digest: "sha256:seven", Versions: map[string]string{"keda": "1.1.0"}}
+	for name, c := range map[string]struct {
+		published *v1beta2.PublishedBundle
+		observed  *bundle.Observed
+		refused   []bundle.RefusedBundle
+		version   string
+		want      string
+	}{
+		"it is remembered otherwise":               {published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.1.0"},
+		"nothing is remembered":                    {nil, nil, nil, "1.2.0", "1.2.0"},
+		"it has a newer bundle":                    {published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.2.0", "1.2.0"},
+		"it has a newer bundle with an older one":  {published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.0.0", "1.1.0"},
+		"it refuses the remembered one":            {published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0", "1.2.0"},
+		"it refuses another one":                   {published, nil, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0"},
+		"it refuses the remembered one as too old": {published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Rollback}}, "1.2.0", "1.1.0"},
+	} {
+		report := &bundle.AcceptedReport{Report: bundle.Report{Observed: c.observed, Refused: c.refused, Modules: []bundle.ReportedModule{{Name: "keda", Version: c.version}}}}
+		if got := given(&v1beta2.RuntimeStatus{Published: c.published}, report)["keda"]; got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestARollbackThatWasNotSaidIsReasonEnough(t *testing.T) {
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{Versions: map[string]string{"keda": "2.0.0"}}}
+	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}, Versions: map[string]string{"keda": "1.0.0"}}
+	last := publishedAt(t, noon, nil, "keda")
+	next, reason := Next(after(last), wanted, r, trusted, validity, noon)
+	if reason != ReasonRollbackAdded || len(next.Rollback) != 1 {
+		t.Fatalf("reason %q, rollback %+v", reason, next.Rollback)
+	}
+	last.Predicate.Rollback = next.Rollback
+	if _, reason := Next(after(last), wanted, r, trusted, validity, noon); reason != "" {
+		t.Errorf("it is said again because of %q", reason)
 	}
 }

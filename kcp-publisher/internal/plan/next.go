@@ -70,6 +70,9 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	if reason := contentReason(last, wanted.Documents, next, asked); reason != "" {
 		return next, reason
 	}
+	if r.equivocates(last) {
+		return next, ReasonSequenceBehind
+	}
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 

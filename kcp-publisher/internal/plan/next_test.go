@@ -114,6 +114,12 @@ func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing
 		"the runtime has seen a newer bundle than was published": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.ObservedEpoch, r.ObservedSequence = 1, noon.UnixMilli()+1; return r }, noon.Add(time.Hour), ReasonSequenceBehind, nil},
+		"the runtime has accepted another bundle of the same sequence": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime {
+				r.ObservedEpoch, r.ObservedSequence, r.Observed = 1, noon.UnixMilli(), "sha256:lost"
+				return r
+			}, noon.Add(time.Hour), ReasonSequenceBehind, nil},
 		"the runtime says that it has seen one of the far future": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.ObservedEpoch, r.ObservedSequence = 1, math.MaxInt64; return r }, noon.Add(time.Hour), "", nil},

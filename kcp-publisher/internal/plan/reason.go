@@ -28,6 +28,8 @@ const (
 	ReasonRemovalAdded Reason = "RemovalAdded"
 	// ReasonRemovalWithdrawn: a module that was to go is asked for again.
 	ReasonRemovalWithdrawn Reason = "RemovalWithdrawn"
+	// ReasonRollbackAdded: a module goes back to an older version, which the last bundle did not say.
+	ReasonRollbackAdded Reason = "RollbackAdded"
 	// ReasonSecretsChanged: other Secrets are sealed for the runtime.
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
@@ -64,6 +66,7 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 		due{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
 		due{ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool { return !slices.Contains(p.Removals, m) })},
 		due{ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) })},
+		due{ReasonRollbackAdded, slices.ContainsFunc(next.Rollback, func(r bundle.Rollback) bool { return !slices.Contains(p.Rollback, r) })},
 		due{ReasonSecretsChanged, revision(p.Sealed) != revision(next.Sealed)},
 	)
 }

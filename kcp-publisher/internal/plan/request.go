@@ -7,6 +7,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
@@ -31,24 +32,53 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	request.Leaving = leaving(request.Asked, report)
-	request.Versions = known(request.Asked, kyma.Status.Runtime, report)
+	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
 	return request, nil
 }
 
-// known returns the versions that a runtime has: those that it was given by what the control plane remembers, and what it says itself of
-// other modules that are asked for: it may have them from before the control plane knew it, or lost its memory.
-func known(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
+// given returns the versions that a runtime has, by module: those that it was given by what the control plane remembers, and what it says itself
+// of modules that it has from before the control plane knew it or lost its memory. What it says counts against what is remembered when it
+// tells of a newer bundle, or refuses the remembered one as a downgrade: a push can be forgotten in a crash.
+func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
-	if report != nil {
-		for _, m := range report.Modules {
-			if m.Version != "" && slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool { return module.Name == m.Name }) {
-				versions[m.Name] = m.Version
-			}
+	var published *v1beta2.PublishedBundle
+	if status != nil && status.Published != nil {
+		published = status.Published
+		maps.Copy(versions, published.Versions)
+	}
+	if report == nil {
+		return versions
+	}
+	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
+	for _, m := range report.Modules {
+		known, ok := versions[m.Name]
+		if m.Version != "" && (!ok || believed && bundle.Older(known, m.Version)) {
+			versions[m.Name] = m.Version
 		}
 	}
-	if status != nil && status.Published != nil {
-		maps.Copy(versions, status.Published.Versions)
-	}
+	return versions
+}
+
+// hasNewer reports whether a runtime tells of a newer bundle than the one that is remembered.
+func hasNewer(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
+	o := report.Observed
+	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
+}
+
+// refusesDowngrade reports whether a runtime refused the remembered bundle because it has newer versions.
+func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
+	return slices.ContainsFunc(report.Refused, func(r bundle.RefusedBundle) bool {
+		return r.Reason == refusal.Downgrade && r.Digest.String() == published.Digest
+	})
+}
+
+// floors returns the versions below which a request's modules do not go.
+func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
+	versions := given(status, report)
+	maps.DeleteFunc(versions, func(name, _ string) bool {
+		published := status != nil && status.Published != nil && status.Published.Versions[name] != ""
+		return !published && !slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool { return module.Name == name })
+	})
 	if len(versions) == 0 {
 		return nil
 	}

@@ -73,6 +73,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	}
 	if report != nil {
 		next.hear(report)
+		next.Remembered.Versions = given(kyma.Status.Runtime, report)
 	}
 	return next
 }
@@ -133,6 +134,12 @@ func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 		newest = max(newest, r.ObservedSequence)
 	}
 	return newest
+}
+
+// equivocates reports whether the runtime has accepted another bundle of the last one's sequence: one that was forgotten in a crash.
+func (r Runtime) equivocates(last *Published) bool {
+	p := last.Predicate
+	return r.ObservedEpoch == p.Epoch && r.ObservedSequence == p.Sequence && r.Observed != last.Digest
 }
 
 // proves reports whether a certificate request proves to hold the runtime's key.

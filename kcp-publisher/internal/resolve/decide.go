@@ -15,6 +15,9 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		return keptUnmanaged(last), nil
 	}
 	last = reconciled(last)
+	if last != nil && bundle.Older(last.Version, w.floor) && w.gate.Undo != w.floor {
+		last = nil // the runtime has a newer one, by what is known besides
+	}
 	switch {
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
 		return last, nil // its template is gone; what was published of it is not

@@ -34,10 +34,7 @@ func (i Importer) judgeList(ctx context.Context, made bundle.CarriedPredicate, l
 			last = &before.Predicate
 		}
 	}
-	if refused := bundle.CheckCarried(made, list, with, last, root.Epoch, now, i.ClockSkew); refused != nil {
-		return refused
-	}
-	return nil
+	return bundle.CheckCarried(made, list, with, last, root.Epoch, now, i.ClockSkew)
 }
 
 // lastList is a list that was imported before, nil for none. What no publisher of this fleet signed counts as nothing.
