@@ -156,3 +156,23 @@ func TestWhatARuntimeWasGivenOutlivesAModuleThatDoesNotResolve(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+func TestWhichRolloutGaveAVersionOutlivesAModuleThatDoesNotResolve(t *testing.T) {
+	known := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+		Versions: map[string]string{"keda": "1.8.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}},
+	}}
+	for name, c := range map[string]struct {
+		versions map[string]string
+		want     string
+	}{
+		"it keeps its version":     {map[string]string{"keda": "1.8.0"}, "keda-regular-1"},
+		"it is not asked for":      {map[string]string{}, ""},
+		"it has another version":   {map[string]string{"keda": "1.9.0"}, ""},
+		"nothing is known of them": {nil, ""},
+	} {
+		given := (&View{}).Given("one", Published{Versions: c.versions}, known)
+		if got := given["keda"].Rollout; got != c.want {
+			t.Errorf("%s: given by %q, want %q", name, got, c.want)
+		}
+	}
+}
