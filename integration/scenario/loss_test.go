@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,8 @@ type volume struct {
 	change func(t *testing.T, change func())
 	// live says that the registry need not stand still for what is only taken away.
 	live bool
+	// intercept answers requests in the registry's place, nil where that cannot be.
+	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
 // replace takes folders and files away, and puts another in the place of the first, empty for none.
@@ -70,7 +73,7 @@ func distributionVolume(t *testing.T) volume {
 			change()
 			must(t, r.Resume())
 		},
-		live: true,
+		live: true, intercept: r.Intercept,
 	}
 }
 
@@ -174,6 +177,24 @@ func losesItsData(t *testing.T, v volume) {
 				}
 				said := conditionOf(t, r, v1beta2.ConditionRegistry).Reason
 				return record.Status.State == v1beta2.StateReady && (said == "" || said == v1beta2.ReasonConsistent), fmt.Sprint(record.Status.State, said)
+			})
+		})
+	}
+	if v.intercept != nil {
+		t.Run("a manifest that its tag names and its digest does not find", func(t *testing.T) {
+			lost, err := r.Desired(ctx)
+			must(t, err)
+			v.intercept(func(w http.ResponseWriter, request *http.Request) bool {
+				if !strings.HasSuffix(request.URL.Path, "/manifests/"+lost.Descriptor.Digest.String()) {
+					return false
+				}
+				http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN"}]}`, http.StatusNotFound)
+				return true
+			})
+			defer v.intercept(nil)
+			until(t, 30*time.Second, "another bundle is there", func() (bool, string) {
+				next, err := r.Desired(ctx)
+				return err == nil && next.Descriptor.Digest != lost.Descriptor.Digest, fmt.Sprint(err)
 			})
 		})
 	}
