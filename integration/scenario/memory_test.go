@@ -96,7 +96,7 @@ func TestTheRegistryIsNeverASourceOfContent(t *testing.T) {
 	ctx := t.Context()
 	metrics := freeAddress(t)
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{
-		"--keys-poll-interval", "1s", "--component-poll-interval", "1s", "--registry-check-interval", "1s", "--metrics-bind-address", metrics,
+		"--keys-poll-interval", "1s", "--component-poll-interval", "1s", "--registry-check-interval", "1s", "--metrics-bind-address", metrics, "--metrics-auth=false",
 	}})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
 	settle(t, f)
