@@ -6,7 +6,7 @@ import (
 
 // checkVersions refuses a bundle that brings a module in an older version than the runtime has, unless its statement says so. A publisher
 // that was misled, or that lost its memory, must not take a fleet back to versions with known faults.
-func checkVersions(p Predicate, state DesiredState, installed map[string]string) *refusal.Error {
+func checkVersions(p Predicate, state DesiredState, installed map[string]string) error {
 	back := make(map[string]Rollback, len(p.Rollback))
 	for _, r := range p.Rollback {
 		back[r.Module] = r

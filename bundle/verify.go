@@ -48,10 +48,7 @@ type Accepted struct {
 
 // CheckVersions refuses a bundle with an older version of a module than the runtime has, when its statement names no such rollback.
 func (t Trust) CheckVersions(b Bundle) error {
-	if refused := checkVersions(b.Statement.Predicate, b.State, t.Installed); refused != nil {
-		return refused
-	}
-	return nil
+	return checkVersions(b.Statement.Predicate, b.State, t.Installed)
 }
 
 // Verified is a bundle whose statement may be followed, once the blobs it names are there (see Open).
