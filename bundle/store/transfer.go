@@ -121,27 +121,46 @@ func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag
 // ShareDocuments makes the two documents exist in the documents repository, held by a manifest so that no garbage collector
 // takes them. Runtimes' repositories mount them from there.
 func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents) error {
+	_, err := EnsureDocuments(ctx, place, documents)
+	return err
+}
+
+// EnsureDocuments does what ShareDocuments does, and reports whether anything was missing.
+func EnsureDocuments(ctx context.Context, place Store, documents bundle.Documents) (missing bool, err error) {
 	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
 	if err != nil {
-		return err
-	}
-	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), documents.State, documents.Catalog} {
-		if err := pushMissing(ctx, shared, blob); err != nil {
-			return fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
-		}
+		return false, err
 	}
 	holder, err := bundle.NewManifest(ocispec.Manifest{
 		ArtifactType: bundle.ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
 		Layers: []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	tag := "set-" + holder.Descriptor.Digest.Encoded()[:12]
-	if err := PushManifest(ctx, shared, holder, tag); err != nil {
-		return fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
+	held, err := Head(ctx, shared, tag)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return false, fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
 	}
-	return nil
+	missing = held != holder.Descriptor.Digest
+	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), documents.State, documents.Catalog} {
+		there, err := Has(ctx, shared, blob.Descriptor)
+		if err == nil && !there {
+			missing = true
+			err = PushBlob(ctx, shared, blob)
+		}
+		if err != nil {
+			return missing, fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
+		}
+	}
+	if !missing {
+		return false, nil
+	}
+	if err := PushManifest(ctx, shared, holder, tag); err != nil {
+		return true, fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
+	}
+	return true, nil
 }
 
 // ShareBlob makes a blob exist in the shared repository, held by a manifest so that no garbage collector takes it. One that is there

@@ -67,6 +67,8 @@ type Options struct {
 	PublisherRights []string
 	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
 	AgentRights []string
+	// RegistryHost is that of a registry without TLS and passwords that runs already, empty to start one.
+	RegistryHost string
 	// Clusters lends the API servers of this machine, nil to start new ones.
 	Clusters *cluster.Pool
 	// Account makes the programs' accounts, instead of files of rights; nil for none.

@@ -33,6 +33,10 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	}
 	options := registry.Options{}
 	access := store.Access{NoRetry: true}
+	if host := f.options.RegistryHost; host != "" {
+		owner, err := store.NewRegistries(access)
+		return Endpoint{Host: host, OwnerHost: host, Owner: owner, Modules: owner}, err
+	}
 	if f.options.Secured {
 		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
 	}

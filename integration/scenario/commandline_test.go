@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -42,13 +43,30 @@ func TestPublishingAFolderToARegistryTwicePushesOnce(t *testing.T) {
 	run(0, binaries.Publisher, "keys", "init", "--keys", keys)
 	run(1, binaries.Publisher, "keys", "init", "--keys", keys)
 	publish := append([]string{"publish", "--from", filepath.Join(checkout, "docs/example"), "--to", r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
-	var rows []struct{ Runtime, Action, Digest string }
-	must(t, json.Unmarshal([]byte(run(0, binaries.Publisher, publish...)), &rows))
+	type row struct{ Runtime, Action, Digest, Registry string }
+	// published runs it, and returns what it prints, and says besides.
+	published := func(more ...string) (rows []row, said string) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), binaries.Publisher, append(publish, more...)...)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("publish: %v\n%s", err, stderr.String())
+		}
+		must(t, json.Unmarshal(stdout.Bytes(), &rows))
+		return rows, stderr.String()
+	}
+	rows, said := published()
+	if !strings.Contains(said, "published.json is new, nothing is remembered of earlier runs") {
+		t.Errorf("first run: the state file is not named:\n%s", said)
+	}
 	if len(rows) != 2 || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
 		t.Errorf("first run: %+v", rows)
 	}
 	writes := r.Traffic().Writes()
-	must(t, json.Unmarshal([]byte(run(0, binaries.Publisher, publish...)), &rows))
+	if rows, said = published(); strings.Contains(said, "state file") {
+		t.Errorf("second run: %s", said)
+	}
 	if rows[0].Action != "unchanged" || rows[1].Action != "unchanged" || r.Traffic().Writes() != writes {
 		t.Errorf("second run: %+v, %d writes", rows, r.Traffic().Writes()-writes)
 	}

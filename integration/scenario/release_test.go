@@ -47,12 +47,27 @@ func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	predicate := from.Statement.Predicate
 	predicate.Sequence = bundle.NextSequence(predicate.Sequence, time.Now())
 	predicate.IssuedAt, predicate.RootVersion = time.Now().UTC(), rootOf(h.T, h.fleet).Version
+	predicate.Rollback = nil
+	for _, m := range state.Manifests { // who has the key can say that a module goes back
+		if has := versionIn(from, m.Module); bundle.Older(m.Version, has) {
+			predicate.Rollback = append(predicate.Rollback, bundle.Rollback{Module: m.Module, From: has, To: m.Version})
+		}
+	}
 	manifest, err := bundle.Compose(documents, predicate, publisherKey(h.T, h.fleet))
 	must(h.T, err)
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		must(h.T, store.PushBlob(h.Context(), h.repository, blob))
 	}
 	must(h.T, h.runtime.Put(h.Context(), manifest))
+}
+
+func versionIn(of bundle.Bundle, module string) string {
+	for _, m := range of.State.Manifests {
+		if m.Module == module {
+			return m.Version
+		}
+	}
+	return ""
 }
 
 func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {

@@ -56,6 +56,8 @@ type Options struct {
 	Pins Pins
 	// Check decides whether a version may be used; nil lets all pass.
 	Check func(context.Context, *Reader, Component) error
+	// Restored is told what had been put where runtimes read, and was missing there; nil for nobody.
+	Restored func(ctx context.Context, what string)
 }
 
 // Pins remembers digests by name. A name that has one keeps it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
@@ -15,46 +16,90 @@ import (
 )
 
 // CopyTo copies the component version as it is into a repository of the same name below the place, and gives the name under
-// which its content can be read there. A version that is there already costs one request.
+// which its content can be read there. A version that is there already costs one request for each of its blobs, and one more.
 func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error) {
-	name := descriptorsPath + c.Descriptor.Name
-	to, err := place.Repository(ctx, name)
+	_, err := c.copyTo(ctx, place)
+	return place.Name(descriptorsPath + c.Descriptor.Name), err
+}
+
+// copyTo reports whether parts of a version that was there were missing.
+func (c Component) copyTo(ctx context.Context, place store.Store) (completed bool, err error) {
+	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	return place.Name(name), c.copyInto(ctx, to, place.String())
+	return c.copyInto(ctx, to, place.String())
+}
+
+// copied reports whether the manifest of the component version is in the repository that CopyTo copies it to, whatever became of its blobs.
+func (c Component) copied(ctx context.Context, place store.Store) (bool, error) {
+	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
+	if err != nil {
+		return false, err
+	}
+	return c.isIn(ctx, to, place.String())
 }
 
 // CopyInto does the same into a place that gives a target for the name of a repository, such as an archive.
 func (c Component) CopyInto(ctx context.Context, target func(repository string) oras.Target, where string) error {
-	return c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)
+	_, err := c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)
+	return err
 }
 
-func (c Component) copyInto(ctx context.Context, to oras.Target, where string) error {
+func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (completed bool, err error) {
 	if c.source == nil {
-		return fmt.Errorf("component %s:%s: was given as a descriptor alone and is in no repository", c.Descriptor.Name, c.Descriptor.Version)
+		return false, fmt.Errorf("component %s:%s: was given as a descriptor alone and is in no repository", c.Descriptor.Name, c.Descriptor.Version)
 	}
 	from, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	tag := ocm.Tag(c.Descriptor.Version)
-	there, err := store.Head(ctx, to, tag)
-	switch {
-	case err == nil && there == c.Manifest.Digest:
-		return nil
-	case err == nil:
-		return fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s", c.Descriptor.Name, c.Descriptor.Version, where, there, c.Manifest.Digest)
-	case !errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("look for component %s in %s: %w", c.Descriptor.Name, where, err)
+	there, err := c.isIn(ctx, to, where)
+	if err != nil {
+		return false, err
 	}
-	// By digest, so that what was read is what is copied.
 	options := oras.DefaultCopyOptions
 	options.FindSuccessors = withoutSubject
-	if _, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, tag, options); err != nil {
-		return fmt.Errorf("copy component %s:%s to %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)
+	if there {
+		return c.complete(ctx, from, to, options.CopyGraphOptions, where)
 	}
-	return nil
+	// By digest, so that what was read is what is copied.
+	if _, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, ocm.Tag(c.Descriptor.Version), options); err != nil {
+		return false, fmt.Errorf("copy component %s:%s to %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)
+	}
+	return false, nil
+}
+
+// isIn reports whether the tag of the version names its manifest. Another manifest under the tag is an error.
+func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where string) (bool, error) {
+	there, err := store.Head(ctx, to, ocm.Tag(c.Descriptor.Version))
+	switch {
+	case err == nil && there == c.Manifest.Digest:
+		return true, nil
+	case err == nil:
+		return false, fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s", c.Descriptor.Name, c.Descriptor.Version, where, there, c.Manifest.Digest)
+	case !errors.Is(err, store.ErrNotFound):
+		return false, fmt.Errorf("look for component %s in %s: %w", c.Descriptor.Name, where, err)
+	}
+	return false, nil
+}
+
+// complete copies what is missing below a manifest that is there, and reports whether anything was: a registry may have lost blobs and kept
+// the manifest.
+func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string) (bool, error) {
+	var missing atomic.Bool
+	options.PostCopy = func(context.Context, ocispec.Descriptor) error {
+		missing.Store(true)
+		return nil
+	}
+	parts, err := withoutSubject(ctx, from, c.Manifest)
+	for i := 0; err == nil && i < len(parts); i++ {
+		err = oras.CopyGraph(ctx, from, to, parts[i], options)
+	}
+	if err != nil {
+		return false, fmt.Errorf("complete component %s:%s in %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)
+	}
+	return missing.Load(), nil
 }
 
 // withoutSubject returns what a manifest is made of. Its subject is what it is about, such as OCM's index of all components, and need

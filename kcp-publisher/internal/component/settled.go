@@ -28,6 +28,8 @@ type state struct {
 	shared bool
 	err    error
 	at     time.Time
+	// copied is when the component version was last seen whole in the place, zero when it was not copied there.
+	copied time.Time
 }
 
 // settle returns where runtimes read a content, and stores it where they can.
@@ -51,12 +53,43 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 	if s.err != nil {
 		return Content{}, s.err
 	}
+	if s.shared && !there {
+		r.restored(ctx, s.content, place)
+	}
 	content := s.content
 	var err error
 	if content.Repository == "" {
-		content.Repository, err = c.CopyTo(ctx, place)
+		content.Repository, err = r.copy(ctx, s, c, place)
 	}
 	return content, err
+}
+
+// copy copies the component version to the place. What was copied is looked for each time, and looked through as seldom as versions are.
+func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
+	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
+	there := false
+	if known {
+		var err error
+		if there, err = c.copied(ctx, place); err != nil || there && r.now().Sub(s.copied) < r.Revalidate {
+			return name, err
+		}
+	}
+	completed, err := c.copyTo(ctx, place)
+	if err != nil {
+		return name, err
+	}
+	s.copied = r.now()
+	if known && !there || completed {
+		r.restored(ctx, s.content, place)
+	}
+	return name, nil
+}
+
+// restored says that a content was missing in the place that it had been put to.
+func (r *Reader) restored(ctx context.Context, content Content, place store.Store) {
+	if r.Restored != nil {
+		r.Restored(ctx, fmt.Sprintf("content %s in %s", content.Digest, place))
+	}
 }
 
 // find looks for the content and stores what no repository has in one piece. An error that says nothing about the content, but
@@ -82,7 +115,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 		}
 		found.Repository = place.Name(bundle.ContentRepository)
 	}
-	s.state = state{content: found.Content, shared: found.bytes != nil, at: r.now()}
+	s.state = state{content: found.Content, shared: found.bytes != nil, at: r.now(), copied: s.copied}
 	return nil
 }
 

@@ -69,7 +69,7 @@ func TestANewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
 	r := asking(t, answers(http.StatusNotFound))
 	first, second := kymaOf("one"), kymaOf("one")
 	second.UID = "second"
-	r.remember(first, report{kyma: first.UID, digest: "sha256:report", asked: noon})
+	r.remember(first, report{kyma: first.UID, runtime: "one", digest: "sha256:report", asked: noon})
 	if got := r.remembered(first); got.digest != "sha256:report" {
 		t.Errorf("the first Kyma knows %+v", got)
 	}

@@ -41,7 +41,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Catalog.Changed, kymas.Catalog.again = changed, start()
 	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
 	kymas.reports = newReports(kymas.Place, kymas.PollInterval, kymas.Now)
-	kymas.Publisher.Restored = announceRestored
+	kymas.Publisher.Restored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
 	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
 	schema, err := kymaschema.New()
 	if err != nil {

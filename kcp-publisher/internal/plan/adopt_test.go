@@ -195,3 +195,23 @@ func TestARollbackThatWasNotSaidIsReasonEnough(t *testing.T) {
 		t.Errorf("it is said again because of %q", reason)
 	}
 }
+
+func TestWhichRolloutGaveAVersionOutlivesAModuleThatDoesNotResolve(t *testing.T) {
+	known := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+		Versions: map[string]string{"keda": "1.8.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}},
+	}}
+	for name, c := range map[string]struct {
+		versions map[string]string
+		want     string
+	}{
+		"it keeps its version":     {map[string]string{"keda": "1.8.0"}, "keda-regular-1"},
+		"it is not asked for":      {map[string]string{}, ""},
+		"it has another version":   {map[string]string{"keda": "1.9.0"}, ""},
+		"nothing is known of them": {nil, ""},
+	} {
+		given := (&View{}).Given("one", Published{Versions: c.versions}, known)
+		if got := given["keda"].Rollout; got != c.want {
+			t.Errorf("%s: given by %q, want %q", name, got, c.want)
+		}
+	}
+}

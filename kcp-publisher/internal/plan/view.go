@@ -45,13 +45,28 @@ func (v *View) Decisions(runtime string, request resolve.Request, known *v1beta2
 	return decisions
 }
 
-// Given returns which rollouts gave the modules of a bundle their versions.
+// Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its version without being in
+// the bundle, and so what is known of that version.
 func (v *View) Given(runtime string, published Published, known *v1beta2.RuntimeStatus) map[string]v1beta2.GivenVersion {
 	var before *v1beta2.PublishedBundle
 	if known != nil {
 		before = known.Published
 	}
-	return v.Gates.Given(runtime, published.State.Manifests, before, published.Predicate.IssuedAt)
+	given := v.Gates.Given(runtime, published.State.Manifests, before, published.Predicate.IssuedAt)
+	if before == nil {
+		return given
+	}
+	resolved := resolve.Versions(published.State)
+	for module, known := range before.Given {
+		if _, there := resolved[module]; there || published.Versions[module] != before.Versions[module] {
+			continue
+		}
+		if given == nil {
+			given = map[string]v1beta2.GivenVersion{}
+		}
+		given[module] = known
+	}
+	return given
 }
 
 // Differs reports whether the gates of two views decide otherwise for a runtime.

@@ -64,6 +64,13 @@ func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, know
 	case tag != known.Digest:
 		return Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
 	}
+	// Agents fetch the manifest by its digest, which a registry may have lost as well.
+	switch _, err := store.Head(ctx, repository, known.Digest.String()); {
+	case errors.Is(err, store.ErrNotFound):
+		return plan.Stored{Digest: known.Digest, Bundle: known}, nil
+	case err != nil:
+		return plan.Stored{}, err
+	}
 	whole, err := store.Has(ctx, repository, known.StateBlob, known.CatalogBlob)
 	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, err
 }

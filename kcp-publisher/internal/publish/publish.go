@@ -154,8 +154,8 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		outcome.SecretsError = err
 	}
-	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is.
-	if runtime.Certificate, err = keys.certificate(kept, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
+	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there proves itself.
+	if runtime.Certificate, err = keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
 		return Outcome{}, err
 	}
 	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions}
@@ -163,10 +163,13 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	switch {
 	case reason == "":
 		outcome.Published = *adopted.Last
-		return outcome, nil
+		return outcome, p.keepShared(ctx, checked, resolved.documents)
 	case adopted.Unrecorded(runtime.Remembered):
 		outcome.Published, outcome.Unrecorded, outcome.Deviation = *kept, true, nil
 		return outcome, nil
+	}
+	if adopted.Deviation != nil {
+		p.forgetShared() // what was lost with the bundle is unknown
 	}
 	next, err := p.push(ctx, runtime.ID, keys, resolved, predicate)
 	if err != nil {
@@ -199,9 +202,7 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 	if err := p.replace(ctx, runtime, resolved.documents, manifest); err != nil {
 		// What was pushed is unknown now, and what was shared may be gone with the registry's data: ask before the next try.
 		p.Forget(runtime)
-		p.mu.Lock()
-		clear(p.shared)
-		p.mu.Unlock()
+		p.forgetShared()
 		return nil, err
 	}
 	next := &plan.Published{
@@ -247,22 +248,40 @@ func (p *Publisher) replace(ctx context.Context, runtime string, documents bundl
 
 // share makes the documents exist once for all runtimes that get them.
 func (p *Publisher) share(ctx context.Context, runtime string, documents bundle.Documents) error {
-	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
-	p.mu.Lock()
-	done := p.recently(p.shared[state]) && p.recently(p.shared[catalog])
-	p.mu.Unlock()
-	if done {
-		return nil
-	}
-	size := p.unshared(documents.State) + p.unshared(documents.Catalog)
+	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
 	if err := p.documents.check(runtime, state, size, p.Now()); err != nil {
 		return err
 	}
-	_, err, _ := p.sharing.Do(state.String()+catalog.String(), func() (any, error) {
-		if err := store.ShareDocuments(ctx, p.Place, documents); err != nil {
+	_, err := p.ensureShared(ctx, documents, func() { p.documents.spend(runtime, state, size, p.Now()) })
+	return err
+}
+
+// keepShared looks whether the documents of a bundle that lies in the registry are still shared, when the registry was looked at.
+func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
+	if !checked {
+		return nil
+	}
+	missing, err := p.ensureShared(ctx, documents, func() {})
+	if missing && err == nil && p.Restored != nil {
+		p.Restored(ctx, "documents "+documents.State.Descriptor.Digest.String()+" and "+documents.Catalog.Descriptor.Digest.String())
+	}
+	return err
+}
+
+// ensureShared makes the documents exist unless they were seen recently, and reports whether anything was missing.
+func (p *Publisher) ensureShared(ctx context.Context, documents bundle.Documents, done func()) (missing bool, err error) {
+	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
+	p.mu.Lock()
+	recently := p.recently(p.shared[state]) && p.recently(p.shared[catalog])
+	p.mu.Unlock()
+	if recently {
+		return false, nil
+	}
+	_, err, _ = p.sharing.Do(state.String()+catalog.String(), func() (any, error) {
+		if missing, err = store.EnsureDocuments(ctx, p.Place, documents); err != nil {
 			return nil, err
 		}
-		p.documents.spend(runtime, state, size, p.Now())
+		done()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(p.shared) > maxShared {
@@ -271,7 +290,16 @@ func (p *Publisher) share(ctx context.Context, runtime string, documents bundle.
 		p.shared[state], p.shared[catalog] = p.Now(), p.Now()
 		return nil, nil
 	})
-	return err
+	return missing, err
+}
+
+// forgetShared makes all documents be looked for before the next push.
+func (p *Publisher) forgetShared() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for document := range p.shared {
+		p.shared[document] = time.Unix(0, 0) // it was shared, and is no new one
+	}
 }
 
 // recently reports whether what was seen in the registry at a time need not be looked for again.

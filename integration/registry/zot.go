@@ -1,0 +1,144 @@
+package registry
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// EnvZot names the environment variable with the path of zot's program.
+const EnvZot = "ZOT"
+
+// ErrNoZot says that there is no zot on this machine.
+var ErrNoZot = errors.New("no zot: set $" + EnvZot + " to its program")
+
+// Zot is a zot registry on the loopback address, running or stopped.
+type Zot struct {
+	address, dir, program string
+	cmd                   *exec.Cmd
+}
+
+// StartZot brings zot up with its data below a folder. Its program is what the environment names, or the packed file.
+func StartZot(ctx context.Context, dir, packed string) (*Zot, error) {
+	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
+	if z.program == "" {
+		z.program = filepath.Join(dir, "zot")
+		if err := unpack(packed, z.program); errors.Is(err, fs.ErrNotExist) {
+			return nil, ErrNoZot
+		} else if err != nil {
+			return nil, fmt.Errorf("unpack zot: %w", err)
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	z.address = listener.Addr().String()
+	_, port, _ := net.SplitHostPort(z.address)
+	config, err := json.Marshal(map[string]any{
+		"distSpecVersion": "1.1.1",
+		"storage":         map[string]any{"rootDirectory": z.Data(), "gc": false},
+		"http":            map[string]any{"address": "127.0.0.1", "port": port},
+		"log":             map[string]any{"level": "error"},
+	})
+	if err == nil {
+		err = os.WriteFile(z.config(), config, 0o600)
+	}
+	if err = errors.Join(err, listener.Close()); err != nil {
+		return nil, err
+	}
+	return z, z.Resume(ctx)
+}
+
+func unpack(packed, program string) error {
+	file, err := os.Open(packed)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(program, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, unzipped)
+	return errors.Join(err, out.Close())
+}
+
+func (z *Zot) config() string { return filepath.Join(z.dir, "zot.json") }
+
+// Host is zot's host and port.
+func (z *Zot) Host() string { return z.address }
+
+// Data is the folder with a folder for each repository.
+func (z *Zot) Data() string { return filepath.Join(z.dir, "data") }
+
+// Stop ends zot; the data stays.
+func (z *Zot) Stop() error {
+	if z.cmd == nil {
+		return nil
+	}
+	err := z.cmd.Process.Kill()
+	_ = z.cmd.Wait() // it was killed
+	z.cmd = nil
+	return err
+}
+
+// Resume starts it again at the same address, and waits until it answers.
+func (z *Zot) Resume(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(z.dir, "zot.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	z.cmd = exec.Command(z.program, "serve", z.config()) //nolint:gosec // the program that the test was given
+	z.cmd.Stdout, z.cmd.Stderr = log, log
+	z.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := z.cmd.Start(); err != nil {
+		z.cmd = nil
+		return fmt.Errorf("start zot: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if status := z.ask(ctx); status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			said, _ := os.ReadFile(log.Name())
+			return errors.Join(fmt.Errorf("zot does not answer at %s: %s", z.address, strconv.Quote(string(said))), z.Stop())
+		case <-tick.C:
+		}
+	}
+}
+
+func (z *Zot) ask(ctx context.Context) int {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+z.address+"/v2/", nil)
+	if err != nil {
+		return 0
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	response.Body.Close()
+	return response.StatusCode
+}

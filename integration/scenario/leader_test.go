@@ -1,0 +1,142 @@
+package scenario
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// candidate is a publisher among several that work under one lease.
+type candidate struct {
+	cmd    *exec.Cmd
+	log    string
+	exited chan struct{}
+}
+
+func startCandidate(t *testing.T, f *fleet.Fleet, name string) *candidate {
+	t.Helper()
+	c := &candidate{log: filepath.Join(f.Dir, name+".log"), exited: make(chan struct{})}
+	file, err := os.Create(c.log)
+	must(t, err)
+	c.cmd = exec.Command(f.Binaries().Publisher, "run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
+		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--report-poll-interval", "300ms",
+		"--leader-elect", "--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s")
+	cmd := c.cmd
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = file, file, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must(t, cmd.Start())
+	go func() {
+		_ = cmd.Wait() // how it ended stands in its log
+		file.Close()
+		close(c.exited)
+	}()
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *candidate) kill() {
+	_ = c.cmd.Process.Kill() // it may have ended
+	<-c.exited
+}
+
+func (c *candidate) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	must(t, c.cmd.Process.Signal(s))
+}
+
+// untilSays waits until a text is in the log.
+func (c *candidate) untilSays(t *testing.T, text string) {
+	t.Helper()
+	until(t, time.Minute, "the log of the publisher says "+text, func() (bool, string) {
+		data, err := os.ReadFile(c.log)
+		return err == nil && strings.Contains(string(data), text), string(last(data, 1000))
+	})
+}
+
+// TestAPublisherThatLostItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and another one takes over.
+func TestAPublisherThatLostItsLeasePushesNothing(t *testing.T) {
+	f := newFleet(t, fleet.Options{})
+	must(t, f.Publisher().Stop())
+	deposed := startCandidate(t, f, "first")
+	for i := range 8 {
+		must(t, f.Control.Create(t.Context(), fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "scaler")))
+	}
+	deposed.untilSays(t, `"runtime":"noise-7"`)
+	successor := startCandidate(t, f, "second")
+	successor.untilSays(t, "starting")
+	deposed.signal(t, syscall.SIGSTOP)
+	successor.untilSays(t, "catalog changed") // it works
+	successor.signal(t, syscall.SIGSTOP)      // and has the lease for some seconds to come
+
+	var pushed atomic.Int32
+	f.Registry.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
+		if request.Method == http.MethodPut && strings.Contains(request.URL.Path, "/runtimes/") {
+			pushed.Add(1)
+		}
+		return false
+	})
+	promote(t, f, "1.8.0")
+	deposed.signal(t, syscall.SIGCONT)
+	select {
+	case <-deposed.exited:
+	case <-time.After(time.Minute):
+		t.Fatal("the deposed leader does not end")
+	}
+	if n := pushed.Load(); n != 0 {
+		t.Errorf("the deposed leader pushed %d bundles", n)
+	}
+	successor.kill()
+	must(t, f.StartPublisher())
+	until(t, time.Minute, "the next leader publishes", func() (bool, string) { return pushed.Load() >= 8, fmt.Sprint(pushed.Load()) })
+}
+
+// TestABundleOfAnotherPublisherIsNoticedByTheReport: somebody with the publisher's key pushes beside the publisher that runs.
+func TestABundleOfAnotherPublisherIsNoticedByTheReport(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	settle(t, f)
+	beside := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.Sequence, p.Previous = time.Now().UnixMilli(), nil })
+	theirs := predicateOf(t, f, r, beside).Sequence
+	must(t, r.Put(ctx, beside))
+	until(t, 30*time.Second, "the control plane publishes after it", func() (bool, string) {
+		record, err := r.Record(ctx)
+		if err != nil || record.Status.Runtime.Published == nil || record.Status.Runtime.Observed == nil {
+			return false, fmt.Sprint(err)
+		}
+		published, observed := record.Status.Runtime.Published.Sequence, record.Status.Runtime.Observed.Sequence
+		return published > theirs && observed == published && record.Status.State == v1beta2.StateReady, fmt.Sprint(published, " published, ", observed, " observed, ", theirs, " theirs")
+	})
+	untilEvent(t, f, r.ID, v1beta2.ReasonBundleUnknown, fmt.Sprint("bundle ", theirs))
+}
+
+// untilEvent waits for an Event on a runtime's Kyma in the control plane.
+func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
+	t.Helper()
+	until(t, 30*time.Second, "an Event on Kyma "+kyma+" says "+reason+": "+text, func() (bool, string) {
+		var events eventsv1.EventList
+		if err := f.Control.List(t.Context(), &events); err != nil {
+			return false, err.Error()
+		}
+		var others []string
+		for _, e := range events.Items {
+			if e.Regarding.Name == kyma && e.Reason == reason && strings.Contains(e.Note, text) {
+				return true, ""
+			}
+			others = append(others, e.Reason+": "+e.Note)
+		}
+		return false, strings.Join(others, "\n")
+	})
+}

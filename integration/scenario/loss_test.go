@@ -1,0 +1,252 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// packedZot is where zot's program lies beside a checkout.
+const packedZot = checkout + "/../shared/oracles/zot.gz"
+
+// volume is a registry whose data can be taken away.
+type volume struct {
+	host string
+	// data is all that it has, repositories the folder with a folder for each of them.
+	data, repositories string
+	// blob is the path of a blob below its repository's folder.
+	blob func(digest.Digest) string
+	// change changes the data as a failing disk or an operator does, while the registry stands still.
+	change func(t *testing.T, change func())
+	// live says that the registry need not stand still for what is only taken away.
+	live bool
+	// intercept answers requests in the registry's place, nil where that cannot be.
+	intercept func(func(http.ResponseWriter, *http.Request) bool)
+}
+
+// replace takes folders and files away, and puts another in the place of the first, empty for none.
+func (v volume) replace(t *testing.T, other string, lost ...string) {
+	t.Helper()
+	away := t.TempDir()
+	replace := func() {
+		for i, path := range lost { // moved at once: who writes at the same time gets in nobody's way
+			must(t, os.Rename(path, filepath.Join(away, fmt.Sprint(i))))
+		}
+		if other != "" {
+			must(t, os.CopyFS(lost[0], os.DirFS(other)))
+		}
+	}
+	if v.live && other == "" {
+		replace()
+		return
+	}
+	v.change(t, replace)
+}
+
+func distributionVolume(t *testing.T) volume {
+	t.Helper()
+	r, err := registry.Start(t.Context(), registry.Options{Dir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	data := filepath.Join(r.Dir(), "data")
+	return volume{
+		host: r.Host(), data: data, repositories: filepath.Join(data, "docker/registry/v2/repositories"),
+		blob: func(d digest.Digest) string { return filepath.Join("_layers", d.Algorithm().String(), d.Encoded()) },
+		change: func(t *testing.T, change func()) {
+			must(t, r.Stop())
+			change()
+			must(t, r.Resume())
+		},
+		live: true, intercept: r.Intercept,
+	}
+}
+
+func zotVolume(t *testing.T) volume {
+	t.Helper()
+	z, err := registry.StartZot(t.Context(), t.TempDir(), packedZot)
+	if errors.Is(err, registry.ErrNoZot) {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { _ = z.Stop() })
+	return volume{
+		host: z.Host(), data: z.Data(), repositories: z.Data(),
+		blob: func(d digest.Digest) string { return filepath.Join("blobs", d.Algorithm().String(), d.Encoded()) },
+		change: func(t *testing.T, change func()) { // it keeps in memory and in a database what it has
+			must(t, z.Stop())
+			change()
+			must(t, z.Resume(t.Context()))
+		},
+	}
+}
+
+// TestARegistryThatLosesItsDataIsFilledAgain: while publisher and agent run, and nothing is asked of them.
+func TestARegistryThatLosesItsDataIsFilledAgain(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) volume{"distribution": distributionVolume, "zot": zotVolume} {
+		t.Run(name, func(t *testing.T) { losesItsData(t, start(t)) })
+	}
+}
+
+func losesItsData(t *testing.T, v volume) {
+	ctx := t.Context()
+	courier := sample.Version{Module: "courier", Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n"}
+	archive := t.TempDir() // its content is copied to the fleet's registry
+	must(t, sample.WriteArchive(ctx, archive, courier))
+	f := newFleet(t, fleet.Options{RegistryHost: v.host, PublisherFlags: []string{
+		"--components", archive, "--registry-check-interval", "1s", "--keys-poll-interval", "1s", "--component-poll-interval", "1s",
+	}})
+	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
+	must(t, f.Control.Create(ctx, courier.Template()))
+	must(t, release(ctx, f, courier))
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "courier": "1.0.0"})
+	changeKeys(t, f, "rotate", "publisher")
+	untilRoot(t, r, 2)
+	settle(t, f)
+	backup := filepath.Join(t.TempDir(), "backup")
+	v.change(t, func() { must(t, os.CopyFS(backup, os.DirFS(v.data))) })
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	settle(t, f)
+
+	repository := func(name string) string { return filepath.Join(v.repositories, "fleet", name) }
+	own, copied := bundle.DesiredRepository(r.ID), "component-descriptors/"+courier.Component()
+	// blobOf is a document of the bundle in all repositories: zot links one that it has elsewhere when it is asked for.
+	blobOf := func(choose func(bundle.Verified) digest.Digest) func() []string {
+		return func() []string {
+			fetched, err := r.Desired(ctx)
+			must(t, err)
+			verified, err := bundle.Adopt(fetched, r.ID, rootOf(t, f))
+			must(t, err)
+			path := v.blob(choose(verified))
+			return []string{filepath.Join(repository(own), path), filepath.Join(repository(bundle.DocumentsRepository), path)}
+		}
+	}
+	only := func(path string) func() []string { return func() []string { return []string{path} } }
+	for _, c := range []struct {
+		name string
+		// lost are the paths of what goes.
+		lost func() []string
+		// other is what comes in the place of the first.
+		other string
+		// said is in the publisher's log.
+		said string
+	}{
+		{"roots of trust", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
+		{"documents", only(repository(bundle.DocumentsRepository)), "", "documents sha256:"},
+		{"content of modules", only(repository("component-descriptors")), "", "content sha256:"},
+		{"content of modules below its manifest", only(filepath.Join(repository(copied), v.blob(courier.ContentDigest()))), "", "content sha256:"},
+		{"runtimes", only(repository("runtimes")), "", v1beta2.ReasonBundleMissing},
+		{"a bundle's desired state below its manifest", blobOf(func(b bundle.Verified) digest.Digest { return b.Config.Digest }), "", v1beta2.ReasonBundleIncomplete},
+		{"a bundle's catalog below its manifest", blobOf(func(b bundle.Verified) digest.Digest { return b.Catalog.Digest }), "", v1beta2.ReasonBundleIncomplete},
+		{"everything", only(repository(".")), "", v1beta2.ReasonBundleMissing},
+		{"what came after a backup", only(v.data), backup, v1beta2.ReasonBundleReplayed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := len(f.Publisher().Log())
+			v.replace(t, c.other, c.lost()...)
+			until(t, 30*time.Second, "the publisher says what was lost", func() (bool, string) {
+				log := f.Publisher().Log()[before:]
+				return strings.Contains(log, c.said), string(last([]byte(log), 1000))
+			})
+			until(t, 30*time.Second, "all of it is there again", func() (bool, string) {
+				missing := lacking(t, f, r, "1.8.0")
+				return missing == "", missing
+			})
+			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
+			must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+			until(t, 30*time.Second, "the control plane says that all is well", func() (bool, string) {
+				record, err := r.Record(ctx)
+				if err != nil {
+					return false, err.Error()
+				}
+				said := conditionOf(t, r, v1beta2.ConditionRegistry).Reason
+				return record.Status.State == v1beta2.StateReady && (said == "" || said == v1beta2.ReasonConsistent), fmt.Sprint(record.Status.State, said)
+			})
+		})
+	}
+	if v.intercept != nil {
+		t.Run("a manifest that its tag names and its digest does not find", func(t *testing.T) {
+			lost, err := r.Desired(ctx)
+			must(t, err)
+			v.intercept(func(w http.ResponseWriter, request *http.Request) bool {
+				if !strings.HasSuffix(request.URL.Path, "/manifests/"+lost.Descriptor.Digest.String()) {
+					return false
+				}
+				http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN"}]}`, http.StatusNotFound)
+				return true
+			})
+			defer v.intercept(nil)
+			until(t, 30*time.Second, "another bundle is there", func() (bool, string) {
+				next, err := r.Desired(ctx)
+				return err == nil && next.Descriptor.Digest != lost.Descriptor.Digest, fmt.Sprint(err)
+			})
+		})
+	}
+	promote(t, f, "1.9.0")
+	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+}
+
+// lacking returns what an agent with nothing would not find in the registry, empty for nothing.
+func lacking(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) string {
+	t.Helper()
+	ctx, root := t.Context(), rootOf(t, f)
+	for version := int64(1); version <= root.Version; version++ {
+		if _, _, err := store.FetchRoot(ctx, f.Place, version); err != nil {
+			return fmt.Sprintf("root of trust %d: %v", version, err)
+		}
+	}
+	fetched, err := r.Desired(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	verified, err := bundle.Adopt(fetched, r.ID, root)
+	if err != nil {
+		return err.Error()
+	}
+	own, err := f.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
+	must(t, err)
+	if _, err := store.Fetch(ctx, own, verified.Digest.String()); err != nil {
+		return err.Error()
+	}
+	opened, err := store.FetchBundle(ctx, own, verified)
+	if err != nil {
+		return err.Error()
+	}
+	shared, err := f.Place.Repository(ctx, bundle.DocumentsRepository)
+	must(t, err)
+	if there, err := store.Has(ctx, shared, verified.Config, verified.Catalog); err != nil || !there {
+		return fmt.Sprint("shared documents: ", err)
+	}
+	if len(opened.State.Manifests) != 2 {
+		return fmt.Sprintf("the bundle has %d modules", len(opened.State.Manifests))
+	}
+	for _, m := range opened.State.Manifests {
+		if m.Module == "scaler" && m.Version != scaler {
+			return "scaler is " + m.Version
+		}
+		for _, c := range m.Content {
+			from, err := f.Registries.Repository(c.Repository)
+			must(t, err)
+			if _, err := store.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxLayerBytes); err != nil {
+				return fmt.Sprintf("content of %s: %v", m.Module, err)
+			}
+		}
+	}
+	return ""
+}
