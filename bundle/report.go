@@ -136,7 +136,7 @@ func Bounded(text string, most int) string {
 // Quote returns the beginning of a text that somebody else wrote as it may be shown: in quotes, and printable.
 func Quote(text string, most int) string {
 	if len(text) > most {
-		return strconv.Quote(Bounded(text, most)) + "..."
+		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
 	}
 	return strconv.Quote(text)
 }

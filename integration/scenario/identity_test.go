@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,13 +51,13 @@ func TestARuntimeStaysWithTheKymaThatItEnrolledWith(t *testing.T) {
 
 	t.Log("An older Kyma claims the id of a runtime that has enrolled.")
 	must(t, relabel(t, f, "mallory", "victim"))
-	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "runtime id victim is that of Kyma kcp-system/victim already")
+	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "its runtime is mallory, and the label")
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
 	t.Log("A Kyma that has enrolled is labeled with the id that Secrets are for.")
 	must(t, f.Control.Create(ctx, secretFor("bob", "", "database", "for bob alone")))
 	must(t, relabel(t, f, "victim", "bob"))
-	untilReadyBecause(t, f, "victim", v1beta2.StateError, "its runtime is victim, which has enrolled")
+	untilReadyBecause(t, f, "victim", v1beta2.StateError, "its runtime is victim, and the label")
 	repository, err := f.Place.Reading(ctx, bundle.DesiredRepository("bob"))
 	must(t, err)
 	if d, err := store.Head(ctx, repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
@@ -76,7 +77,18 @@ func TestARuntimeStaysWithTheKymaThatItEnrolledWith(t *testing.T) {
 	until(t, 30*time.Second, "the edit is refused", func() (bool, string) {
 		tries++ // before the policy is in force, an edit goes through
 		err := relabel(t, f, "victim", fmt.Sprintf("bob-%d", tries))
-		return err != nil && strings.Contains(err.Error(), "cannot change once the runtime has enrolled"), fmt.Sprint(err)
+		return err != nil && strings.Contains(err.Error(), "cannot change; delete the Kyma"), fmt.Sprint(err)
 	})
-	must(t, relabel(t, f, "mallory", "anything")) // never enrolled
+	must(t, relabel(t, f, "victim", "victim")) // back
+	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
+
+	t.Log("A Kyma that is refused can be deleted.")
+	must(t, f.Control.Delete(ctx, fleet.NewKyma("mallory", "regular")))
+	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "its runtime is mallory, and the label")
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1beta2.LabelForceDeletion+`":"true"}}}`))
+	must(t, f.Control.Patch(ctx, fleet.NewKyma("mallory", "regular"), patch))
+	until(t, 30*time.Second, "the Kyma is gone", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(older), older)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
 }

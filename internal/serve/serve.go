@@ -25,11 +25,13 @@ type Limits struct {
 	BodyBytes, AllBodiesBytes int64
 	// Read is how long a request may take to arrive, Write how long an answer may take to leave.
 	Read, Write time.Duration
+	// OneRequest closes each connection after a request: idle ones would keep all others out.
+	OneRequest bool
 }
 
 // Small are the limits of servers whose requests have no body: probes, metrics and tokens.
 var Small = Limits{
-	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second, Write: time.Minute,
+	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second, Write: time.Minute, OneRequest: true,
 }
 
 const (
@@ -43,10 +45,12 @@ const (
 
 // New returns a server within the limits, but for those of connections, which Listen holds.
 func New(handler http.Handler, limits Limits) *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler: limitBodies(handler, limits), MaxHeaderBytes: limits.HeaderBytes,
 		ReadHeaderTimeout: min(headerTimeout, limits.Read), ReadTimeout: limits.Read, WriteTimeout: limits.Write, IdleTimeout: idleTimeout,
 	}
+	server.SetKeepAlivesEnabled(!limits.OneRequest)
+	return server
 }
 
 // Listen listens on an address within the limits; with a TLS configuration, for HTTPS.

@@ -132,3 +132,26 @@ func TestSlowClientsShareWhatThereIs(t *testing.T) {
 		t.Errorf("after them: %q", got)
 	}
 }
+
+// TestAConnectionOfASmallServerEndsWithItsRequest: idle ones would keep all others out.
+func TestAConnectionOfASmallServerEndsWithItsRequest(t *testing.T) {
+	for name, limits := range map[string]Limits{"small": Small, "one that is asked often": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1, Read: time.Minute, Write: time.Minute}} {
+		listener, err := Listen(t.Context(), "127.0.0.1:0", nil, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := New(http.NotFoundHandler(), limits)
+		go func() { _ = server.Serve(listener) }()
+		answer, err := http.Get("http://" + listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.Close != limits.OneRequest {
+			t.Errorf("%s: closes %v", name, answer.Close)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -189,6 +189,12 @@ type PublishedBundle struct {
 	// Versions are the modules in the bundle with their versions.
 	// +optional
 	Versions map[string]string `json:"versions,omitempty"`
+	// Removals are the modules that the bundle removes.
+	// +optional
+	Removals []string `json:"removals,omitempty"`
+	// RolledBackFrom are the versions from which the bundle takes modules back, by module.
+	// +optional
+	RolledBackFrom map[string]string `json:"rolledBackFrom,omitempty"`
 	// KymaGeneration is that of the runtime's Kyma that was resolved, 0 before it is known.
 	// +optional
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`

@@ -715,6 +715,18 @@ func (in *PublishedBundle) DeepCopyInto(out *PublishedBundle) {
 			(*out)[key] = val
 		}
 	}
+	if in.Removals != nil {
+		in, out := &in.Removals, &out.Removals
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.RolledBackFrom != nil {
+		in, out := &in.RolledBackFrom, &out.RolledBackFrom
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Given != nil {
 		in, out := &in.Given, &out.Given
 		*out = make(map[string]GivenVersion, len(*in))

@@ -65,7 +65,7 @@ func (s shownRoot) draw(out io.Writer) {
 	}
 	t := newTable(out)
 	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "PUBLISHER KEYS"})
-	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, expires, strings.Join(s.Publishers, "\n")})
+	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, expires, s.Publishers})
 	t.Render()
 	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
 	if len(s.Enrollers) > 0 {

@@ -79,7 +79,7 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 
 // tokenLimits keep what strangers can take of memory below what the chart allows.
 var tokenLimits = serve.Limits{
-	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: 10 * time.Second,
+	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: 10 * time.Second, OneRequest: true,
 }
 
 // serve answers until a signal or a failure ends it.

@@ -37,6 +37,20 @@ func (k *Kymas) finalize(ctx context.Context, kyma *v1beta2.Kyma, facts ingest.F
 		return false, nil
 	}
 	reason, message := plan.Finalizable(kyma, *facts.Published, facts.Report, k.DeletionTimeout, k.Now())
+	return k.removeFinalizer(ctx, kyma, reason, message)
+}
+
+// finalizeRefused does the same for a Kyma to which nothing may be published.
+func (k *Kymas) finalizeRefused(ctx context.Context, kyma *v1beta2.Kyma) (done bool, err error) {
+	if kyma.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	reason, message := plan.FinalizableRefused(kyma, k.DeletionTimeout, k.Now())
+	return k.removeFinalizer(ctx, kyma, reason, message)
+}
+
+// removeFinalizer lets a Kyma disappear for a reason, if there is one.
+func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason, message string) (done bool, err error) {
 	if reason == "" {
 		return false, nil
 	}

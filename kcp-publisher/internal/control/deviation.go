@@ -40,7 +40,7 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil && status.Published.Epoch >= newest.Epoch {
 		newest = plan.Memory{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
 	}
-	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch || observed.Sequence <= newest.Sequence {
+	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch || observed.Sequence <= newest.Sequence || plan.Ahead(observed.Sequence, k.Now()) {
 		return
 	}
 	k.Publisher.Forget(runtime)

@@ -81,6 +81,9 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	facts, err := k.admit(ctx, kyma, rules)
 	if err != nil {
+		if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
+			return ctrl.Result{}, err
+		}
 		facts.PublishError = err
 		kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 		return k.record(ctx, before, kyma, publish.Outcome{})
@@ -139,7 +142,9 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	err := k.Client.Get(ctx, req.NamespacedName, kyma)
 	if apierrors.IsNotFound(err) {
 		runtimeStates.forget(req.String())
-		k.reports.forget(req.NamespacedName)
+		if runtime := k.reports.forget(req.NamespacedName); runtime != "" {
+			k.Publisher.Drop(runtime)
+		}
 		k.backoff.forget(req.NamespacedName)
 		return nil, nil
 	}

@@ -98,7 +98,7 @@ func unwritable(err error) bool {
 // writeRefusal writes a status that the API server takes in the place of one that it refuses: the last good one would stay forever, and
 // look like health.
 func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
-	after.Status = ingest.Unwritable(before.Status, after.Generation, cause, k.Now())
+	after.Status = ingest.Unwritable(before.Status, after.Status, after.Generation, cause, k.Now())
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}

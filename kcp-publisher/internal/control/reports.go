@@ -110,10 +110,13 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest report) {
 	r.known[client.ObjectKeyFromObject(kyma)] = newest
 }
 
-func (r *reports) forget(kyma types.NamespacedName) {
+// forget drops what is known of a Kyma and returns the runtime that it was known of, empty for none.
+func (r *reports) forget(kyma types.NamespacedName) (runtime string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	runtime = r.known[kyma].runtime
 	delete(r.known, kyma)
+	return runtime
 }
 
 // fetchReport returns the newest report of a Kyma's runtime, makes Events of what is new in it, and notes in the Kyma's status what it

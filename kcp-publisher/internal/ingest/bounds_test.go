@@ -49,15 +49,17 @@ func TestWhatAPublisherAcceptsItCanWrite(t *testing.T) {
 
 func TestAStatusThatIsRefusedIsNotHealth(t *testing.T) {
 	before := healthy().status()
-	after := Unwritable(before, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon)
+	refused := *before.DeepCopy()
+	refused.Runtime.Published.Sequence++
+	after := Unwritable(before, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon)
 	said := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
 	if after.State != v1beta2.StateWarning || said.Reason != v1beta2.ReasonReportRefused || said.Status != metav1.ConditionFalse || len(said.Message) > 1024 || strings.Contains(said.Message, "\x1b") {
 		t.Errorf("got %s, %+v", after.State, said)
 	}
-	if !reflect.DeepEqual(after.Runtime, before.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {
+	if !reflect.DeepEqual(after.Runtime, refused.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {
 		t.Errorf("what was known changed: %+v", after)
 	}
-	if again := Unwritable(after, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon.Add(time.Hour)); !reflect.DeepEqual(again, after) {
+	if again := Unwritable(after, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("the same is written anew: %s", outline(again))
 	}
 }

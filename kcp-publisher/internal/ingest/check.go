@@ -29,9 +29,15 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 }
 
 // Unwritable returns the status to be written in the place of one that the API server refuses: the one before, which it has, and that it is not
-// what the runtime says.
-func Unwritable(before v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
+// what the runtime says. What was published is noted all the same, or no other bundle could follow.
+func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
+	if refused.Runtime != nil {
+		if after.Runtime == nil {
+			after.Runtime = &v1beta2.RuntimeStatus{}
+		}
+		after.Runtime.ID, after.Runtime.Published = refused.Runtime.ID, refused.Runtime.Published
+	}
 	set := setter(&after.Conditions, generation, now)
 	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "what is known of the runtime makes a status that the API server refuses: "+
 		bundle.Bounded(cause.Error(), bundle.MaxMessageBytes), false)

@@ -22,11 +22,22 @@ type Memory struct {
 	Digest          digest.Digest
 	// Versions are those that the runtime was given, by module.
 	Versions map[string]string
+	// Removals and RolledBackFrom are what that bundle said of modules that go, and of modules that go back.
+	Removals       []string
+	RolledBackFrom map[string]string
 }
 
 // Record returns what has to be remembered of a bundle.
 func (p *Published) Record() v1beta2.PublishedBundle {
+	var from map[string]string
+	for _, r := range p.Predicate.Rollback {
+		if from == nil {
+			from = map[string]string{}
+		}
+		from[r.Module] = r.From
+	}
 	return v1beta2.PublishedBundle{
+		Removals: p.Predicate.Removals, RolledBackFrom: from,
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
 		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: p.Versions, KymaGeneration: p.Predicate.KymaGeneration,
 	}
@@ -94,7 +105,7 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	}
 	adopted := Adopted{Last: own, Keep: own != nil}
 	if own != nil {
-		last = Memory{own.Predicate.Epoch, own.Predicate.Sequence, own.Digest, own.Versions}
+		last = Memory{Epoch: own.Predicate.Epoch, Sequence: own.Predicate.Sequence, Digest: own.Digest, Versions: own.Versions}
 	}
 	if last.Epoch == root.Epoch {
 		adopted.Sequence = last.Sequence
@@ -150,11 +161,11 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 
 // usable reports whether what lies there was signed by a key of today's root, in its epoch, and not for a time that has not come.
 func (s Stored) usable(root trust.Root, now time.Time) bool {
-	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !ahead(s.Bundle.Predicate.Sequence, now)
+	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !Ahead(s.Bundle.Predicate.Sequence, now)
 }
 
-// ahead reports whether a sequence is one that no publisher with a right clock gives now.
-func ahead(sequence int64, now time.Time) bool {
+// Ahead reports whether a sequence is one that no publisher with a right clock gives now.
+func Ahead(sequence int64, now time.Time) bool {
 	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }
 
@@ -188,7 +199,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 		return nil // of the time before a new epoch, and nothing follows from it
 	case found.Predicate.Epoch != root.Epoch:
 		return says(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d", found.Predicate.Sequence, found.Predicate.Epoch)
-	case ahead(found.Predicate.Sequence, now):
+	case Ahead(found.Predicate.Sequence, now):
 		return says(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is ahead of the time", found.Predicate.Sequence)
 	case found.Predicate.Sequence <= last.Sequence:
 		return says(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s", found.Predicate.Sequence, found.Digest)
@@ -198,14 +209,32 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	return says(v1beta2.ReasonBundleUnknown, "the registry has bundle %d, %s, which this publisher does not know: another one publishes too, or the control plane lost its memory", found.Predicate.Sequence, found.Digest)
 }
 
+// said is what the last bundle that is known said of modules that go, and of modules that go back. What the runtime has accepted of it need not
+// be said again.
+type said struct {
+	digest         digest.Digest
+	removals       []string
+	rolledBackFrom map[string]string
+}
+
+// said returns it by the last bundle, or by what is remembered where that bundle is not at hand.
+func (a Adopted) said(remembered *Memory) said {
+	switch {
+	case a.Last != nil:
+		record := a.Last.Record()
+		return said{a.Last.Digest, record.Removals, record.RolledBackFrom}
+	case remembered != nil:
+		return said{remembered.Digest, remembered.Removals, remembered.RolledBackFrom}
+	}
+	return said{}
+}
+
 // rollbacks returns what the next bundle says of modules that go back to an older version. It is said until the runtime has accepted a
 // bundle that says so: an agent that was away refuses an older version otherwise.
-func rollbacks(kept *Published, given, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
+func (s said) rollbacks(given, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
-	if kept != nil && observed != kept.Digest {
-		for _, r := range kept.Predicate.Rollback {
-			from[r.Module] = r.From
-		}
+	if observed != s.digest {
+		maps.Copy(from, s.rolledBackFrom)
 	}
 	for module, version := range given {
 		if from[module] == "" || bundle.Older(from[module], version) {

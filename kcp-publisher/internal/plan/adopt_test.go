@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -143,7 +144,7 @@ func TestARollbackIsSaidUntilTheRuntimeHasAcceptedIt(t *testing.T) {
 		"it went forward again":  {saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.1"}, "sha256:six", nil},
 		"it went a part forward": {saying(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.0"}, "sha256:six", []bundle.Rollback{{Module: "keda", From: "1.9.0", To: "1.8.0"}}},
 	} {
-		if got := rollbacks(c.kept, c.given, c.wanted, c.observed); !reflect.DeepEqual(got, c.want) {
+		if got := after(c.kept).said(nil).rollbacks(c.given, c.wanted, c.observed); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -213,5 +214,26 @@ func TestWhichRolloutGaveAVersionOutlivesAModuleThatDoesNotResolve(t *testing.T)
 		if got := given["keda"].Rollout; got != c.want {
 			t.Errorf("%s: given by %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestWhatTheLastBundleSaidOutlivesTheBundle: whoever owns the registry can delete it, or put another one there.
+func TestWhatTheLastBundleSaidOutlivesTheBundle(t *testing.T) {
+	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
+	last.Predicate.Removals = []string{"nats"}
+	last.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
+	record := last.Record()
+	status := &v1beta2.RuntimeStatus{Published: &record}
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = status
+	r := Rules{}.Runtime(kyma, nil)
+	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}, Versions: map[string]string{"keda": "1.7.0"}}
+	next, reason := Next(Adopted{Deviation: &Deviation{Reason: v1beta2.ReasonBundleMissing}}, wanted, r, trusted, validity, noon)
+	if reason != ReasonRegistryDiffers || !slices.Equal(next.Removals, []string{"nats"}) || !slices.Equal(next.Rollback, last.Predicate.Rollback) {
+		t.Errorf("reason %q, removals %v, rollback %+v", reason, next.Removals, next.Rollback)
+	}
+	r.Observed, r.Installed = "sha256:seven", []string{"keda"}
+	if next, _ := Next(Adopted{}, wanted, r, trusted, validity, noon); len(next.Removals)+len(next.Rollback) != 0 {
+		t.Errorf("once the runtime has accepted it: removals %v, rollback %+v", next.Removals, next.Rollback)
 	}
 }

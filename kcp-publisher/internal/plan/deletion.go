@@ -14,11 +14,29 @@ const (
 	ReasonDeletionForced  = "DeletionForced"
 	ReasonNeverReported   = "RuntimeNeverReported"
 	ReasonDeletionTimeout = "DeletionTimeout"
+	ReasonNothingToRemove = "NothingToRemove"
 )
+
+// FinalizableRefused decides the same of a Kyma to which nothing may be published, such as one whose runtime is another Kyma's.
+func FinalizableRefused(kyma *v1beta2.Kyma, timeout time.Duration, now time.Time) (reason, message string) {
+	const left = "nothing may be published for it, so that a runtime of its stays as it is"
+	switch s := kyma.Status.Runtime; {
+	case s == nil || s.Published == nil:
+		return ReasonNothingToRemove, "nothing was ever published for it"
+	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
+		return ReasonDeletionForced, left
+	case now.Sub(kyma.DeletionTimestamp.Time) > timeout:
+		return ReasonDeletionTimeout, left
+	}
+	return "", ""
+}
 
 // Finalizable decides whether a deleted Kyma may go, and why; an empty reason means that it has to wait.
 func Finalizable(kyma *v1beta2.Kyma, published Published, report *bundle.AcceptedReport, timeout time.Duration, now time.Time) (reason, message string) {
 	runtime := RuntimeID(kyma)
+	if !published.Predicate.Deleting {
+		return "", "" // the runtime was not told yet
+	}
 	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest && published.Predicate.Deleting &&
 		len(report.Modules) == 0 && !report.LeavesModulesOut() && report.Kyma == nil:

@@ -50,7 +50,7 @@ func TestAModuleThatAReportLeavesOutIsNotGone(t *testing.T) {
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	removed := func() []string {
 		runtime := Rules{}.Runtime(kyma, report)
-		return removals(&published, nil, Runtime{Installed: runtime.Installed, Observed: runtime.Observed, LeavesModulesOut: runtime.LeavesModulesOut})
+		return after(&published).said(nil).pending(&published, nil, Runtime{Installed: runtime.Installed, Observed: runtime.Observed, LeavesModulesOut: runtime.LeavesModulesOut})
 	}
 	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != ReasonRuntimeEmpty || len(removed()) != 0 {
 		t.Errorf("with a whole report: %q, to be removed %v", reason, removed())

@@ -59,8 +59,9 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 		next.Previous = &bundle.Position{Sequence: r.Remembered.Sequence, Digest: r.Remembered.Digest}
 	}
 	next.Sequence = bundle.NextSequence(max(used, newest), now)
-	next.Removals = removals(last, asked, r)
-	next.Rollback = rollbacks(adopted.Kept(), r.given(), wanted.Versions, r.Observed)
+	before := adopted.said(r.Remembered)
+	next.Removals = before.pending(last, asked, r)
+	next.Rollback = before.rollbacks(r.given(), wanted.Versions, r.Observed)
 	switch {
 	case adopted.Deviation != nil || last == nil && next.Previous != nil:
 		return next, ReasonRegistryDiffers
@@ -84,19 +85,18 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// removals returns what may be in the runtime and is not asked for any more. A module stays among them until the runtime has applied a
+// pending returns what may be in the runtime and is not asked for any more. A module stays among them until the runtime has applied a
 // bundle that said so and no longer lists it: an agent that was away must still learn of it.
-func removals(last *Published, asked []string, r Runtime) []string {
+func (s said) pending(last *Published, asked []string, r Runtime) []string {
 	known := slices.Collect(maps.Keys(r.given()))
-	known = append(known, r.Installed...)
-	confirmed := map[string]bool{}
+	known = append(append(known, r.Installed...), s.removals...)
 	if last != nil {
-		known = append(known, last.Predicate.Removals...)
 		known = append(known, slices.Collect(maps.Keys(resolve.Versions(last.State)))...)
-		if r.Observed == last.Digest && !r.LeavesModulesOut {
-			for _, module := range last.Predicate.Removals {
-				confirmed[module] = !slices.Contains(r.Installed, module)
-			}
+	}
+	confirmed := map[string]bool{}
+	if s.digest != "" && r.Observed == s.digest && !r.LeavesModulesOut {
+		for _, module := range s.removals {
+			confirmed[module] = !slices.Contains(r.Installed, module)
 		}
 	}
 	return resolve.Removals(known, asked, confirmed)

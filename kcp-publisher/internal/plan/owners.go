@@ -25,15 +25,14 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 }
 
 // Check refuses a Kyma whose runtime is another Kyma's, or cannot be one: two that publish to one runtime would overwrite each other's
-// bundle forever. It also refuses one that was another runtime's before: the runtime's key and Secrets are not the new one's.
+// bundle forever. It also refuses one that began with another runtime: that one's key and Secrets are not the new one's.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
 		return err
 	}
-	if former := kyma.Status.Runtime; former != nil && former.ID != "" && former.ID != id && enrolled(former) {
-		return fmt.Errorf("its runtime is %s, which has enrolled, and the label %s says %s: set it back, or delete the Kyma and create one for %s",
-			former.ID, v1beta2.LabelRuntimeID, id, id)
+	if of := Claimed(kyma); of != id {
+		return fmt.Errorf("its runtime is %s, and the label %s says %s: set it back, or delete the Kyma and create one for %s", of, v1beta2.LabelRuntimeID, id, id)
 	}
 	if owner := o[id]; owner != nil && (owner.Namespace != kyma.Namespace || owner.Name != kyma.Name) && byClaim(owner, kyma) < 0 {
 		return fmt.Errorf("runtime id %s is that of Kyma %s already: change the label %s", id, named(owner), v1beta2.LabelRuntimeID)
@@ -41,34 +40,30 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	return nil
 }
 
-// Claimed returns the id of the runtime that a Kyma can own: the one that it has enrolled, whatever its label says since, else the one that it
-// names.
+// Claimed returns the id of the runtime that a Kyma can own: the one that it began with, whatever its label says since. Who may edit a Kyma
+// could else wait for the runtime of another one.
 func Claimed(kyma *v1beta2.Kyma) string {
-	if s := kyma.Status.Runtime; s != nil && s.ID != "" && enrolled(s) {
+	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
 	}
 	return RuntimeID(kyma)
 }
 
-// Begin makes the status of a Kyma be about its runtime. What it says of another one, which never enrolled, goes.
+// Begin notes in the status of a Kyma which runtime it is about.
 func Begin(kyma *v1beta2.Kyma) {
-	id := RuntimeID(kyma)
-	if s := kyma.Status.Runtime; s == nil || s.ID != "" && s.ID != id && !enrolled(s) {
+	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
 	if s := kyma.Status.Runtime; s.ID == "" {
-		s.ID = id
+		s.ID = RuntimeID(kyma)
 	}
 }
-
-// enrolled reports whether a runtime has proven who it is.
-func enrolled(s *v1beta2.RuntimeStatus) bool { return s.Key != nil || s.Observed != nil }
 
 // claim returns how much is known to connect a Kyma with the runtime that it names.
 func claim(kyma *v1beta2.Kyma) int {
 	s := kyma.Status.Runtime
 	switch {
-	case s == nil || s.ID != "" && s.ID != Claimed(kyma):
+	case s == nil:
 		return 0
 	case s.Key != nil:
 		return 2

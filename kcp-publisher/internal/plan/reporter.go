@@ -25,8 +25,13 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 			}
 		}
 	}
+	revoked := RevokedKeys(kyma)
+	reporter.Revoked = func(thumbprint string) bool {
+		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
+	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
+		// What introduced a key that was revoked since bounds no other token: a thief chooses how long his is valid.
+		if known != nil && !reporter.Revoked(known.Thumbprint) && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errors.New("the token was used before: run `kcp-publisher enroll` again")
 		}
 		return tokens.Check(runtime, e, now)
@@ -34,10 +39,6 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 	reporter.Certified = func(text string) (crypto.PublicKey, error) {
 		certificate, err := r.Root.CheckCertificate(text, runtime, now)
 		return certificate.Key, err
-	}
-	revoked := RevokedKeys(kyma)
-	reporter.Revoked = func(thumbprint string) bool {
-		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	return reporter
 }

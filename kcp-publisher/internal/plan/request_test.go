@@ -10,6 +10,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
@@ -183,27 +185,77 @@ func TestARuntimeBelongsToWhoEnrolledIt(t *testing.T) {
 	}
 }
 
-func TestAKymaThatEnrolledStaysWithItsRuntime(t *testing.T) {
+func TestAKymaStaysWithTheRuntimeThatItBeganWith(t *testing.T) {
 	kyma := kymaOf("one")
 	Begin(kyma)
 	if kyma.Status.Runtime.ID != "one" {
 		t.Fatalf("its status is of %q", kyma.Status.Runtime.ID)
 	}
-	kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Sequence: 7}
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "two"}
-	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err != nil {
-		t.Errorf("before it enrolled: %v", err)
+	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil || !strings.Contains(err.Error(), "its runtime is one, and the label") {
+		t.Errorf("got %v", err)
 	}
-	if Begin(kyma); kyma.Status.Runtime.ID != "two" || kyma.Status.Runtime.Published != nil {
-		t.Errorf("the status is still of the other runtime: %+v", kyma.Status.Runtime)
-	}
-	kyma.Status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
-	kyma.Labels[v1beta2.LabelRuntimeID] = "three"
-	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil || !strings.Contains(err.Error(), "its runtime is two, which has enrolled") {
-		t.Errorf("once it enrolled: %v", err)
-	}
-	if Begin(kyma); kyma.Status.Runtime.ID != "two" {
+	if Begin(kyma); kyma.Status.Runtime.ID != "one" || Claimed(kyma) != "one" {
 		t.Errorf("the status is of %q", kyma.Status.Runtime.ID)
+	}
+	younger := kymaOf("younger")
+	younger.CreationTimestamp, younger.Labels = metav1.NewTime(noon), kyma.Labels
+	if err := NewOwners([]v1beta2.Kyma{*kyma, *younger}).Check(younger); err != nil {
+		t.Errorf("who names a runtime in vain keeps it from its own Kyma: %v", err)
+	}
+}
+
+func TestARevokedKeysTokenBoundsNoOther(t *testing.T) {
+	secrets := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
+	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
+	encoded, err := trust.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := secrets.Issue("one", noon.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := token.Prove("one", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{Thumbprint: "thief", TokenExpires: metav1.NewTime(noon.AddDate(70, 0, 0))}}
+	enrollment := trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: token.Expires.Unix()}
+	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err == nil {
+		t.Error("an earlier token introduces another key")
+	}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "thief"}
+	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err != nil {
+		t.Errorf("after the thief's key was revoked: %v", err)
+	}
+}
+
+func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
+	kyma := living("one")
+	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
+	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
+		t.Errorf("it goes before its runtime was told: %s", reason)
+	}
+	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour, noon); reason != ReasonDeletionForced {
+		t.Errorf("told, and forced: %q", reason)
+	}
+	refused := kymaOf("two")
+	refused.DeletionTimestamp = &metav1.Time{Time: noon}
+	for name, c := range map[string]struct {
+		status *v1beta2.RuntimeStatus
+		after  time.Duration
+		want   string
+	}{
+		"nothing was published": {nil, 0, ReasonNothingToRemove},
+		"something was":         {living("one").Status.Runtime, 0, ""},
+		"for too long":          {living("one").Status.Runtime, 2 * time.Hour, ReasonDeletionTimeout},
+	} {
+		refused.Status.Runtime = c.status
+		if reason, _ := FinalizableRefused(refused, time.Hour, noon.Add(c.after)); reason != c.want {
+			t.Errorf("%s: got %q, want %q", name, reason, c.want)
+		}
 	}
 }
 

@@ -82,7 +82,8 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	status := kyma.Status.Runtime
 	if p := status.Published; p != nil {
-		r.Remembered = &Memory{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest), Versions: p.Versions}
+		r.Remembered = &Memory{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest), Versions: p.Versions,
+			Removals: p.Removals, RolledBackFrom: p.RolledBackFrom}
 	}
 	if status.Requested != nil {
 		r.KymaGeneration = status.Requested.Generation
@@ -130,7 +131,7 @@ func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
 		newest = m.Sequence
 	}
-	if r.ObservedEpoch == root.Epoch && !ahead(r.ObservedSequence, now) {
+	if r.ObservedEpoch == root.Epoch && !Ahead(r.ObservedSequence, now) {
 		newest = max(newest, r.ObservedSequence)
 	}
 	return newest

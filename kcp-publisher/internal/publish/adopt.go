@@ -129,15 +129,23 @@ func (p *Publisher) Newest(runtime string) plan.Memory {
 	return plan.Memory{Epoch: last.Predicate.Epoch, Sequence: last.Predicate.Sequence, Digest: last.Digest}
 }
 
-// Forget makes the registry be asked what it holds of a runtime and of the roots of trust. What was published is remembered all the same.
+// Forget makes the registry be asked what it holds of a runtime. What was published is remembered all the same.
 func (p *Publisher) Forget(runtime string) {
-	p.rooted.Store(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known, ok := p.known[runtime]; ok {
 		known.at = time.Time{}
 		p.known[runtime] = known
 	}
+}
+
+// Drop forgets all about a runtime that is gone.
+func (p *Publisher) Drop(runtime string) {
+	p.mu.Lock()
+	delete(p.known, runtime)
+	p.mu.Unlock()
+	p.resolved.release(runtime)
+	p.documents.release(runtime)
 }
 
 // requestKey tells equal requests. The last state counts only where it can matter: it is what unresolved modules keep.

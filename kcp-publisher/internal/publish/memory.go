@@ -98,6 +98,20 @@ func (r *resolutions) hold(runtime string, element *list.Element) {
 	}
 }
 
+// release forgets the request of a runtime that is gone.
+func (r *resolutions) release(runtime string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key, known := r.current[runtime]
+	delete(r.current, runtime)
+	if element := r.byKey[key]; known && element != nil {
+		held := element.Value.(*remembered)
+		if delete(held.runtimes, runtime); len(held.runtimes) == 0 {
+			r.drop(element)
+		}
+	}
+}
+
 func (r *resolutions) drop(element *list.Element) {
 	gone := r.recent.Remove(element).(*remembered)
 	delete(r.byKey, gone.key)
@@ -134,6 +148,13 @@ func (a *allowance) spend(runtime string, state digest.Digest, size int, now tim
 		s.limiter.AllowN(now, size)
 		s.state = state
 	}
+}
+
+// release forgets a runtime that is gone.
+func (a *allowance) release(runtime string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byRuntime, runtime)
 }
 
 func (a *allowance) of(runtime string) *spending {

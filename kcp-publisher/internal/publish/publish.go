@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,6 +146,9 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 		return Outcome{}, err
 	}
 	kept := adopted.Kept()
+	if adopted.Last != nil && kept == nil {
+		request.Versions = newest(request.Versions, adopted.Last.Versions)
+	}
 	resolved, err := p.resolve(ctx, runtime.ID, request, kept, snapshot)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
@@ -177,6 +181,21 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	}
 	outcome.Published, outcome.Pushed, outcome.Reason = *next, true, reason
 	return outcome, nil
+}
+
+// newest returns the newer version of each module. Of a bundle of which nothing is kept the versions count all the same: they can only hold a
+// module back.
+func newest(a, b map[string]string) map[string]string {
+	all := maps.Clone(b)
+	for module, version := range a {
+		if !bundle.Older(version, all[module]) {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[module] = version
+		}
+	}
+	return all
 }
 
 func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate) (*plan.Published, error) {
@@ -327,9 +346,7 @@ func (p *Publisher) resolve(ctx context.Context, runtime string, request resolve
 	var lastState digest.Digest
 	if kept != nil {
 		lastState = kept.StateBlob.Digest
-		if request.Last, err = p.keepable(ctx, p.Root(), kept.State); err != nil {
-			return nil, err
-		}
+		request.Last = p.keepable(ctx, p.Root(), kept.State)
 	}
 	key := requestKey(request, lastState, snapshot.Revision, fingerprint)
 	if known := p.resolved.find(runtime, key); known != nil {

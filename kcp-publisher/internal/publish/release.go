@@ -3,7 +3,6 @@ package publish
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -62,24 +61,18 @@ func (p *Publisher) prove(ctx context.Context, root trust.Root, all []component.
 }
 
 // keepable returns what of the last state may be kept for modules that do not resolve. What agents would refuse now may not, nor what today's
-// signature policy refuses. The error says that a component cannot be judged now: what was published stays as it is until it can.
-func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) (*bundle.DesiredState, error) {
+// signature policy does not accept, be it that it cannot be asked: the module stays in the runtime as it is, and its bundle leaves it out.
+func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {
 		if root.CheckFloor(m.Component, m.Version) != nil || root.Locked() && len(m.Release) == 0 {
 			continue
 		}
-		if p.Requires != nil && p.Requires(m.Component) {
-			err := p.Components.Accepted(ctx, m.Component, m.Version)
-			if errors.Is(err, component.ErrRefused) || errors.Is(err, component.ErrMissing) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("module %s: its signature cannot be checked now: %w", m.Module, err)
-			}
+		if p.Requires != nil && p.Requires(m.Component) && p.Components.Accepted(ctx, m.Component, m.Version) != nil {
+			continue
 		}
 		kept = append(kept, m)
 	}
 	last.Manifests = kept
-	return &last, nil
+	return &last
 }

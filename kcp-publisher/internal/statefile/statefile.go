@@ -50,10 +50,31 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 		return nil, fmt.Errorf("lock state file %s: %w", path, err)
 	}
 	f := &File{path: path, location: location, lock: lock}
-	if err := f.read(); err != nil {
+	err := f.writable()
+	if err == nil {
+		err = f.read()
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	return f, nil
+}
+
+// writable returns why the file could not be written: what is pushed and not remembered is told of too late.
+func (f *File) writable() error {
+	temporary, err := f.temporary()
+	if err != nil {
+		return err
+	}
+	return errors.Join(temporary.Close(), os.Remove(temporary.Name()))
+}
+
+func (f *File) temporary() (*os.File, error) {
+	temporary, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("write state file: %w", err)
+	}
+	return temporary, nil
 }
 
 func (f *File) read() error {
@@ -117,9 +138,9 @@ func (f *File) Save() error {
 	if err != nil {
 		return fmt.Errorf("write state file %s: %w", f.path, err)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*")
+	temporary, err := f.temporary()
 	if err != nil {
-		return fmt.Errorf("write state file: %w", err)
+		return err
 	}
 	_, err = temporary.Write(append(data, '\n'))
 	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err == nil {

@@ -61,6 +61,7 @@ func targets() []target {
 	pods, none := labels.Set{labelApp: agentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
 	all := []target{
 		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
+		{group: "authorization.k8s.io", resource: "selfsubjectaccessreviews", inCluster: true},
 		{group: "apps", resource: "deployments", labels: labels.Set{labelApp: agentName}},
 		{group: "apps", resource: "replicasets", labels: pods},
 		{group: "coordination.k8s.io", resource: "leases", labels: none},
@@ -218,9 +219,11 @@ func (in interceptor) leavesOut(home string) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
 	})
 	for _, condition := range in.MatchConditions {
-		said := strings.NewReplacer(" ", "", "\n", "", "'", `"`).Replace(condition.Expression)
-		other := fmt.Sprintf("request.namespace!=%q", home)
-		byName = byName || said == other || said == "!has(request.namespace)||"+other
+		expression, _ := strings.CutPrefix(strings.TrimSpace(condition.Expression), "!has(request.namespace) || ")
+		byName = byName || slices.Contains([]string{
+			`request.namespace != "` + home + `"`, `request.namespace != '` + home + `'`,
+			`request.namespace!="` + home + `"`, `request.namespace!='` + home + `'`,
+		}, expression)
 	}
 	return byName
 }

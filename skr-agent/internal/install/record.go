@@ -48,7 +48,7 @@ func clip(message string) string {
 	if clipped := bundle.Bounded(message, maxMessage); len(message) > maxMessage {
 		return clipped + "…"
 	}
-	return bundle.Bounded(message, 4*maxMessage) // of one that is short enough no escape is cut off
+	return bundle.Bounded(message, maxMessage)
 }
 
 // statusOf returns the status that an outcome makes of the one before. Times change only where something else does.

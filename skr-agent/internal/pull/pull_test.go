@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,7 +107,9 @@ func newWorld(t *testing.T) *world {
 	}
 	cfg, err := apiServer()
 	require.NoError(t, err)
-	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	known := runtime.NewScheme()
+	require.NoError(t, errors.Join(scheme.AddToScheme(known), v1beta2.AddToScheme(known)))
+	c, err := client.New(cfg, client.Options{Scheme: known})
 	require.NoError(t, err)
 	w := &world{T: t, client: c, rootKey: newKey(t)}
 	w.begin(strings.ToLower(t.Name()))
