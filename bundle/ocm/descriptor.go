@@ -87,14 +87,6 @@ func CheckVersion(v string) error {
 	return nil
 }
 
-// Version is the version that a tag stands for; the reverse of Tag.
-func Version(tag string) string {
-	if i := strings.LastIndex(tag, ".build-"); i >= 0 {
-		return tag[:i] + "+" + tag[i+len(".build-"):]
-	}
-	return tag
-}
-
 // Tag is a version as it stands in an OCI tag, which cannot hold a "+".
 func Tag(version string) string { return strings.Replace(version, "+", ".build-", 1) }
 

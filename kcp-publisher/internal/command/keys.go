@@ -123,6 +123,9 @@ func (c *changing) open() error {
 
 // make changes the root and prints what was written.
 func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) error {
+	if c.validity <= 0 {
+		return cli.Usage(fmt.Errorf("--validity %s: want more than 0", c.validity))
+	}
 	if err := c.open(); err != nil {
 		return err
 	}

@@ -253,3 +253,15 @@ func TestNothingIsPublishedThatNoAgentWouldAccept(t *testing.T) {
 	done(t, "keys", "rotate", "--keys", dir)
 	publishTo(t, from, layout, dir)
 }
+
+func TestARootThatHasExpiredAlreadyIsNotMade(t *testing.T) {
+	dir := keyFolder(t)
+	for _, validity := range []string{"-1h", "0s"} {
+		if o := run("keys", "rotate", "--keys", dir, "--validity", validity); o.code != cli.ExitUsage || !strings.Contains(o.err, "want more than 0") {
+			t.Errorf("%s: %+v", validity, o)
+		}
+	}
+	if got := shownKeys(t, dir).Version; got != 1 {
+		t.Errorf("version %d was made", got)
+	}
+}

@@ -30,9 +30,6 @@ type Gate struct {
 	decisions map[string]Decision
 }
 
-// Open is the gate of a track on which nothing is under way: everybody may have the version.
-func Open(version string) *Gate { return &Gate{to: version, open: true} }
-
 // NewGate is the gate of a track whose newest rollout came to this step.
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}

@@ -76,7 +76,7 @@ func (w *world) fail(format string, args ...any) {
 func (w *world) chance(percent int) bool { return w.random.IntN(100) < percent }
 
 func newWorld(random *rand.Rand) *world {
-	w := &world{random: random, now: noon, channel: "1.0.0", gates: Gates{keda: Open("1.0.0")}}
+	w := &world{random: random, now: noon, channel: "1.0.0", gates: Gates{keda: &Gate{to: "1.0.0", open: true}}}
 	w.policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: w.course()}}
 	w.policy.Name = "careful"
 	for i := range 2 + random.IntN(5) {
