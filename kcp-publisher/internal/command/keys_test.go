@@ -162,7 +162,7 @@ func TestKeysShowMarksWhatEachKeyCountsFor(t *testing.T) {
 	if strings.Contains(out, "EXPIRED") {
 		t.Errorf("says that something expired:\n%s", out)
 	}
-	done(t, "keys", "rotate", "--validity=-1s", "--keys", dir)
+	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
 	if out := done(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") || !strings.Contains(out, "keys rotate") {
 		t.Errorf("does not say that it expired:\n%s", out)
 	}
@@ -243,7 +243,7 @@ func TestNothingIsPublishedThatNoAgentWouldAccept(t *testing.T) {
 			t.Errorf("%s with an older key folder: %+v", command[0], o)
 		}
 	}
-	done(t, "keys", "rotate", "--validity=-1s", "--keys", dir)
+	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
 	for _, command := range commands(dir) {
 		o := run(command...)
 		if o.code != cli.ExitRefused || !strings.Contains(o.err, "RootExpired") || !strings.Contains(o.err, "keys rotate") {
