@@ -24,8 +24,9 @@ type registryBackoff struct {
 
 // hold is one backoff.
 type hold struct {
-	until   time.Time
-	backoff *backoff.ExponentialBackOff
+	// since is when it began, until when it is over.
+	since, until time.Time
+	backoff      *backoff.ExponentialBackOff
 }
 
 const (
@@ -79,12 +80,13 @@ func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName,
 	if down != nil {
 		if b.all == nil {
 			b.all = newHold()
+			b.all.since = now
 			ctrl.LoggerFrom(ctx).Error(err, "registry unavailable, publishing waits")
 			registryUp.Set(0)
 		}
 		return b.all.fail(now), true
 	}
-	b.end(ctx)
+	b.end(ctx, now)
 	if b.alone == nil {
 		b.alone = map[types.NamespacedName]*hold{}
 	}
@@ -103,12 +105,12 @@ func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName,
 	return h.fail(now), false
 }
 
-// answered notes that a pass for a runtime had no trouble; asked is whether it needed the registry.
-func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedName, asked bool) {
+// answered notes that a pass for a runtime, which began at a time, had no trouble; asked is whether it needed the registry.
+func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedName, began time.Time, asked bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if asked {
-		b.end(ctx)
+		b.end(ctx, began)
 	}
 	if _, known := b.alone[kyma]; known {
 		logged := len(b.alone) < maxLogged
@@ -131,8 +133,11 @@ func (b *registryBackoff) drop(kyma types.NamespacedName) {
 	registryFailing.Set(float64(len(b.alone)))
 }
 
-// end notes that the registry answered.
-func (b *registryBackoff) end(ctx context.Context) {
+// end notes that the registry answered what was asked at a time. What was asked before the registry was down says nothing.
+func (b *registryBackoff) end(ctx context.Context, asked time.Time) {
+	if b.all != nil && asked.Before(b.all.since) {
+		return
+	}
 	registryUp.Set(1)
 	if b.all != nil {
 		b.all = nil

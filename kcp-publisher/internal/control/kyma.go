@@ -122,7 +122,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if alone > 0 {
 		result.RequeueAfter = alone
 	} else {
-		k.backoff.answered(ctx, req.NamespacedName, outcome.Pushed || !newest.asked.Before(started))
+		k.backoff.answered(ctx, req.NamespacedName, started, outcome.Pushed || !newest.asked.Before(started))
 	}
 	return result, err
 }
