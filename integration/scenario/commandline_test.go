@@ -57,7 +57,7 @@ func TestPublishingAFolderToARegistryTwicePushesOnce(t *testing.T) {
 		return rows, stderr.String()
 	}
 	rows, said := published()
-	if !strings.Contains(said, "published.json is new, nothing is remembered of earlier runs") {
+	if !strings.Contains(said, "published.json is new: nothing is remembered of earlier runs") {
 		t.Errorf("first run: the state file is not named:\n%s", said)
 	}
 	if len(rows) != 2 || rows[0].Action != "pushed" || rows[1].Action != "pushed" {

@@ -66,7 +66,7 @@ func TestPublishRemembersWhatItPublished(t *testing.T) {
 	}
 
 	state := filepath.Join(dir, "state.json")
-	if _, said := publish(nil, "--state", state); !strings.Contains(said, "state file "+state+" is new, nothing is remembered of earlier runs") {
+	if _, said := publish(nil, "--state", state); !strings.Contains(said, "state file "+state+" is new: nothing is remembered of earlier runs") {
 		t.Errorf("first run: it does not say that nothing is remembered:\n%s", said)
 	}
 	old, err := store.Fetch(ctx, repository, bundle.TagDesired)

@@ -258,14 +258,14 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 		location = store.LayoutScheme + absolute
 	}
 	path := cmp.Or(f.state, filepath.Join(f.keys.Dir, "published.json"))
-	const consequence = "what lies in the registry is compared with what is due, and nothing of it is kept: a module that does not resolve has no manifest in its bundle"
+	const consequence = "Modules that do not resolve now are left out of their bundles until they do."
 	memory, err := statefile.Open(ctx, path, location)
 	switch {
 	case err != nil && f.state == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
-		fmt.Fprintf(out, "nothing is remembered between runs (%v): name a writable file with --state; %s\n", err, consequence)
+		fmt.Fprintf(out, "nothing is remembered between runs (%v): name a writable file with --state. %s\n", err, consequence)
 		return nil, nil
 	case err == nil && memory.New:
-		fmt.Fprintf(out, "state file %s is new, nothing is remembered of earlier runs; %s\n", path, consequence)
+		fmt.Fprintf(out, "state file %s is new: nothing is remembered of earlier runs. %s\n", path, consequence)
 	}
 	return memory, err
 }

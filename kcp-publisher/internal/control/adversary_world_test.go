@@ -217,7 +217,7 @@ func (w *adversary) must(err error) {
 	}
 }
 
-func one2[T any](w *adversary, from ...T) T { return from[w.random.IntN(len(from))] }
+func pick[T any](w *adversary, from ...T) T { return from[w.random.IntN(len(from))] }
 
 func digestOf(text string) digest.Digest { return digest.Digest(text) }
 
@@ -324,7 +324,7 @@ func (w *adversary) put(runtime string, manifest bundle.Blob) {
 
 func (w *adversary) replay() {
 	if len(w.bundles) > 0 {
-		w.put("victim", one2(w, w.bundles...))
+		w.put("victim", pick(w, w.bundles...))
 	}
 }
 
@@ -390,16 +390,16 @@ func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob 
 func (w *adversary) lie() {
 	w.malice++
 	r := bundle.Report{
-		Runtime: one2(w, "mallory", "victim"), Fleet: w.newest.Fleet, Sequence: one2(w, w.now.UnixMilli()+w.malice, math.MaxInt64), Time: w.now.UTC().Truncate(time.Second),
-		ClusterUID: one2(w, "", "kcp"), Observed: one2(w, nil, w.observed, &bundle.Observed{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: digest.FromString("none")}),
-		Kyma:    &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: one2(w, "regular", "Ü!")}, Generation: w.malice},
-		Modules: []bundle.ReportedModule{{Name: "keda", Version: one2(w, "999.0.0", "0.0.1"), State: v1beta2.StateReady}},
+		Runtime: pick(w, "mallory", "victim"), Fleet: w.newest.Fleet, Sequence: pick(w, w.now.UnixMilli()+w.malice, math.MaxInt64), Time: w.now.UTC().Truncate(time.Second),
+		ClusterUID: pick(w, "", "kcp"), Observed: pick(w, nil, w.observed, &bundle.Observed{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: digest.FromString("none")}),
+		Kyma:    &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: pick(w, "regular", "Ü!")}, Generation: w.malice},
+		Modules: []bundle.ReportedModule{{Name: "keda", Version: pick(w, "999.0.0", "0.0.1"), State: v1beta2.StateReady}},
 	}
-	w.send(one2(w, "mallory", "victim"), r, w.mallory)
+	w.send(pick(w, "mallory", "victim"), r, w.mallory)
 }
 
 func (w *adversary) replayReport() {
 	if len(w.reported) > 0 {
-		w.must(store.PushManifest(w.Context(), w.repository(bundle.ReportRepository("victim")), one2(w, w.reported...), bundle.TagLatest))
+		w.must(store.PushManifest(w.Context(), w.repository(bundle.ReportRepository("victim")), pick(w, w.reported...), bundle.TagLatest))
 	}
 }
