@@ -67,7 +67,7 @@ func TestRevokingWhatIsNotListedIsRefused(t *testing.T) {
 		"an agent's key": "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=",
 	} {
 		o := run("keys", "revoke", key, "--keys", dir, "--yes")
-		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") || !strings.Contains(o.err, inUse.Thumbprint) || !strings.Contains(o.err, before.Thumbprint) {
+		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") || !strings.Contains(o.err, "\n  enroll ") || !strings.Contains(o.err, inUse.Thumbprint) || !strings.Contains(o.err, before.Thumbprint) {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}

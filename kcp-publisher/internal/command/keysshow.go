@@ -11,7 +11,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
@@ -75,11 +74,7 @@ func (s shownRoot) draw(out io.Writer) {
 	t = newTable(out)
 	t.AppendHeader(table.Row{"ROLE", "KEY", "STATE"})
 	for _, key := range s.Keys {
-		role := key.Role
-		if role == trust.RoleEnroll {
-			role = "enroll"
-		}
-		t.AppendRow(table.Row{role, key.Thumbprint, s.stateText(key)})
+		t.AppendRow(table.Row{keys.RoleName(key.Role), key.Thumbprint, s.stateText(key)})
 	}
 	t.Render()
 	fmt.Fprintln(out)

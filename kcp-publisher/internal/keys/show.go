@@ -131,6 +131,14 @@ type UnknownKeyError struct {
 	Candidates []trust.Listed
 }
 
+// RoleName returns a role as people read it: on the wire it keeps the spelling that it began with.
+func RoleName(role string) string {
+	if role == trust.RoleEnroll {
+		return "enroll"
+	}
+	return role
+}
+
 func (e *UnknownKeyError) Error() string {
 	var lines strings.Builder
 	for _, c := range e.Candidates {
@@ -138,7 +146,7 @@ func (e *UnknownKeyError) Error() string {
 		if e.Name != "" && (strings.HasPrefix(c.Thumbprint, e.Name) || strings.HasPrefix(c.ID, e.Name)) {
 			hint = "  (begins like that: say all of it)"
 		}
-		fmt.Fprintf(&lines, "\n  %-10s %s%s", c.Role, c.Thumbprint, hint)
+		fmt.Fprintf(&lines, "\n  %-10s %s%s", RoleName(c.Role), c.Thumbprint, hint)
 	}
 	return fmt.Sprintf("key %q: the root of trust lists no such key, and nothing was changed; these are listed:%s", e.Name, lines.String())
 }
