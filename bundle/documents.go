@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -86,6 +87,11 @@ type Content struct {
 	MediaType  string        `json:"mediaType"`
 	Digest     digest.Digest `json:"digest"`
 	SizeBytes  int64         `json:"size"`
+}
+
+// Descriptor returns the content as its repository knows it.
+func (c Content) Descriptor() ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
 }
 
 // Problem is why a module that was asked for is not, or not as asked, among the Manifests.

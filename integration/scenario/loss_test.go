@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -243,7 +242,7 @@ func lacking(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) stri
 		for _, c := range m.Content {
 			from, err := f.Registries.Repository(c.Repository)
 			must(t, err)
-			if _, err := store.FetchBlob(ctx, from, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, bundle.MaxLayerBytes); err != nil {
+			if _, err := store.FetchBlob(ctx, from, c.Descriptor(), bundle.MaxLayerBytes); err != nil {
 				return fmt.Sprintf("content of %s: %v", m.Module, err)
 			}
 		}

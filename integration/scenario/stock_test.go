@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -103,7 +102,7 @@ func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime
 		for _, c := range m.Content {
 			repository, err := registries.Repository(mirrored.Mirrored(c.Repository))
 			must(t, err)
-			_, err = store.FetchBlob(t.Context(), repository, ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}, c.SizeBytes)
+			_, err = store.FetchBlob(t.Context(), repository, c.Descriptor(), c.SizeBytes)
 			must(t, err)
 			contents++
 		}

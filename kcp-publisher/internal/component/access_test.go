@@ -135,7 +135,7 @@ func (w *world) there(c Content) string {
 	w.Helper()
 	repository, err := w.registries.Repository(c.Repository)
 	w.must(err)
-	data, err := store.FetchBlob(w.Context(), repository, c.Descriptor, bundle.MaxLayerBytes)
+	data, err := store.FetchBlob(w.Context(), repository, c.Descriptor(), bundle.MaxLayerBytes)
 	w.must(err)
 	return string(data)
 }

@@ -16,11 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Content is where the content of a resource is, by digest.
+// Content is where runtimes read the content of a resource, by digest.
 type Content struct {
-	// Repository is an OCI repository as bundle.Content has it.
-	Repository string
-	ocispec.Descriptor
+	bundle.Content
 	// Manifest is that of the artifact whose layer the content is, nil when the resource's digest is the content's own.
 	Manifest []byte
 }
@@ -31,6 +29,10 @@ type located struct {
 	from oras.ReadOnlyTarget
 	// bytes are the content itself where no repository has it as one blob.
 	bytes []byte
+}
+
+func contentIn(repository string, blob ocispec.Descriptor) Content {
+	return Content{Content: bundle.Content{Repository: repository, MediaType: blob.MediaType, Digest: blob.Digest, SizeBytes: blob.Size}}
 }
 
 // mediaTypeChart is the layer of an OCI artifact that is a chart.
@@ -44,6 +46,7 @@ func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource
 	if err != nil {
 		return Content{}, c.about(resource, err)
 	}
+	content.Name = resource.Name
 	return content, nil
 }
 
@@ -56,7 +59,7 @@ func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) 
 	if found.bytes != nil {
 		return found.bytes, nil
 	}
-	data, err := store.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
+	data, err := store.FetchBlob(ctx, found.from, found.Descriptor(), bundle.MaxLayerBytes)
 	if err != nil {
 		return nil, c.about(resource, err)
 	}
@@ -110,7 +113,7 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 	if resource.Access.MediaType != "" {
 		layer.MediaType = resource.Access.MediaType // a blob that was found by digest alone has no media type of its own
 	}
-	return covered(ctx, resource, located{Content: Content{Repository: name, Descriptor: layer}, from: repository})
+	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
 }
 
 // layer finds a layer of the component version; that of a given descriptor may be in any repository that the component has.
@@ -144,7 +147,7 @@ func inMemory(mediaType string, data []byte) located {
 	if mediaType == "" {
 		mediaType = "application/octet-stream"
 	}
-	return located{Content: Content{Descriptor: ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}}, bytes: data}
+	return located{Content: contentIn("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
 }
 
 // agree lets pass what no digest covers: whether that is enough is for the signature policy to say.
@@ -167,7 +170,7 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 		}
 		return found, nil
 	}
-	data, err := store.FetchBlob(ctx, found.from, found.Descriptor, bundle.MaxLayerBytes)
+	data, err := store.FetchBlob(ctx, found.from, found.Descriptor(), bundle.MaxLayerBytes)
 	if err != nil {
 		return located{}, err
 	}
@@ -275,7 +278,12 @@ func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, referenc
 		return located{}, err
 	}
 	layer, err := contentLayer(fetched)
-	return located{Content: Content{Repository: repository, Descriptor: layer, Manifest: fetched.Bytes}, from: from}, err
+	if err != nil {
+		return located{}, err
+	}
+	content := contentIn(repository, layer)
+	content.Manifest = fetched.Bytes
+	return located{Content: content, from: from}, nil
 }
 
 // contentLayer returns the layer of a manifest that is the content of its artifact: the chart, or the only one.
@@ -312,5 +320,5 @@ func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place store.St
 	if err != nil {
 		return located{}, err
 	}
-	return covered(ctx, resource, located{Content: Content{Repository: name, Descriptor: descriptor}, from: repository})
+	return covered(ctx, resource, located{Content: contentIn(name, descriptor), from: repository})
 }

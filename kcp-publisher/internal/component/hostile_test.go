@@ -104,7 +104,7 @@ func TestAnHonestRegistryIsRead(t *testing.T) {
 	}
 	raw, _ := c.Descriptor.Resource("raw-manifest")
 	content, err := reader.Content(t.Context(), c, raw, nil)
-	if err != nil || content.Digest != digest.FromString("content") || content.Size != int64(len("content")) || content.Repository != c.Repository {
+	if err != nil || content.Digest != digest.FromString("content") || content.SizeBytes != int64(len("content")) || content.Repository != c.Repository {
 		t.Errorf("raw-manifest is %+v: %v", content, err)
 	}
 }

@@ -110,7 +110,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 		s.state = state{err: err, at: r.now()}
 		return nil
 	case found.bytes != nil:
-		if err := store.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor, Bytes: found.bytes}); err != nil {
+		if err := store.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor(), Bytes: found.bytes}); err != nil {
 			return err
 		}
 		found.Repository = place.Name(bundle.ContentRepository)
@@ -144,7 +144,7 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	there, err := shared.Exists(ctx, content.Descriptor)
+	there, err := shared.Exists(ctx, content.Descriptor())
 	if err != nil {
 		return false, fmt.Errorf("look for blob %s in %s: %w", content.Digest, place.Name(bundle.ContentRepository), err)
 	}

@@ -205,7 +205,7 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 	if err != nil {
 		return nil, err
 	}
-	blob := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
+	blob := c.Descriptor()
 	holder, tag, err := store.ContentHolder(blob)
 	if err != nil {
 		return nil, err

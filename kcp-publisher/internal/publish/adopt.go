@@ -2,7 +2,6 @@ package publish
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -146,18 +145,4 @@ func (p *Publisher) Drop(runtime string) {
 	p.mu.Unlock()
 	p.resolved.release(runtime)
 	p.documents.release(runtime)
-}
-
-// requestKey tells equal requests. The last state counts only where it can matter: it is what unresolved modules keep.
-func requestKey(request resolve.Request, lastState digest.Digest, revision, contents string) string {
-	kept := 0
-	if request.Last != nil {
-		kept = len(request.Last.Manifests) // some of the state's may not be kept
-	}
-	request.Last = nil
-	data, err := json.Marshal(request)
-	if err != nil {
-		panic(fmt.Sprintf("a request always encodes: %v", err)) // plain data, without channels, functions or cycles
-	}
-	return fmt.Sprintf("%s\n%s %d\n%s\n%s", data, lastState, kept, revision, contents)
 }

@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -13,29 +12,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
-// contents reads the components that a request needs, with a fingerprint of what was read. A component that cannot be read is
-// that module's trouble alone.
-func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (map[resolve.Ref]resolve.Content, string, error) {
+// contents reads the components that a request needs, each once. A component that cannot be read is that module's trouble alone.
+func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (map[resolve.Ref]resolve.Content, []input, error) {
 	contents := make(map[resolve.Ref]resolve.Content, len(needs))
-	var fingerprint strings.Builder
+	read := make([]input, 0, len(needs))
 	for _, need := range needs {
 		if _, done := contents[need.Ref]; done {
 			continue
 		}
 		content, err := p.content(ctx, need)
 		if ctx.Err() != nil {
-			return nil, "", ctx.Err()
+			return nil, nil, ctx.Err()
 		}
+		one := input{Ref: need.Ref, Content: content}
+		if err != nil {
+			one.Error = err.Error()
+		}
+		read = append(read, one)
 		content.Err = err
 		contents[need.Ref] = content
-		plain := content
-		if plain.Values != nil {
-			fmt.Fprintf(&fingerprint, "%v ", *plain.Values)
-			plain.Values = nil // a pointer's text is another each time
-		}
-		fmt.Fprintf(&fingerprint, "%v\n", plain)
 	}
-	return contents, fingerprint.String(), nil
+	return contents, read, nil
 }
 
 func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Content, error) {
@@ -87,8 +84,5 @@ func (p *Publisher) part(ctx context.Context, c component.Component, r ocm.Resou
 	if content.Manifest != nil {
 		evidence.add(ocispec.MediaTypeImageManifest, content.Manifest)
 	}
-	return resolve.Part{
-		Name: r.Name, Type: kind, Repository: content.Repository,
-		MediaType: content.MediaType, Digest: content.Digest, SizeBytes: content.Size,
-	}, nil
+	return resolve.Part{Content: content.Content, Type: kind}, nil
 }

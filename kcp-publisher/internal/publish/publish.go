@@ -265,90 +265,19 @@ func (p *Publisher) replace(ctx context.Context, runtime string, documents bundl
 	return store.PushBundle(ctx, p.Place, runtime, documents, manifest, func(d digest.Digest) bool { return present[d] })
 }
 
-// share makes the documents exist once for all runtimes that get them.
-func (p *Publisher) share(ctx context.Context, runtime string, documents bundle.Documents) error {
-	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
-	if err := p.documents.check(runtime, state, size, p.Now()); err != nil {
-		return err
-	}
-	_, err := p.ensureShared(ctx, documents, func() { p.documents.spend(runtime, state, size, p.Now()) })
-	return err
-}
-
-// keepShared looks whether the documents of a bundle that lies in the registry are still shared, when the registry was looked at.
-func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
-	if !checked {
-		return nil
-	}
-	missing, err := p.ensureShared(ctx, documents, func() {})
-	if missing && err == nil && p.Restored != nil {
-		p.Restored(ctx, "documents "+documents.State.Descriptor.Digest.String()+" and "+documents.Catalog.Descriptor.Digest.String())
-	}
-	return err
-}
-
-// ensureShared makes the documents exist unless they were seen recently, and reports whether anything was missing.
-func (p *Publisher) ensureShared(ctx context.Context, documents bundle.Documents, done func()) (missing bool, err error) {
-	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
-	p.mu.Lock()
-	recently := p.recently(p.shared[state]) && p.recently(p.shared[catalog])
-	p.mu.Unlock()
-	if recently {
-		return false, nil
-	}
-	_, err, _ = p.sharing.Do(state.String()+catalog.String(), func() (any, error) {
-		if missing, err = store.EnsureDocuments(ctx, p.Place, documents); err != nil {
-			return nil, err
-		}
-		done()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if len(p.shared) > maxShared {
-			clear(p.shared)
-		}
-		p.shared[state], p.shared[catalog] = p.Now(), p.Now()
-		return nil, nil
-	})
-	return missing, err
-}
-
-// forgetShared makes all documents be looked for before the next push.
-func (p *Publisher) forgetShared() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for document := range p.shared {
-		p.shared[document] = time.Unix(0, 0) // it was shared, and is no new one
-	}
-}
-
-// recently reports whether what was seen in the registry at a time need not be looked for again.
-func (p *Publisher) recently(seen time.Time) bool {
-	now := p.Now()
-	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
-}
-
-// unshared returns how many bytes of a document were not shared before.
-func (p *Publisher) unshared(document bundle.Blob) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.shared[document.Descriptor.Digest].IsZero() {
-		return 0
-	}
-	return len(document.Bytes)
-}
-
 func (p *Publisher) resolve(ctx context.Context, runtime string, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
 	request.Labels = snapshot.Relevant(request.Labels)
-	contents, fingerprint, err := p.contents(ctx, resolve.Needs(request, snapshot))
+	contents, read, err := p.contents(ctx, resolve.Needs(request, snapshot))
 	if err != nil {
 		return nil, err
 	}
-	var lastState digest.Digest
+	in := inputs{Revision: snapshot.Revision, Contents: read}
 	if kept != nil {
-		lastState = kept.StateBlob.Digest
+		in.LastState = kept.StateBlob.Digest
 		request.Last = p.keepable(ctx, p.Root(), kept.State)
 	}
-	key := requestKey(request, lastState, snapshot.Revision, fingerprint)
+	in.Request = request
+	key := keyOf(in)
 	if known := p.resolved.find(runtime, key); known != nil {
 		return known, nil
 	}

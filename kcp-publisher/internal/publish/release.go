@@ -51,12 +51,12 @@ func (p *Publisher) prove(ctx context.Context, root trust.Root, all []component.
 		if err := store.ShareBlob(ctx, p.Place, blob); err != nil {
 			return fmt.Errorf("share the proof of component %s:%s: %w", main.Name, main.Version, err)
 		}
-		content.Release = append(content.Release, resolve.Part{
+		content.Release = append(content.Release, bundle.Content{
 			Name: "release", Repository: p.Place.Name(bundle.ContentRepository),
 			MediaType: blob.Descriptor.MediaType, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
 		})
 	}
-	slices.SortFunc(content.Release, func(a, b resolve.Part) int { return cmp.Compare(a.Digest, b.Digest) })
+	slices.SortFunc(content.Release, func(a, b bundle.Content) int { return cmp.Compare(a.Digest, b.Digest) })
 	return nil
 }
 

@@ -30,7 +30,7 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 		Labels: w.labels(name),
 		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait.
 		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
-		Content:          named(content.Parts()), Release: named(content.Release),
+		Content:          content.Parts(), Release: content.Release,
 	}
 	if manifest.Annotations, err = w.annotations(name); err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func (w *wish) check(content Content) error {
 		return content.Err
 	}
 	for _, part := range content.Parts() {
-		if err := part.check(); err != nil {
-			return fmt.Errorf("component %s:%s: %w", w.choice.Component, w.choice.Version, err)
+		if part.SizeBytes > bundle.MaxLayerBytes {
+			return fmt.Errorf("component %s:%s: resource %q has %d bytes, at most %d", w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
 		}
 	}
 	return nil
@@ -117,12 +117,4 @@ func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {
 		return spec, errors.New("ModuleTemplate " + template.Name + " spec.data: kind and metadata.name are required")
 	}
 	return spec, nil
-}
-
-// named returns parts as a bundle has them.
-func named(parts []Part) (all []bundle.Content) {
-	for _, part := range parts {
-		all = append(all, part.Named())
-	}
-	return all
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
@@ -42,40 +40,23 @@ type Content struct {
 	// Images are the references of all images of the component and of those it refers to, sorted.
 	Images []string
 	// Release proves that all this was released; there is none where the root of trust does not ask for it.
-	Release []Part
+	Release []bundle.Content
 	Err     error
 }
 
 // Parts are what is installed.
-func (c Content) Parts() []Part {
+func (c Content) Parts() []bundle.Content {
 	if c.Values != nil {
-		return []Part{c.Install, *c.Values}
+		return []bundle.Content{c.Install.Content, c.Values.Content}
 	}
-	return []Part{c.Install}
+	return []bundle.Content{c.Install.Content}
 }
 
 // Part is one blob of a module, where runtimes read it from.
 type Part struct {
-	// Name is the resource's.
-	Name       string
-	Type       v1beta2.ImageSpecType
-	Repository string
-	MediaType  string
-	Digest     digest.Digest
-	SizeBytes  int64
-}
-
-// Named returns the part as a bundle has it.
-func (p Part) Named() bundle.Content {
-	return bundle.Content{Name: p.Name, Repository: p.Repository, MediaType: p.MediaType, Digest: p.Digest, SizeBytes: p.SizeBytes}
-}
-
-// check refuses what no agent would fetch.
-func (p Part) check() error {
-	if p.SizeBytes > bundle.MaxLayerBytes {
-		return fmt.Errorf("resource %q has %d bytes, at most %d", p.Name, p.SizeBytes, bundle.MaxLayerBytes)
-	}
-	return nil
+	bundle.Content
+	// Type is the one of Kyma's that a Manifest names it by.
+	Type v1beta2.ImageSpecType
 }
 
 func (p Part) source() v1beta2.ImageSpec {

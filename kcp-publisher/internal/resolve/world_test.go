@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
@@ -73,7 +74,9 @@ func (w *world) whole(module, version string, content Content) *world {
 }
 
 func part(name string, kind v1beta2.ImageSpecType, mediaType, data string) Part {
-	return Part{Name: name, Type: kind, Repository: "registry.example/modules", MediaType: mediaType, Digest: digest.FromString(data), SizeBytes: int64(len(data))}
+	return Part{Type: kind, Content: bundle.Content{
+		Name: name, Repository: "registry.example/modules", MediaType: mediaType, Digest: digest.FromString(data), SizeBytes: int64(len(data)),
+	}}
 }
 
 // meta adds a ModuleReleaseMeta with channels as "channel=version".

@@ -229,7 +229,6 @@ func (i Importer) source(file *airgap.File, carried, target oras.ReadOnlyTarget)
 			return target.Fetch(ctx, d)
 		}),
 		Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
-			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
 			from := carried
 			if _, inFile := file.Size(c.Digest); !inFile {
 				there, err := i.reading(ctx, bundle.ContentRepository)
@@ -240,7 +239,7 @@ func (i Importer) source(file *airgap.File, carried, target oras.ReadOnlyTarget)
 					from = there
 				}
 			}
-			return store.FetchBlob(ctx, from, d, bundle.MaxManifestBytes)
+			return store.FetchBlob(ctx, from, c.Descriptor(), bundle.MaxManifestBytes)
 		},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -32,7 +31,7 @@ func (c Contents) Fetch(ctx context.Context, content bundle.Content, settings bu
 			order[0], order[1] = order[1], order[0]
 		}
 	}
-	d := ocispec.Descriptor{MediaType: content.MediaType, Digest: content.Digest, Size: content.SizeBytes}
+	d := content.Descriptor()
 	var problems []error
 	for _, open := range order {
 		from, err := open()

@@ -141,7 +141,7 @@ func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, sta
 	}
 	for _, m := range slices.Concat(state.All(), state.Offers) {
 		for _, c := range m.Release {
-			d := ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
+			d := c.Descriptor()
 			what := fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version)
 			if err := r.read(d, what, func() ([]byte, error) { return source.Proof(ctx, c) }); err != nil {
 				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)

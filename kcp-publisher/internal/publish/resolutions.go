@@ -3,26 +3,17 @@ package publish
 import (
 	"container/list"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/opencontainers/go-digest"
-	"golang.org/x/time/rate"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
-const (
-	// maxResolvedBytes bounds the documents of all remembered results: some hundred distinct requests with catalogs of some hundred KiB.
-	maxResolvedBytes = 256 << 20
-	// maxShared bounds the digests of documents that are known to be shared; who has to ask the registry again only loses time.
-	maxShared = 20_000
-	// maxDocumentBytes bounds what one runtime may make the publisher write as new documents at once, and documentPeriod is how long it takes
-	// until it may do so again: what a runtime asks for is its own word, and nothing deletes documents.
-	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
-	documentPeriod   = 24 * time.Hour
-)
+// maxResolvedBytes bounds the documents of all remembered results: some hundred distinct requests with catalogs of some hundred KiB.
+const maxResolvedBytes = 256 << 20
 
 // resolutions remembers the results of equal requests, for as long as a runtime has that request: the next one of a runtime takes the
 // place of the one before, so that no runtime holds more than one. What was used least goes when all together are too large. It is safe for
@@ -37,7 +28,37 @@ type resolutions struct {
 	current map[string]resolutionKey
 }
 
+// resolutionKey tells equal inputs of a resolution.
 type resolutionKey [sha256.Size]byte
+
+// inputs are what a resolution depends on.
+type inputs struct {
+	Request  resolve.Request
+	Revision string
+	// LastState stands for the last state in the request, of which Kept manifests may be kept.
+	LastState digest.Digest
+	Kept      int
+	Contents  []input
+}
+
+// input is the content of one component that the request needs.
+type input struct {
+	Ref     resolve.Ref
+	Content resolve.Content
+	Error   string
+}
+
+func keyOf(in inputs) resolutionKey {
+	if in.Request.Last != nil {
+		in.Kept = len(in.Request.Last.Manifests)
+	}
+	in.Request.Last = nil
+	data, err := json.Marshal(in)
+	if err != nil {
+		panic(fmt.Sprintf("the inputs of a resolution always encode: %v", err)) // plain data, without channels, functions or cycles
+	}
+	return sha256.Sum256(data)
+}
 
 type remembered struct {
 	key      resolutionKey
@@ -51,8 +72,7 @@ func newResolutions(most int) *resolutions {
 }
 
 // find returns the result of a request that a runtime has now, nil when none is remembered.
-func (r *resolutions) find(runtime, request string) *resolution {
-	key := resolutionKey(sha256.Sum256([]byte(request)))
+func (r *resolutions) find(runtime string, key resolutionKey) *resolution {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	element := r.byKey[key]
@@ -64,8 +84,7 @@ func (r *resolutions) find(runtime, request string) *resolution {
 }
 
 // remember keeps the result of a request that a runtime has now.
-func (r *resolutions) remember(runtime, request string, result *resolution) {
-	key := resolutionKey(sha256.Sum256([]byte(request)))
+func (r *resolutions) remember(runtime string, key resolutionKey, result *resolution) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	element := r.byKey[key]
@@ -116,53 +135,4 @@ func (r *resolutions) drop(element *list.Element) {
 	gone := r.recent.Remove(element).(*remembered)
 	delete(r.byKey, gone.key)
 	r.bytes -= gone.bytes
-}
-
-// allowance bounds the bytes of new documents of each runtime. It is safe for concurrent use.
-type allowance struct {
-	mu        sync.Mutex // guards what follows
-	byRuntime map[string]*spending
-}
-
-// spending is what one runtime caused to be written, and the state that it was last for: what is tried again is written once.
-type spending struct {
-	limiter *rate.Limiter
-	state   digest.Digest
-}
-
-// check returns an error when a runtime has to wait before so many bytes may be written for its state.
-func (a *allowance) check(runtime string, state digest.Digest, size int, now time.Time) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.of(runtime); s.state == state || s.limiter.TokensAt(now) >= float64(size) {
-		return nil
-	}
-	return fmt.Errorf("its desired state changes too often: %d MiB of documents were written for it within %s: find out who changes the runtime's Kyma", maxDocumentBytes>>20, documentPeriod)
-}
-
-// spend notes that so many bytes were written for a runtime's state.
-func (a *allowance) spend(runtime string, state digest.Digest, size int, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.of(runtime); s.state != state {
-		s.limiter.AllowN(now, size)
-		s.state = state
-	}
-}
-
-// release forgets a runtime that is gone.
-func (a *allowance) release(runtime string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.byRuntime, runtime)
-}
-
-func (a *allowance) of(runtime string) *spending {
-	if a.byRuntime == nil {
-		a.byRuntime = map[string]*spending{}
-	}
-	if a.byRuntime[runtime] == nil {
-		a.byRuntime[runtime] = &spending{limiter: rate.NewLimiter(rate.Limit(maxDocumentBytes/documentPeriod.Seconds()), maxDocumentBytes)}
-	}
-	return a.byRuntime[runtime]
 }
