@@ -125,6 +125,11 @@ type ReportedSecrets struct {
 // MaxMessageBytes bounds one message in a report; when many modules fail, agents leave more out.
 const MaxMessageBytes = 512
 
+// MaxNoteBytes is what the API takes as the note of an Event.
+//
+// Source: Kubernetes API, events.k8s.io/v1, Event.note, "The maximum length is 1kB".
+const MaxNoteBytes = 1024
+
 // Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end, as it may be shown.
 func Bounded(text string, most int) string {
 	if text = Printable(text[:min(len(text), 2*most)]); len(text) > most {

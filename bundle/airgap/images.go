@@ -6,7 +6,6 @@ import (
 	"io"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -40,7 +39,7 @@ func isManifest(mediaType string) bool {
 // ImageWalk visits an image and everything below it.
 type ImageWalk struct {
 	// Locate returns where a blob is read; nil leaves it out, with all below it.
-	Locate func(context.Context, ocispec.Descriptor) (content.Fetcher, error)
+	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
 	// Found is told of every blob, of what points before what is pointed to; manifest is nil for what is none.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
@@ -72,7 +71,7 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 		return err
 	}
 	w.Found(d, data)
-	below, err := content.Successors(ctx, fetcherOf(data), d)
+	below, err := store.Successors(ctx, fetcherOf(data), d)
 	if err != nil {
 		return refusal.New(refusal.Malformed, "manifest %s: %w", d.Digest, err)
 	}
@@ -85,8 +84,8 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 }
 
 // fetcherOf lets a manifest that was read be taken apart.
-func fetcherOf(data []byte) content.Fetcher {
-	return content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+func fetcherOf(data []byte) store.Fetcher {
+	return store.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	})
 }

@@ -14,10 +14,9 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2"
-	"oras.land/oras-go/v2/errdef"
 
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // File is an opened file whose blobs are what their digests say.
@@ -52,7 +51,7 @@ func (f *File) Size(d digest.Digest) (int64, bool) {
 }
 
 // Repository reads one repository of the file, as a registry's is read.
-func (f *File) Repository(name string) oras.ReadOnlyTarget { return repository{f, name} }
+func (f *File) Repository(name string) store.Reader { return repository{f, name} }
 
 type repository struct {
 	file *File
@@ -68,7 +67,7 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 			return found, nil
 		}
 	}
-	return ocispec.Descriptor{}, fmt.Errorf("%s:%s: %w", r.name, reference, errdef.ErrNotFound)
+	return ocispec.Descriptor{}, fmt.Errorf("%s:%s: %w", r.name, reference, store.ErrNotFound)
 }
 
 func (r repository) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error) {
@@ -79,7 +78,7 @@ func (r repository) Exists(_ context.Context, desc ocispec.Descriptor) (bool, er
 func (r repository) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	found, ok := r.file.blobs[desc.Digest]
 	if !ok {
-		return nil, fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
+		return nil, fmt.Errorf("blob %s: %w", desc.Digest, store.ErrNotFound)
 	}
 	return io.NopCloser(io.NewSectionReader(r.file.at, found.offset, found.size)), nil
 }

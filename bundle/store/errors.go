@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNotFound says that there is nothing at a reference. It is not an empty bundle: nothing follows from it.
-var ErrNotFound = errors.New("not found")
+var ErrNotFound = errdef.ErrNotFound
 
 // NotFound returns an error of a registry, wrapping ErrNotFound when it says that something is not there.
 func NotFound(err error) error {

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"oras.land/oras-go/v2"
-
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
@@ -23,9 +21,9 @@ type Store interface {
 	// Holds reports whether a repository, as it stands in bundle.Content, can be read where the store is.
 	Holds(repository string) bool
 	// Repository opens a repository of the store for reading and writing.
-	Repository(ctx context.Context, name string) (oras.Target, error)
+	Repository(ctx context.Context, name string) (ReadWriter, error)
 	// Reading opens a repository of the store for reading, and changes nothing.
-	Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error)
+	Reading(ctx context.Context, name string) (Reader, error)
 }
 
 // Open returns the store of a location: "HOST/PATH" or "oci-layout:PATH". It does no I/O.

@@ -19,9 +19,7 @@ var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.i
 
 // storeUsers are the only packages that may name the registry library: the store, and what reads components and archives.
 var storeUsers = []string{
-	"bundle/store", "bundle/airgap", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component",
-	"kcp-publisher/internal/export", "kcp-publisher/internal/isolation", "skr-agent/internal/intake", "skr-agent/internal/pull", "skr-agent/internal/importer",
-	"skr-agent/internal/command", "integration",
+	"bundle/store", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component", "integration",
 }
 
 // maxAgentPackages is a ceiling on what the agent links, the standard library included: it is to stay light.

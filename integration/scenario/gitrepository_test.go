@@ -214,8 +214,8 @@ func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
 	return strings.Fields(source)[0]
 }
 
-// scraped are the metrics about Git.
-func scraped(t *testing.T, address string) string {
+// scraped returns the metrics at an address that begin with a prefix.
+func scraped(t *testing.T, address, prefix string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
 	must(t, err)
@@ -226,7 +226,7 @@ func scraped(t *testing.T, address string) string {
 	must(t, err)
 	var lines []string
 	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, "kyma_pull_publisher_git_") {
+		if strings.HasPrefix(line, prefix) {
 			lines = append(lines, line)
 		}
 	}

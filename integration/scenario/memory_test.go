@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -81,14 +80,7 @@ func untilReplaced(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bund
 
 func deviations(t *testing.T, address, reason string) bool {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
-	must(t, err)
-	response, err := http.DefaultClient.Do(request)
-	must(t, err)
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	must(t, err)
-	return strings.Contains(string(data), `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`)
+	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
 // TestTheRegistryIsNeverASourceOfContent: whoever owns it, or has a key that was rotated out, puts bundles of their choice into it.

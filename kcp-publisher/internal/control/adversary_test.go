@@ -61,11 +61,6 @@ func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
 
 // run takes random steps, then lets the adversary leave.
 func (w *adversary) run() {
-	type turn struct {
-		weight int
-		name   string
-		take   func()
-	}
 	turns := []turn{
 		{6, "the victim's Kyma is reconciled", func() { w.reconcile("victim", false) }},
 		{1, "the publisher crashes after it published to the victim", func() { w.reconcile("victim", true) }},
@@ -74,7 +69,7 @@ func (w *adversary) run() {
 		{2, "a newer version is promoted", w.promote},
 		{1, "the newest version is rolled back", w.rollBack},
 		{2, "the victim reports", w.report},
-		{2, "time passes", func() { w.now = w.now.Add(pick(w, time.Minute, time.Hour, 3*24*time.Hour)) }},
+		{2, "time passes", func() { w.now = w.now.Add(one(w.random, time.Minute, time.Hour, 3*24*time.Hour)) }},
 
 		{4, "a bundle is put back", w.replay},
 		{2, "a bundle is forged with a retired key", w.forge},
@@ -85,19 +80,10 @@ func (w *adversary) run() {
 		{3, "mallory's runtime reports what it likes", w.lie},
 		{1, "an old report of the victim is put back", w.replayReport},
 	}
-	total := 0
-	for _, t := range turns {
-		total += t.weight
-	}
 	for range 16 {
-		n := w.random.IntN(total)
-		for _, t := range turns {
-			if n -= t.weight; n < 0 {
-				w.told = append(w.told, t.name)
-				t.take()
-				break
-			}
-		}
+		next := drawn(w.random, turns)
+		w.told = append(w.told, next.name)
+		next.take()
 		if w.random.IntN(2) == 0 {
 			w.look()
 		}
@@ -203,7 +189,7 @@ func (w *adversary) wanted() string {
 // edit changes what mallory may: her own Kyma.
 func (w *adversary) edit() {
 	kyma := w.kymas["mallory"]
-	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: pick(w, "mallory", "victim", "other")}
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: one(w.random, "mallory", "victim", "other")}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage}
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: w.random.IntN(2) == 0}}}
 }
@@ -212,7 +198,7 @@ func (w *adversary) edit() {
 func (w *adversary) recreate() {
 	w.made++
 	kyma := kymaNamed("mallory", fmt.Sprint("mallory-", w.made), w.now)
-	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: pick(w, "mallory", "victim")}
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: one(w.random, "mallory", "victim")}
 	w.kymas["mallory"] = kyma
 }
 
@@ -221,7 +207,7 @@ func (w *adversary) forge() {
 	p := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint}, Epoch: 1, RootVersion: 2,
 		IssuedAt: w.now.UTC().Truncate(time.Millisecond), ExpiresAt: w.now.UTC().Truncate(time.Millisecond).Add(bundlesLive),
-		Sequence: pick(w, w.now.UnixMilli()+5, math.MaxInt64-1),
+		Sequence: one(w.random, w.now.UnixMilli()+5, math.MaxInt64-1),
 	}
 	if known := w.kymas["victim"].Status.Runtime.Published; known != nil {
 		p.Previous = &bundle.Position{Sequence: known.Sequence, Digest: digestOf(known.Digest)}

@@ -217,8 +217,6 @@ func (w *adversary) must(err error) {
 	}
 }
 
-func pick[T any](w *adversary, from ...T) T { return from[w.random.IntN(len(from))] }
-
 func digestOf(text string) digest.Digest { return digest.Digest(text) }
 
 // restart starts a publisher, which remembers nothing but the statuses.
@@ -324,7 +322,7 @@ func (w *adversary) put(runtime string, manifest bundle.Blob) {
 
 func (w *adversary) replay() {
 	if len(w.bundles) > 0 {
-		w.put("victim", pick(w, w.bundles...))
+		w.put("victim", one(w.random, w.bundles...))
 	}
 }
 
@@ -390,16 +388,16 @@ func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob 
 func (w *adversary) lie() {
 	w.malice++
 	r := bundle.Report{
-		Runtime: pick(w, "mallory", "victim"), Fleet: w.newest.Fleet, Sequence: pick(w, w.now.UnixMilli()+w.malice, math.MaxInt64), Time: w.now.UTC().Truncate(time.Second),
-		ClusterUID: pick(w, "", "kcp"), Observed: pick(w, nil, w.observed, &bundle.Observed{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: digest.FromString("none")}),
-		Kyma:    &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: pick(w, "regular", "Ü!")}, Generation: w.malice},
-		Modules: []bundle.ReportedModule{{Name: "keda", Version: pick(w, "999.0.0", "0.0.1"), State: v1beta2.StateReady}},
+		Runtime: one(w.random, "mallory", "victim"), Fleet: w.newest.Fleet, Sequence: one(w.random, w.now.UnixMilli()+w.malice, math.MaxInt64), Time: w.now.UTC().Truncate(time.Second),
+		ClusterUID: one(w.random, "", "kcp"), Observed: one(w.random, nil, w.observed, &bundle.Observed{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: digest.FromString("none")}),
+		Kyma:    &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: one(w.random, "regular", "Ü!")}, Generation: w.malice},
+		Modules: []bundle.ReportedModule{{Name: "keda", Version: one(w.random, "999.0.0", "0.0.1"), State: v1beta2.StateReady}},
 	}
-	w.send(pick(w, "mallory", "victim"), r, w.mallory)
+	w.send(one(w.random, "mallory", "victim"), r, w.mallory)
 }
 
 func (w *adversary) replayReport() {
 	if len(w.reported) > 0 {
-		w.must(store.PushManifest(w.Context(), w.repository(bundle.ReportRepository("victim")), pick(w, w.reported...), bundle.TagLatest))
+		w.must(store.PushManifest(w.Context(), w.repository(bundle.ReportRepository("victim")), one(w.random, w.reported...), bundle.TagLatest))
 	}
 }

@@ -68,7 +68,7 @@ func (h *history) rotatePublisher(dropOld bool) {
 // revoke takes out a key that does not sign: the one that does has to be rotated first.
 func (h *history) revoke() {
 	before := h.model.newestRoot()
-	revoked := one(h, h.stolen...).thumbprint
+	revoked := one(h.random, h.stolen...).thumbprint
 	if revoked == before.signer {
 		return
 	}
@@ -134,7 +134,7 @@ func (h *history) forgeRoot() {
 
 // exchangeRoot puts a version of the fleet's own where the agent looks for another.
 func (h *history) exchangeRoot() {
-	if other := one(h, h.raw...); other.Version != h.model.version+1 {
+	if other := one(h.random, h.raw...); other.Version != h.model.version+1 {
 		h.putNextRoot(other.Raw)
 	}
 }

@@ -135,11 +135,6 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 
 // run takes random steps, then sometimes lets the attacker go.
 func (h *history) run() {
-	type turn struct {
-		weight int
-		name   string
-		take   func()
-	}
 	turns := []turn{
 		{4, "berlin is published to", func() { h.publish(berlin) }},
 		{2, "berlin's wish changes and it is published to", func() { h.fast = !h.fast; h.publish(berlin) }},
@@ -156,9 +151,9 @@ func (h *history) run() {
 		{1, "the agent follows the root and is killed", h.lookAndDie},
 		{1, "the agent's state is lost", func() { h.must(h.agent.forget()); h.model.forget() }},
 		{2, "time passes", func() {
-			h.now = h.now.Add(one(h, time.Minute, time.Hour, 3*24*time.Hour, 20*24*time.Hour, 200*24*time.Hour))
+			h.now = h.now.Add(one(h.random, time.Minute, time.Hour, 3*24*time.Hour, 20*24*time.Hour, 200*24*time.Hour))
 		}},
-		{1, "the agent's clock is set", func() { h.skew = one(h, 0, -time.Hour, time.Hour, -3*365*24*time.Hour, 40*24*time.Hour) }},
+		{1, "the agent's clock is set", func() { h.skew = one(h.random, 0, -time.Hour, time.Hour, -3*365*24*time.Hour, 40*24*time.Hour) }},
 		{3, "an old bundle is put back", h.replay},
 		{2, "a bundle is forged with a stolen key", h.forge},
 		{1, "a bundle's document is exchanged", h.exchange},
@@ -166,19 +161,10 @@ func (h *history) run() {
 		{1, "a root is forged", h.forgeRoot},
 		{1, "another version of the root is put in the next one's place", h.exchangeRoot},
 	}
-	total := 0
-	for _, t := range turns {
-		total += t.weight
-	}
 	for range steps {
-		n := h.random.IntN(total)
-		for _, t := range turns {
-			if n -= t.weight; n < 0 {
-				h.told = append(h.told, t.name)
-				t.take()
-				break
-			}
-		}
+		next := drawn(h.random, turns)
+		h.told = append(h.told, next.name)
+		next.take()
 		if h.random.IntN(2) == 0 {
 			h.look()
 		}
@@ -190,8 +176,6 @@ func (h *history) run() {
 		h.heal()
 	}
 }
-
-func one[T any](h *history, from ...T) T { return from[h.random.IntN(len(from))] }
 
 // heal lets the attacker leave and people do what docs/security.md says; then the agent has to live by what is published.
 func (h *history) heal() {
@@ -320,22 +304,22 @@ func (h *history) replay() {
 	if len(h.model.bundles) == 0 {
 		return
 	}
-	h.model.lying = one(h, h.model.bundles...)
+	h.model.lying = one(h.random, h.model.bundles...)
 	h.put(h.model.lying.blob)
 }
 
 // forge signs what a attacker likes: from nothing, or an older statement once more.
 func (h *history) forge() {
-	key := one(h, h.stolen...)
-	issued := h.now.Add(one(h, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().Truncate(time.Millisecond)
+	key := one(h.random, h.stolen...)
+	issued := h.now.Add(one(h.random, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().Truncate(time.Millisecond)
 	p := bundle.Predicate{
-		Audience: bundle.Audience{Runtime: one(h, berlin, berlin, berlin, paris)}, Epoch: h.model.newestRoot().epoch + int64(h.random.IntN(4)/3),
-		IssuedAt: issued, ExpiresAt: issued.Add(one(h, bundlesLive, 400*24*time.Hour)), RootVersion: h.model.version,
-		Sequence: one(h, issued.UnixMilli(), max(1, h.model.last.sequence), math.MaxInt64-4, math.MaxInt64-1),
+		Audience: bundle.Audience{Runtime: one(h.random, berlin, berlin, berlin, paris)}, Epoch: h.model.newestRoot().epoch + int64(h.random.IntN(4)/3),
+		IssuedAt: issued, ExpiresAt: issued.Add(one(h.random, bundlesLive, 400*24*time.Hour)), RootVersion: h.model.version,
+		Sequence: one(h.random, issued.UnixMilli(), max(1, h.model.last.sequence), math.MaxInt64-4, math.MaxInt64-1),
 	}
 	statement := -1
 	if len(h.model.bundles) > 0 && h.random.IntN(4) == 0 {
-		older := one(h, h.model.bundles...)
+		older := one(h.random, h.model.bundles...)
 		p, statement = older.predicate, older.statement
 		if older.documents != nil { // the same subjects make the same statement
 			h.forged(*older.documents, p, key, statement)

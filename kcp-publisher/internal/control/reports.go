@@ -169,6 +169,5 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 
 // noted bounds what others wrote to what the API takes as the note of an Event, and makes it printable.
 func noted(text string) string {
-	const maxNoteBytes = 1024
-	return bundle.Bounded(text, maxNoteBytes)
+	return bundle.Bounded(text, bundle.MaxNoteBytes)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
@@ -217,7 +216,7 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 	return []need{n, held, empty}, nil
 }
 
-func itemFrom(from oras.ReadOnlyTarget, d ocispec.Descriptor) airgap.Item {
+func itemFrom(from store.Reader, d ocispec.Descriptor) airgap.Item {
 	return airgap.Item{Descriptor: d, Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) }}
 }
 

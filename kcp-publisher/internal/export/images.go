@@ -13,7 +13,6 @@ import (
 
 	"github.com/distribution/reference"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
@@ -61,7 +60,7 @@ func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error)
 	}
 	found := foundImage{}
 	walk := airgap.ImageWalk{
-		Locate: func(context.Context, ocispec.Descriptor) (content.Fetcher, error) { return repository, nil },
+		Locate: func(context.Context, ocispec.Descriptor) (store.Fetcher, error) { return repository, nil },
 		Found: func(d ocispec.Descriptor, manifest []byte) {
 			item := itemFrom(repository, d)
 			if manifest != nil {
@@ -76,7 +75,7 @@ func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error)
 			return foundImage{}, err
 		}
 		root = index.Descriptor
-		walk.Locate = func(_ context.Context, d ocispec.Descriptor) (content.Fetcher, error) {
+		walk.Locate = func(_ context.Context, d ocispec.Descriptor) (store.Fetcher, error) {
 			if d.Digest == root.Digest {
 				return inMemory(index), nil
 			}
@@ -97,7 +96,7 @@ func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error)
 }
 
 // filtered makes an index of only the platforms asked for.
-func filtered(ctx context.Context, from content.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform) (bundle.Blob, error) {
+func filtered(ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform) (bundle.Blob, error) {
 	data, err := store.FetchBlob(ctx, from, d, airgap.MaxImageManifestBytes)
 	if err != nil {
 		return bundle.Blob{}, err
@@ -125,8 +124,8 @@ func filtered(ctx context.Context, from content.Fetcher, d ocispec.Descriptor, p
 	return bundle.NewBlob(d.MediaType, data), nil
 }
 
-func inMemory(blob bundle.Blob) content.Fetcher {
-	return content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+func inMemory(blob bundle.Blob) store.Fetcher {
+	return store.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
 	})
 }

@@ -242,6 +242,5 @@ func (f *Follower) tell(ctx context.Context, err error) {
 		f.told = "" // to be told again, when the API server listens
 		return
 	}
-	const maxNoteBytes = 1024 // more the API does not take
-	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, "CommitRefused", "Follow", "%s", bundle.Bounded(f.told, maxNoteBytes))
+	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, "CommitRefused", "Follow", "%s", bundle.Bounded(f.told, bundle.MaxNoteBytes))
 }

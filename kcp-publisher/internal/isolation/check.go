@@ -14,9 +14,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/registry/remote"
-	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -254,22 +251,15 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	if p.body != nil {
 		request.Header.Set("Content-Type", ocispec.MediaTypeImageManifest)
 	}
-	return answer(repository.Client, request)
-}
-
-func answer(client remote.Client, request *http.Request) (reply, error) {
-	response, err := client.Do(request)
-	var refused *errcode.ErrorResponse
-	switch {
-	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return reply{status: http.StatusUnauthorized}, nil
-	case errors.As(err, &refused):
+	response, err := repository.Client.Do(request)
+	if status, ok := store.Answered(err); ok {
 		// The token service gave no token; why is between the two, unless it is in trouble.
-		if undecided(refused.StatusCode) {
-			return reply{status: refused.StatusCode}, nil
+		if !undecided(status) {
+			status = http.StatusUnauthorized
 		}
-		return reply{status: http.StatusUnauthorized}, nil
-	case err != nil:
+		return reply{status: status}, nil
+	}
+	if err != nil {
 		return reply{}, err
 	}
 	defer response.Body.Close()

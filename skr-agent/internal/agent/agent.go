@@ -239,13 +239,10 @@ func (a *Agent) tellRefused(ctx context.Context, log logr.Logger, refused bundle
 	a.event(ctx, v1beta2.ReasonBundleRefused, fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
-// maxNoteBytes is what an Event takes.
-const maxNoteBytes = 1024
-
 func (a *Agent) event(ctx context.Context, reason, note string) {
 	kyma := &v1beta2.Kyma{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma); err == nil {
-		a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Pull", "%s", bundle.Bounded(note, maxNoteBytes))
+		a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Pull", "%s", bundle.Bounded(note, bundle.MaxNoteBytes))
 	}
 }
 

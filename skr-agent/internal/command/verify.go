@@ -10,7 +10,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
-	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -97,7 +96,7 @@ func verify(ctx context.Context, registries *store.Registries, ref string, trust
 // location is where a reference leads; place is nil when that is no place of a fleet.
 type location struct {
 	place      store.Store
-	repository oras.ReadOnlyTarget
+	repository store.Reader
 	reference  string
 }
 

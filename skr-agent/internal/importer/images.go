@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
@@ -84,7 +83,7 @@ func (i Importer) blobs(ctx context.Context, file *airgap.File, image bundle.Car
 	}
 	var found []ocispec.Descriptor
 	walk := airgap.ImageWalk{
-		Locate: func(ctx context.Context, d ocispec.Descriptor) (content.Fetcher, error) {
+		Locate: func(ctx context.Context, d ocispec.Descriptor) (store.Fetcher, error) {
 			size, inFile := file.Size(d.Digest)
 			if inFile && size != d.Size {
 				return nil, refusal.New(refusal.WrongDigest, "%s is %d bytes, its image says %d", d.Digest, size, d.Size)

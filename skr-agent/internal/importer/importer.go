@@ -17,8 +17,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
@@ -220,9 +218,9 @@ func (i Importer) judgeBundle(ctx context.Context, file *airgap.File, root trust
 }
 
 // source reads the documents of a bundle in the file, and what the file leaves out at the target.
-func (i Importer) source(file *airgap.File, carried, target oras.ReadOnlyTarget) intake.Source {
+func (i Importer) source(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
-		Documents: content.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			if _, inFile := file.Size(d.Digest); inFile || target == nil {
 				return carried.Fetch(ctx, d)
 			}
@@ -245,7 +243,7 @@ func (i Importer) source(file *airgap.File, carried, target oras.ReadOnlyTarget)
 }
 
 // last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is replaced.
-func (i Importer) last(ctx context.Context, target oras.ReadOnlyTarget, root trust.Root, runtime string) (bundle.Accepted, error) {
+func (i Importer) last(ctx context.Context, target store.Reader, root trust.Root, runtime string) (bundle.Accepted, error) {
 	if target == nil {
 		return bundle.Accepted{}, nil
 	}
@@ -321,7 +319,7 @@ func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judged
 func (b judgedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequence: b.before} }
 
 // reading opens a repository at the target; nil when there is no target yet.
-func (i Importer) reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+func (i Importer) reading(ctx context.Context, name string) (store.Reader, error) {
 	target, err := i.To.Reading(ctx, name)
 	if err != nil && store.IsLayout(i.To) && isNotExist(err) {
 		return nil, nil
@@ -329,7 +327,7 @@ func (i Importer) reading(ctx context.Context, name string) (oras.ReadOnlyTarget
 	return target, err
 }
 
-func exists(ctx context.Context, target oras.ReadOnlyTarget, d ocispec.Descriptor) (bool, error) {
+func exists(ctx context.Context, target store.Reader, d ocispec.Descriptor) (bool, error) {
 	if target == nil {
 		return false, nil
 	}

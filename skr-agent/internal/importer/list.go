@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -137,7 +136,7 @@ func (w *writing) list(ctx context.Context, j judged) error {
 		return err
 	}
 	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
-	below, err := content.Successors(ctx, from, manifest.Descriptor)
+	below, err := store.Successors(ctx, from, manifest.Descriptor)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,9 +9,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2"
-	"oras.land/oras-go/v2/content"
-	"oras.land/oras-go/v2/errdef"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
@@ -128,7 +124,7 @@ func (w *writing) roots(ctx context.Context, j judged) error {
 			return err
 		}
 		manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
-		below, err := content.Successors(ctx, from, manifest.Descriptor)
+		below, err := store.Successors(ctx, from, manifest.Descriptor)
 		if err != nil {
 			return err
 		}
@@ -173,7 +169,7 @@ func (w *writing) bundles(ctx context.Context, j judged) error {
 }
 
 // copy makes a blob of the file exist, stream to stream. The target compares it with its digest once more.
-func (w *writing) copy(ctx context.Context, to oras.Target, d ocispec.Descriptor) error {
+func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descriptor) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -191,8 +187,8 @@ func (w *writing) copy(ctx context.Context, to oras.Target, d ocispec.Descriptor
 		return err
 	}
 	defer body.Close()
-	if err := to.Push(ctx, d, stoppable{ctx, body}); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
-		return fmt.Errorf("push %s: %w", d.Digest, err)
+	if err := store.PushStream(ctx, to, d, stoppable{ctx, body}); err != nil {
+		return err
 	}
 	w.outcome.Written++
 	w.Advance(d.Size)
@@ -212,7 +208,7 @@ func (s stoppable) Read(data []byte) (int, error) {
 	return s.body.Read(data)
 }
 
-func (w *writing) blob(ctx context.Context, to oras.Target, blob bundle.Blob) error {
+func (w *writing) blob(ctx context.Context, to store.ReadWriter, blob bundle.Blob) error {
 	there, err := to.Exists(ctx, blob.Descriptor)
 	if err != nil || there {
 		return err
@@ -220,7 +216,7 @@ func (w *writing) blob(ctx context.Context, to oras.Target, blob bundle.Blob) er
 	return store.PushBlob(ctx, to, blob)
 }
 
-func (w *writing) manifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag string) error {
+func (w *writing) manifest(ctx context.Context, to store.ReadWriter, manifest bundle.Blob, tag string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

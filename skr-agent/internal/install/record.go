@@ -40,15 +40,13 @@ type finding struct {
 	message string
 }
 
-// maxMessage is what an Event takes.
-const maxMessage = 1000
-
 // clip bounds what others wrote, such as a chart that fails with a text of its own.
 func clip(message string) string {
-	if clipped := bundle.Bounded(message, maxMessage); len(message) > maxMessage {
-		return clipped + "…"
+	const more = "…"
+	if len(message) > bundle.MaxNoteBytes {
+		return bundle.Bounded(message, bundle.MaxNoteBytes-len(more)) + more
 	}
-	return bundle.Bounded(message, maxMessage)
+	return bundle.Bounded(message, bundle.MaxNoteBytes)
 }
 
 // statusOf returns the status that an outcome makes of the one before. Times change only where something else does.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"oras.land/oras-go/v2"
-
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
@@ -21,12 +19,12 @@ type Contents struct {
 // the right one. Beside the bundles comes first when the other place is another registry: behind an air gap that one does not even
 // refuse. The error is of the place that was asked first.
 func (c Contents) Fetch(ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64) ([]byte, error) {
-	named := func() (oras.ReadOnlyTarget, error) {
+	named := func() (store.Reader, error) {
 		return store.Locate(ctx, c.Place, c.Registries, content.Repository, settings.Mirrored)
 	}
-	order := []func() (oras.ReadOnlyTarget, error){named}
+	order := []func() (store.Reader, error){named}
 	if c.Place != nil {
-		beside := func() (oras.ReadOnlyTarget, error) { return c.Place.Reading(ctx, bundle.ContentRepository) }
+		beside := func() (store.Reader, error) { return c.Place.Reading(ctx, bundle.ContentRepository) }
 		if order = append(order, beside); !c.Place.Holds(settings.Mirrored(content.Repository)) {
 			order[0], order[1] = order[1], order[0]
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
@@ -25,7 +24,7 @@ import (
 // Source is where the documents that a bundle names are read.
 type Source struct {
 	// Documents has the desired state and the catalog.
-	Documents content.Fetcher
+	Documents store.Fetcher
 	// Proof reads what proves a module's release. It is asked only when the root of trust has release keys.
 	Proof func(context.Context, bundle.Content) ([]byte, error)
 }

@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"oras.land/oras-go/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -177,7 +176,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 
 // judgeByNewest judges by the newest root. One that came after the root was looked for and before the bundle is looked for again: keys
 // that change are no attack.
-func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (intake.Opened, error) {
+func (p *Puller) judgeByNewest(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (intake.Opened, error) {
 	next, err := p.judge(ctx, repository, fetched)
 	refusal := refusal.Of(err)
 	if refusal == nil || !refusal.Reason.MayFollowFromRoot() {
@@ -193,7 +192,7 @@ func (p *Puller) judgeByNewest(ctx context.Context, repository oras.ReadOnlyTarg
 	return p.judge(ctx, repository, fetched)
 }
 
-func (p *Puller) judge(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched) (intake.Opened, error) {
+func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (intake.Opened, error) {
 	trusted := p.Trust
 	trusted.Last = p.accepted
 	var err error
