@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +33,8 @@ func Usage(err error) error { return usageError{err} }
 // IsUsage reports whether an error is a mistake in how the command was called.
 func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 
-// Execute runs a program's command line and returns its exit code. Whatever its commands print, nothing steers the terminal. A *refusal.Error, and any error that refused reports, exits with
-// ExitRefused; refused may be nil.
+// Execute runs a program's command line and returns its exit code. The context of its commands ends with the first signal to stop. Whatever
+// they print, nothing steers the terminal. A *refusal.Error, and any error that refused reports, exits with ExitRefused; refused may be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
 	shown, told := &printed{out: out}, &printed{out: errOut}
 	defer shown.flush()
@@ -38,7 +42,10 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 	root.SetArgs(args)
 	root.SetOut(shown)
 	root.SetErr(told)
-	err := root.Execute()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // whoever sends a second one does not want to wait
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return ExitDone
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -24,10 +22,11 @@ import (
 
 // diffFlags are what `diff` takes.
 type diffFlags struct {
-	from, kubeconfig, namespace, format string
-	pruneAll                            bool
-	git                                 gitFlags
-	maintenance                         maintenanceFlags
+	controlPlane
+	from, format string
+	pruneAll     bool
+	git          gitFlags
+	maintenance  maintenanceFlags
 }
 
 func newDiff() *cobra.Command {
@@ -42,8 +41,7 @@ func newDiff() *cobra.Command {
 	flags.StringVar(&f.from, "from", "", "URL of a Git repository, or folder with YAML files")
 	f.git.add(flags)
 	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "as `run` has it: let a commit remove all objects, or all Kymas, that earlier commits brought")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
-	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
+	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	f.maintenance.add(flags)
 	cli.OutputFlag(flags, &f.format)
 	return cmd
@@ -53,8 +51,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if f.from == "" {
 		return cli.Usage(errors.New("--from is required"))
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-	defer stop()
+	ctx := cmd.Context()
 	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
 	if err != nil {
 		return err
@@ -64,7 +61,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer loaded.close()
-	api, err := controlPlane(f.kubeconfig)
+	api, err := f.connect()
 	if err != nil {
 		return err
 	}

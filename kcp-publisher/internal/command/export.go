@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -67,8 +66,7 @@ type exported struct {
 }
 
 func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-	defer stop()
+	ctx := cmd.Context()
 	options, packing, err := f.options(ctx, runtimes)
 	if err != nil {
 		return err

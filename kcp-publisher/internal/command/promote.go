@@ -8,8 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/mail"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -79,8 +77,7 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-	defer stop()
+	ctx := cmd.Context()
 	row, err := f.promote(ctx, repository, change, module)
 	if errors.Is(err, promote.ErrNothing) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)

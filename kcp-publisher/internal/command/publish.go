@@ -8,8 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -102,8 +100,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if f.from == "" || f.to == "" {
 		return cli.Usage(errors.New("--from and --to are required"))
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-	defer stop()
+	ctx := cmd.Context()
 	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {
 		return err

@@ -15,18 +15,18 @@ import (
 )
 
 func newRevoke() *cobra.Command {
-	var kubeconfig, namespace string
+	var api controlPlane
 	cmd := &cobra.Command{
 		Use: "revoke RUNTIME-ID", Short: "revokes the key of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := controlPlane(kubeconfig)
+			kymas, err := api.connect()
 			if err != nil {
 				return err
 			}
 			var thumbprint string
 			// The publisher writes the same Kyma at any time.
 			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-				thumbprint, err = revokeKey(cmd.Context(), api, namespace, args[0])
+				thumbprint, err = revokeKey(cmd.Context(), kymas, api.namespace, args[0])
 				return err
 			})
 			if err != nil {
@@ -38,8 +38,7 @@ func newRevoke() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
-	cmd.Flags().StringVar(&namespace, "namespace", "kcp-system", "namespace of the Kymas")
+	api.add(cmd.Flags(), "the Kymas")
 	return cmd
 }
 

@@ -21,7 +21,10 @@ import (
 )
 
 // rolloutFlags are what all commands on rollouts take.
-type rolloutFlags struct{ kubeconfig, namespace, format string }
+type rolloutFlags struct {
+	controlPlane
+	format string
+}
 
 func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
@@ -32,8 +35,7 @@ func newRollout() *cobra.Command {
 		newRolloutApprove(f),
 		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", abort),
 		f.steer("undo", "rolls back every runtime that the rollout updated", undo))
-	cmd.PersistentFlags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
-	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "kcp-system", "namespace of the Rollouts")
+	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
 }
 
@@ -41,7 +43,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "lists rollouts, those under way first", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := controlPlane(f.kubeconfig)
+			api, err := f.connect()
 			if err != nil {
 				return err
 			}
@@ -87,7 +89,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ROLLOUT", Short: "shows how far a rollout is; on a terminal, until it has ended", Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := controlPlane(f.kubeconfig)
+			api, err := f.connect()
 			if err != nil {
 				return err
 			}
@@ -141,7 +143,7 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 }
 
 func (f *rolloutFlags) change(cmd *cobra.Command, name string, change func(*v1alpha1.Rollout) (string, error)) error {
-	api, err := controlPlane(f.kubeconfig)
+	api, err := f.connect()
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -82,10 +79,8 @@ var tokenLimits = serve.Limits{
 	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: 10 * time.Second, OneRequest: true,
 }
 
-// serve answers until a signal or a failure ends it.
+// serve answers until its context or a failure ends it.
 func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	group, running := errgroup.WithContext(ctx)
 	if f.certificate != "" {
 		crlog.SetLogger(log)

@@ -10,14 +10,10 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -25,7 +21,8 @@ import (
 )
 
 func newWhy() *cobra.Command {
-	var kubeconfig, namespace, format string
+	var api controlPlane
+	var format string
 	var registry originFlags
 	cmd := &cobra.Command{
 		Use: "why RUNTIME-ID [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
@@ -38,11 +35,11 @@ func newWhy() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := controlPlane(kubeconfig)
+			kymas, err := api.connect()
 			if err != nil {
 				return err
 			}
-			kyma, err := findKyma(cmd.Context(), api, namespace, args[0])
+			kyma, err := findKyma(cmd.Context(), kymas, api.namespace, args[0])
 			if err != nil {
 				return err
 			}
@@ -60,26 +57,10 @@ func newWhy() *cobra.Command {
 			return cli.Print(cmd.OutOrStdout(), format, answer, answer.draw)
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
-	cmd.Flags().StringVar(&namespace, "namespace", "kcp-system", "namespace of the Kymas")
+	api.add(cmd.Flags(), "the Kymas")
 	cli.OutputFlag(cmd.Flags(), &format)
 	registry.add(cmd.Flags())
 	return cmd
-}
-
-// controlPlane connects to the control plane's API.
-func controlPlane(kubeconfig string) (client.Client, error) {
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	loading.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	return client.New(config, client.Options{Scheme: scheme})
 }
 
 func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (*v1beta2.Kyma, error) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -48,8 +46,7 @@ func newImport() *cobra.Command {
 			if err != nil {
 				return &refusal.Error{Reason: refusal.Incomplete, Detail: err.Error()}
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-			defer stop()
+			ctx := cmd.Context()
 			outcomes := []imported{}
 			for _, paths := range files {
 				var outcome importer.Outcome
