@@ -291,11 +291,19 @@ func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string
 		return cli.Usage(fmt.Errorf("%s; to revoke it all the same, say --yes", question))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s\nRevoke it all the same? (yes/no) ", question)
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil || strings.TrimSpace(answer) != "yes" {
-		return cli.Usage(errors.New("not revoked: the answer was not yes"))
+	answers := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		answers <- answer
+	}()
+	select {
+	case answer := <-answers:
+		if strings.TrimSpace(answer) == "yes" {
+			return nil
+		}
+	case <-cmd.Context().Done():
 	}
-	return nil
+	return cli.Usage(errors.New("not revoked: the answer was not yes"))
 }
 
 func newKeysRelease() *cobra.Command {
