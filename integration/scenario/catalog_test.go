@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -60,8 +61,36 @@ func TestTheCatalogIsSyncedAndFollowsVisibility(t *testing.T) {
 	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
 	must(t, f.Control.Delete(ctx, sample.Scaler("1.8.0").Template()))
 	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0")
+	mayHaveMailer(t, f, r)
 	labelKyma(t, f, r, v1beta2.LabelSync, v1beta2.False)
 	untilSeen(t, r)
+}
+
+// mayHaveMailer takes mailer, which is installed, from everybody but beta Kymas, as a broker flips their label.
+func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+	t.Helper()
+	ctx := t.Context()
+	template := sample.Mailer("1.0.0").Template()
+	must(t, f.Control.Patch(ctx, template, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1beta2.LabelBeta+`":"true"}}}`))))
+	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.False)
+	until(t, 30*time.Second, "mailer is uninstalled, and the Kyma says why", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		gone := apierrors.IsNotFound(r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}))
+		said := slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
+			return m.Name == "mailer" && m.State == v1beta2.StateError && strings.Contains(m.Message, "is not offered to this runtime")
+		})
+		return gone && said && kyma.Status.State == v1beta2.StateError, fmt.Sprintf("gone %t, Kyma %s, modules %+v", gone, kyma.Status.State, kyma.Status.Modules)
+	})
+	untilSeen(t, r)
+	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.True)
+	until(t, 30*time.Second, "mailer is back", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		return err == nil && kyma.Status.State == v1beta2.StateReady && r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}) == nil, fmt.Sprint(err, kyma)
+	})
+	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0")
 }
 
 func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {

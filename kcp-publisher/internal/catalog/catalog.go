@@ -32,12 +32,16 @@ type Snapshot struct {
 	called map[string][]*template
 	// selected are the keys of labels that any selector looks at.
 	selected map[string]bool
+	// restricted are modules that nobody is shown without a kymaSelector.
+	restricted []string
 }
 
 // offer is a ModuleReleaseMeta with its entry for runtimes.
 type offer struct {
-	meta       v1beta2.ModuleReleaseMeta
-	selector   labels.Selector
+	meta     v1beta2.ModuleReleaseMeta
+	selector labels.Selector
+	// broken is why the selector cannot be read: it selects nobody, and takes nothing from anybody.
+	broken     error
 	entry      bundle.CatalogEntry
 	disclosing error // why no runtime may see it
 }
@@ -71,11 +75,12 @@ type Choice struct {
 	Err error
 }
 
-// New indexes templates and metas. Order does not matter.
-func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta) (*Snapshot, error) {
-	s := &Snapshot{metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}}
+// New indexes templates and metas. Order does not matter. A restricted module is shown to nobody unless its ModuleReleaseMeta has a
+// kymaSelector.
+func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
+	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}}
 	for i := range metas {
-		o, err := newOffer(metas[i])
+		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
 		if err != nil {
 			return nil, err
 		}
@@ -117,19 +122,26 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta) 
 			s.selected[r.Key()] = true
 		}
 	}
+	if err := encoder.Encode(restricted); err != nil {
+		return nil, err
+	}
 	s.Revision = hex.EncodeToString(hash.Sum(nil))[:16]
 	return s, nil
 }
 
-func newOffer(meta v1beta2.ModuleReleaseMeta) (*offer, error) {
+func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	o := &offer{meta: meta, selector: labels.Everything()}
-	if meta.Spec.KymaSelector != nil {
-		// A selector that cannot be read selects nobody: showing a module to everybody would be the opposite of what was meant.
-		if selector, err := metav1.LabelSelectorAsSelector(meta.Spec.KymaSelector); err == nil {
-			o.selector = selector
-		} else {
-			o.selector = labels.Nothing()
+	switch by := meta.Spec.KymaSelector; {
+	case by == nil && restricted, by != nil && len(by.MatchLabels) == 0 && len(by.MatchExpressions) == 0:
+		// Source: lifecycle-manager, internal/service/restrictedmodule: nil or empty matches nobody.
+		o.selector = labels.Nothing()
+	case by != nil:
+		selector, err := metav1.LabelSelectorAsSelector(by)
+		if err != nil {
+			// Showing a module to everybody would be the opposite of what was meant.
+			selector, o.broken = labels.Nothing(), reason("module %s: ModuleReleaseMeta %s spec.kymaSelector: %v", meta.Spec.ModuleName, key(&meta), err)
 		}
+		o.selector = selector
 	}
 	var err error
 	if o.entry, err = entry(&meta.ObjectMeta, meta.Spec); err != nil {
@@ -203,42 +215,11 @@ func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	return relevant
 }
 
-// Visible returns the catalog that a Kyma with these labels may choose from. Mandatory modules are not for choosing.
-func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
-	catalog := bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
-	for _, name := range s.moduleNames() {
-		if o := s.metas[name]; o.meta.Spec.Mandatory == nil && o.disclosing == nil && o.hiddenFrom(kyma) == "" {
-			catalog.ModuleReleaseMetas = append(catalog.ModuleReleaseMetas, o.entry)
-		}
-	}
-	for _, t := range s.templates {
-		o := s.metas[t.module]
-		hidden := t.disclosing != nil || t.Spec.Mandatory || t.Labels[v1beta2.LabelSync] == v1beta2.False || hiddenByLabels(t.Labels, kyma) != "" || o != nil && (o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "")
-		if !hidden {
-			catalog.ModuleTemplates = append(catalog.ModuleTemplates, t.entry)
-		}
-	}
-	return catalog
-}
-
-// Offers returns the modules that a Kyma with these labels may choose, by name, with the channels that each has.
-func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
-	offers := map[string][]string{}
-	for _, name := range s.moduleNames() {
-		o := s.metas[name]
-		if o.meta.Spec.Mandatory != nil || o.hiddenFrom(kyma) != "" {
-			continue
-		}
-		for _, c := range o.meta.Spec.Channels {
-			offers[name] = append(offers[name], c.Channel)
-		}
-		slices.Sort(offers[name])
-	}
-	return offers
-}
-
 // Reason is why a lookup found nothing, written for people.
-type Reason struct{ text string }
+type Reason struct {
+	text   string
+	hidden bool
+}
 
 func (r *Reason) Error() string { return r.text }
 

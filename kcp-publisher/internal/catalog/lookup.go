@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
@@ -55,7 +54,7 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	if err := o.mayAsk(kyma); err != nil {
 		return Choice{}, err
 	}
-	return s.version(o, channel, version)
+	return s.shown(o, channel, version, kyma)
 }
 
 // Pinned returns what a module in one version means to a Kyma with these labels, whatever its channels have. The error is a *Reason.
@@ -67,8 +66,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	if err := o.mayAsk(kyma); err != nil {
 		return Choice{}, err
 	}
-	choice, err := s.version(o, "", version)
-	if err != nil && choice.Template == nil {
+	choice, err := s.shown(o, "", version, kyma)
+	if err != nil && !Hidden(err) {
 		return Choice{}, reason("module %s: version %s, which spec.modules pins it to, cannot be had: %v", module, version, err)
 	}
 	return choice, err
@@ -80,8 +79,11 @@ func (o *offer) mayAsk(kyma labels.Set) error {
 	if o.disclosing != nil {
 		return reason("module %s: %v", module, o.disclosing)
 	}
-	if hidden := o.hiddenFrom(kyma); hidden != "" {
-		return reason("module %s: is not offered to this runtime: %s", module, hidden)
+	if o.broken != nil {
+		return o.broken
+	}
+	if why := o.hiddenFrom(kyma); why != "" {
+		return hidden("module %s: is not offered to this runtime: %s", module, why)
 	}
 	if o.meta.Spec.Mandatory != nil {
 		return reason("module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
@@ -89,21 +91,21 @@ func (o *offer) mayAsk(kyma labels.Set) error {
 	return nil
 }
 
+// shown returns what a version of a module means to a Kyma that it is visible to.
+func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Choice, error) {
+	choice, err := s.version(o, channel, version)
+	if err != nil {
+		return choice, err
+	}
+	if why := hiddenByLabels(choice.Template.Labels, kyma); why != "" {
+		return Choice{}, hidden("module %s: version %s is not offered to this runtime: ModuleTemplate %s: %s", choice.Module, version, key(choice.Template), why)
+	}
+	return choice, nil
+}
+
 func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	module := o.meta.Spec.ModuleName
-	var found []*template
-	for _, t := range s.byModule[module] {
-		if t.version == version {
-			found = append(found, t)
-		}
-	}
-	if len(found) == 0 {
-		for _, t := range s.called[module+"-"+version] {
-			if t.Name == module+"-"+version {
-				found = append(found, t)
-			}
-		}
-	}
+	found := s.templatesOf(module, version)
 	switch len(found) {
 	case 0:
 		if channel == "" && o.meta.Spec.Mandatory == nil {
@@ -140,8 +142,11 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 		return Choice{}, reason("module %s: channel %q has two ModuleTemplates: remove %s or %s", module, channel, key(found[0]), key(found[1]))
 	}
 	t := found[0]
-	if hidden := hiddenByLabels(t.Labels, kyma); hidden != "" {
-		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, hidden)
+	if why := hiddenByLabels(t.Labels, kyma); why != "" {
+		return Choice{}, hidden("module %s: is not offered to this runtime: %s", module, why)
+	}
+	if slices.Contains(s.restricted, t.module) {
+		return Choice{}, hidden("module %s: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
 	}
 	if t.broken == nil && (t.component == "" || t.version == "") {
 		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
@@ -163,28 +168,6 @@ func (t *template) choice(c Choice) (Choice, error) {
 	}
 	c.Template, c.Descriptor = &t.ModuleTemplate, t.descriptor
 	return c, nil
-}
-
-func (o *offer) hiddenFrom(kyma labels.Set) string {
-	spec := o.meta.Spec
-	switch {
-	case spec.Beta && kyma[v1beta2.LabelBeta] != v1beta2.True:
-		return "it is a beta module and the Kyma is not labeled " + v1beta2.LabelBeta + "=true"
-	case spec.Internal && kyma[v1beta2.LabelInternal] != v1beta2.True:
-		return "it is an internal module and the Kyma is not labeled " + v1beta2.LabelInternal + "=true"
-	case !o.selector.Matches(kyma):
-		return "its kymaSelector does not select the Kyma"
-	}
-	return hiddenByLabels(o.meta.Labels, kyma)
-}
-
-func hiddenByLabels(own map[string]string, kyma labels.Set) string {
-	for _, label := range []string{v1beta2.LabelBeta, v1beta2.LabelInternal} {
-		if own[label] == v1beta2.True && kyma[label] != v1beta2.True {
-			return "it is labeled " + label + "=true and the Kyma is not"
-		}
-	}
-	return ""
 }
 
 // Mandatory returns the modules that every runtime gets, sorted by name; of several versions the highest. One that is declared

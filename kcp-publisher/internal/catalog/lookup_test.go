@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -162,6 +163,70 @@ func TestLabelsOpenWhatIsHidden(t *testing.T) {
 		if _, relevant := s.Relevant(all)[missing]; relevant == (missing == "plan") {
 			t.Errorf("label %s is relevant: %t", missing, relevant)
 		}
+	}
+}
+
+// shown are the ModuleReleaseMetas with their channels, and the templates, that a Kyma with labels sees.
+func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
+	t.Helper()
+	visible := s.Visible(labels)
+	var all []string
+	for _, e := range visible.ModuleReleaseMetas {
+		var spec v1beta2.ModuleReleaseMetaSpec
+		if err := json.Unmarshal(e.Spec, &spec); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range spec.Channels {
+			all = append(all, e.Name+"/"+c.Channel+"="+c.Version)
+		}
+	}
+	for _, e := range visible.ModuleTemplates {
+		all = append(all, e.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestTheCatalogShowsWhatAKymaMayFollow(t *testing.T) {
+	labeled := func(module, version, label, value string) v1beta2.ModuleTemplate {
+		one := versioned(module, version)
+		one.Labels = map[string]string{label: value}
+		return one
+	}
+	beta := map[string]string{v1beta2.LabelBeta: v1beta2.True}
+	noChannel := versioned("keda", "1.9.0")
+	for name, c := range map[string]struct {
+		templates  []v1beta2.ModuleTemplate
+		metas      []v1beta2.ModuleReleaseMeta
+		restricted []string
+		labels     map[string]string
+		want       string
+	}{
+		"channels and what they mean, and no version that no channel has": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0"), noChannel},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
+		"not a channel whose version is beta": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
+		"but to beta Kymas": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
+		"not a channel whose version has no template": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
+		"not a channel whose version is not synced": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelSync, v1beta2.False)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
+		"nothing of a module whose versions are all hidden": {templates: []v1beta2.ModuleTemplate{labeled("keda", "1.7.0", v1beta2.LabelInternal, v1beta2.True)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: ""},
+		"nothing of a module whose ModuleReleaseMeta is gone": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, want: ""},
+		"what the older lookups find":                         {templates: []v1beta2.ModuleTemplate{older("keda-fast", "fast", "kyma-project.io/module/keda", "0.8.0", nil)}, want: "keda-fast"},
+		"nothing of a restricted module without a selector": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), older("keda-fast", "fast", "x.example/keda", "0.8.0", map[string]string{v1beta2.LabelModuleName: "keda"})},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, restricted: []string{"keda"}, want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := catalog.New(c.templates, c.metas, c.restricted...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := shown(t, s, c.labels); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

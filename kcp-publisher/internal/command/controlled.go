@@ -26,6 +26,8 @@ type controlled struct {
 	metas     map[string]v1beta2.ModuleReleaseMeta
 	policies  map[string]v1alpha1.RolloutPolicy
 	rollouts  []v1alpha1.Rollout
+	// restricted are modules that no Kyma sees without a kymaSelector.
+	restricted []string
 }
 
 func newControlled() controlled {
@@ -66,7 +68,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 // with returns the control plane as it would be with the objects of a commit and without those that it prunes.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
-	next.rollouts = c.rollouts
+	next.rollouts, next.restricted = c.rollouts, c.restricted
 	for name, kyma := range c.kymas {
 		next.kymas[name] = kyma.DeepCopy()
 	}
@@ -122,7 +124,7 @@ func merged(have, wanted map[string]string) map[string]string {
 
 // preview returns the fleet with what its rollouts would let it have.
 func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
-	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)))
+	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)), c.restricted...)
 	if err != nil {
 		return forecast.Fleet{}, err
 	}

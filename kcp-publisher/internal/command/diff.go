@@ -26,6 +26,7 @@ type diffFlags struct {
 	from, format string
 	pruneAll     bool
 	git          gitFlags
+	restricted   []string
 	maintenance  maintenanceFlags
 }
 
@@ -43,6 +44,7 @@ func newDiff() *cobra.Command {
 	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "as `run` has it: let a commit remove all objects, or all Kymas, that earlier commits brought")
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	f.maintenance.add(flags)
+	restrictedFlag(flags, &f.restricted)
 	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
@@ -87,6 +89,7 @@ func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects sou
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
+	before.restricted = f.restricted
 	now, rules := time.Now(), plan.Rules{Maintenance: maintenance}
 	was, err := before.preview(rules, now)
 	if err != nil {

@@ -42,6 +42,7 @@ type publishFlags struct {
 	validity         time.Duration
 	concurrency      int
 	registry         cli.Registry
+	restricted       []string
 	attachCosign     bool
 	git              gitFlags
 	state            string
@@ -62,6 +63,7 @@ func newPublish(*cli.Root) *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
 	f.settings.add(flags)
+	restrictedFlag(flags, &f.restricted)
 	f.maintenance.add(flags)
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "how long a bundle is valid, at least; it is renewed after a third of it")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
@@ -71,6 +73,11 @@ func newPublish(*cli.Root) *cobra.Command {
 	f.registry.AddFlags(flags)
 	attachFlag(flags, &f.attachCosign)
 	return cmd
+}
+
+// restrictedFlag is spelled as lifecycle-manager has it.
+func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
+	flags.StringSliceVar(into, "restricted-default-modules", nil, "modules that only Kymas get which the kymaSelector of the module's ModuleReleaseMeta selects, and nobody where it has none; separated by commas")
 }
 
 func attachFlag(flags *pflag.FlagSet, into *bool) {
@@ -107,7 +114,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	defer loaded.close()
 	objects := loaded.objects
-	snapshot, err := catalog.New(objects.Templates, objects.Metas)
+	snapshot, err := catalog.New(objects.Templates, objects.Metas, f.restricted...)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ type runFlags struct {
 	maintenance              maintenanceFlags
 	registry                 cli.Registry
 	webhooks                 admission.Options
+	restricted               []string
 	attachCosign             bool
 	follow                   followFlags
 }
@@ -66,6 +67,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	f.components.add(flags)
 	f.settings.add(flags)
+	restrictedFlag(flags, &f.restricted)
 	f.maintenance.add(flags)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "runtimes to reconcile at once")
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "validity of a bundle; it is renewed after a third of it")
@@ -192,7 +194,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		return nil, err
 	}
 	return &control.Kymas{
-		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace}, Place: place,
+		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
 		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
 		Rules: plan.Rules{Settings: settings, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},

@@ -24,6 +24,8 @@ const catalogSettles = 200 * time.Millisecond
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
+	// Restricted are modules that no Kyma sees without a kymaSelector.
+	Restricted []string
 	// Changed receives every Kyma that somebody asks to look at.
 	Changed chan event.GenericEvent
 
@@ -70,7 +72,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if err := c.Reader.List(ctx, &metas, client.InNamespace(c.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list ModuleReleaseMetas: %w", err)
 	}
-	next, err := catalog.New(templates.Items, metas.Items)
+	next, err := catalog.New(templates.Items, metas.Items, c.Restricted...)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
 	}

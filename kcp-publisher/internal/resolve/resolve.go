@@ -139,15 +139,18 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	}
 	for _, w := range wishes(request, snapshot) {
-		result.Asked = append(result.Asked, w.module.Name)
 		last := lastManifest(request.Last, w.module.Name)
+		shall := !catalog.Hidden(w.err) || !w.module.Managed
+		if shall {
+			result.Asked = append(result.Asked, w.module.Name)
+		}
 		w.floor = floor(last, request.Versions[w.module.Name])
 		manifest, problem := decide(w, request.ControlPlane, last, contents)
 		switch {
 		case manifest != nil:
 			result.State.Manifests = append(result.State.Manifests, *manifest)
 			result.Versions[w.module.Name] = manifest.Version
-		case w.floor != "":
+		case shall && w.floor != "":
 			result.Versions[w.module.Name] = w.floor
 		}
 		channel := cmp.Or(w.module.Channel, request.Asked.Channel)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/opencontainers/go-digest"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -17,13 +16,25 @@ import (
 
 const prefix = "kyma-pull.dev/module/"
 
+// story is a world, and what its runtime shall run.
+type story struct {
+	world *world
+	// then happens after the world was published once; nil when the story is about a first bundle.
+	then func(*world)
+	want []string
+}
+
+func (s story) check(t *testing.T) {
+	if s.then != nil {
+		s.then(s.world.published(t))
+	}
+	if got := outline(s.world.resolve(t)); !slices.Equal(got, s.want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(s.want, "\n  "))
+	}
+}
+
 func TestWhatARuntimeShallRun(t *testing.T) {
-	for name, c := range map[string]struct {
-		world *world
-		// then happens after the world was published once; nil when the case is about a first bundle.
-		then func(*world)
-		want []string
-	}{
+	for name, c := range map[string]story{
 		"A module without a channel follows the Kyma's": {world: usual(), want: []string{"keda@1.0.0 regular"}},
 		"A module's own channel wins over the Kyma's": {
 			world: usual().askNothingBut("keda", inChannel("fast")), want: []string{"keda@1.1.0 fast"}},
@@ -110,9 +121,6 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 		"A pinned version without a template says so": {
 			world: usual().askNothingBut("keda", pinned("9.0.0")),
 			want:  []string{"Warning: module keda: version 9.0.0, which spec.modules pins it to, cannot be had: there is no ModuleTemplate keda-9.0.0"}},
-		"A pinned version is hidden like its module": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).askNothingBut("keda", pinned("1.0.0")),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true"}},
 		"A channel and a version say two things": {
 			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
 			want:  []string{`Warning: module keda: asks for channel "fast" and version 1.0.0: name one of both`}},
@@ -143,37 +151,11 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 		"An older lookup needs a descriptor that can be read": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) }).ask("keda"),
 			want:  []string{`Warning: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
-		"An older lookup does not show a beta module to everybody": {
-			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda"),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is labeled operator.kyma-project.io/beta=true and the Kyma is not"}},
-		"An older lookup shows a beta module to a beta Kyma": {
-			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda").labeled(v1beta2.LabelBeta),
-			want:  []string{"keda@1.0.0 regular"}},
 		"A ModuleReleaseMeta wins over the older lookups": {
 			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
-		"A beta module is not offered to everybody": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true"}},
-		"A beta module is offered to a beta Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).labeled(v1beta2.LabelBeta), want: []string{"keda@1.0.0 regular"}},
-		"An internal module is not offered to everybody": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labeled(v1beta2.LabelBeta),
-			want:  []string{"Warning: module keda: is not offered to this runtime: it is an internal module and the Kyma is not labeled operator.kyma-project.io/internal=true"}},
-		"An internal module is offered to an internal Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).labeled(v1beta2.LabelInternal), want: []string{"keda@1.0.0 regular"}},
-		"A kymaSelector keeps others out": {
-			world: usual().edit(selecting("team", "blue")),
-			want:  []string{"Warning: module keda: is not offered to this runtime: its kymaSelector does not select the Kyma"}},
-		"A kymaSelector lets those in that it selects": {
-			world: usual().edit(selecting("team", v1beta2.True)).labeled("team"), want: []string{"keda@1.0.0 regular"}},
-		"A kymaSelector that cannot be read selects nobody": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
-				s.KymaSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Likes"}}}
-			}),
-			want: []string{"Warning: module keda: is not offered to this runtime: its kymaSelector does not select the Kyma"}},
-		"A running module that is no longer offered stays as it is": {
-			world: usual(), then: func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }) },
-			want: []string{"keda@1.0.0 regular", "Warning: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true"}},
+		"A mandatory version is for everybody whatever its labels": {
+			world: newWorld().template("warden", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).meta("warden").edit(mandatoryMeta("1.0.0")),
+			want:  []string{"warden@1.0.0 mandatory"}},
 		"A mandatory module of a ModuleReleaseMeta is installed unasked": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
 		"A mandatory module of a ModuleTemplate is installed unasked": {
@@ -277,14 +259,7 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 			then:  func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },
 			want:  []string{"keda@1.0.0 regular", "mail@1.1.0 fast", "Error: module keda: gone"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if c.then != nil {
-				c.then(c.world.published(t))
-			}
-			if got := outline(c.world.resolve(t)); !slices.Equal(got, c.want) {
-				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
-			}
-		})
+		t.Run(name, c.check)
 	}
 }
 
@@ -303,12 +278,6 @@ func oversized(w *world) *world {
 	large.SizeBytes = bundle.MaxLayerBytes + 1
 	w.whole("keda", "1.0.0", Content{Install: large})
 	return w
-}
-
-func selecting(label, value string) func(*v1beta2.ModuleReleaseMetaSpec) {
-	return func(s *v1beta2.ModuleReleaseMetaSpec) {
-		s.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{label: value}}
-	}
 }
 
 // leftAlone is the world after keda was published and then left unmanaged.

@@ -16,10 +16,11 @@ import (
 
 // world is what a case starts from; its methods change it in place and give it back.
 type world struct {
-	templates []v1beta2.ModuleTemplate
-	metas     []v1beta2.ModuleReleaseMeta
-	contents  map[Ref]Content
-	request   Request
+	templates         []v1beta2.ModuleTemplate
+	metas             []v1beta2.ModuleReleaseMeta
+	contents          map[Ref]Content
+	request           Request
+	restrictedModules []string
 }
 
 func newWorld() *world {
@@ -122,6 +123,11 @@ func (w *world) labeled(labels ...string) *world {
 	return w
 }
 
+func (w *world) restricted(modules ...string) *world {
+	w.restrictedModules = modules
+	return w
+}
+
 func (w *world) channel(channel string) *world {
 	w.request.Asked.Channel = channel
 	return w
@@ -136,7 +142,7 @@ func (w *world) published(t testing.TB) *world {
 
 func (w *world) snapshot(t testing.TB) *catalog.Snapshot {
 	t.Helper()
-	snapshot, err := catalog.New(w.templates, w.metas)
+	snapshot, err := catalog.New(w.templates, w.metas, w.restrictedModules...)
 	if err != nil {
 		t.Fatal(err)
 	}

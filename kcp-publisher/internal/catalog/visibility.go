@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Hidden reports whether a lookup found nothing because a module is kept from the Kyma, by labels or a selector. Unlike what is missing or
+// broken, that is a decision of the operator's: what is installed has to go.
+//
+// Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously deployed should be removed".
+func Hidden(err error) bool {
+	var r *Reason
+	return errors.As(err, &r) && r.hidden
+}
+
+func hidden(format string, args ...any) *Reason {
+	r := reason(format, args...)
+	r.hidden = true
+	return r
+}
+
+func (o *offer) hiddenFrom(kyma labels.Set) string {
+	spec := o.meta.Spec
+	switch {
+	case spec.Beta && kyma[v1beta2.LabelBeta] != v1beta2.True:
+		return "it is a beta module and the Kyma is not labeled " + v1beta2.LabelBeta + "=true"
+	case spec.Internal && kyma[v1beta2.LabelInternal] != v1beta2.True:
+		return "it is an internal module and the Kyma is not labeled " + v1beta2.LabelInternal + "=true"
+	case !o.selector.Matches(kyma):
+		if spec.KymaSelector == nil {
+			return "it is restricted and its ModuleReleaseMeta has no kymaSelector"
+		}
+		return "its kymaSelector does not select the Kyma"
+	}
+	return hiddenByLabels(o.meta.Labels, kyma)
+}
+
+func hiddenByLabels(own map[string]string, kyma labels.Set) string {
+	for _, label := range []string{v1beta2.LabelBeta, v1beta2.LabelInternal} {
+		if own[label] == v1beta2.True && kyma[label] != v1beta2.True {
+			return "it is labeled " + label + "=true and the Kyma is not"
+		}
+	}
+	return ""
+}
+
+// templatesOf returns the templates that a version of a module means: one, unless something is wrong.
+func (s *Snapshot) templatesOf(module, version string) []*template {
+	var found []*template
+	for _, t := range s.byModule[module] {
+		if t.version == version {
+			found = append(found, t)
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	for _, t := range s.called[module+"-"+version] {
+		if t.Name == module+"-"+version {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// Visible returns the catalog that a Kyma with these labels may choose from: ModuleReleaseMetas with the channels that it may follow, and
+// the templates that those mean. Mandatory modules are not for choosing.
+//
+// Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates of modules without a
+// ModuleReleaseMeta are shown besides, where the older lookups find them.
+func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
+	catalog := bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
+	named := map[*template]bool{}
+	for _, name := range s.moduleNames() {
+		o := s.metas[name]
+		channels := s.channels(o, kyma, func(t *template) bool { return t.mayBeSeen(kyma) })
+		if len(channels) == 0 || o.disclosing != nil {
+			continue
+		}
+		catalog.ModuleReleaseMetas = append(catalog.ModuleReleaseMetas, o.entryWith(channels))
+		for _, c := range channels {
+			for _, t := range s.templatesOf(name, c.Version) {
+				named[t] = true
+			}
+		}
+	}
+	for _, t := range s.templates {
+		if (named[t] || s.foundByOlderLookups(t)) && t.mayBeSeen(kyma) {
+			catalog.ModuleTemplates = append(catalog.ModuleTemplates, t.entry)
+		}
+	}
+	return catalog
+}
+
+// channels returns those of a module that a Kyma with these labels may follow, and whose templates may be used.
+func (s *Snapshot) channels(o *offer, kyma labels.Set, may func(*template) bool) []v1beta2.ChannelVersion {
+	if o.meta.Spec.Mandatory != nil || o.broken != nil || o.hiddenFrom(kyma) != "" {
+		return nil
+	}
+	var all []v1beta2.ChannelVersion
+	for _, c := range o.meta.Spec.Channels {
+		if slices.ContainsFunc(s.templatesOf(o.meta.Spec.ModuleName, c.Version), may) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// entryWith returns the entry for runtimes that may follow these of the module's channels.
+func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry {
+	if len(channels) == len(o.meta.Spec.Channels) {
+		return o.entry
+	}
+	spec := o.meta.Spec
+	spec.Channels = channels
+	e := o.entry
+	e.Spec, _ = json.Marshal(spec) // it was encoded before, with more channels
+	return e
+}
+
+func (t *template) mayBeSeen(kyma labels.Set) bool {
+	return t.disclosing == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False && hiddenByLabels(t.Labels, kyma) == ""
+}
+
+// foundByOlderLookups reports whether a Kyma may ask for a template without a ModuleReleaseMeta: it says its channel itself.
+func (s *Snapshot) foundByOlderLookups(t *template) bool {
+	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
+}
+
+// Offers returns the modules that a Kyma with these labels may choose, by name, with the channels that each has.
+func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
+	offers := map[string][]string{}
+	for _, name := range s.moduleNames() {
+		for _, c := range s.channels(s.metas[name], kyma, func(t *template) bool { return hiddenByLabels(t.Labels, kyma) == "" }) {
+			offers[name] = append(offers[name], c.Channel)
+		}
+		slices.Sort(offers[name])
+	}
+	return offers
+}
