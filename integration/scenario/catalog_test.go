@@ -155,4 +155,13 @@ func TestSkippedObjectsAreLeftAlone(t *testing.T) {
 		kyma, err := r.Record(ctx)
 		return err == nil && kyma.Status.ActiveChannel == "fast" && kyma.Status.Runtime.Published.Sequence > published, fmt.Sprintf("%v %+v", err, kyma.Status.Runtime)
 	})
+
+	labelKyma(t, f, r, v1beta2.LabelSkipReconciliation, v1beta2.True)
+	kyma, err = r.Record(ctx)
+	must(t, err)
+	must(t, f.Control.Delete(ctx, kyma))
+	until(t, 30*time.Second, "a deleted Kyma goes, skipped or not", func() (bool, string) {
+		_, err := r.Record(ctx)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
 }

@@ -80,6 +80,9 @@ type Choice struct {
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
 	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}}
 	for i := range metas {
+		if !metas[i].DeletionTimestamp.IsZero() {
+			continue // somebody's finalizer keeps the object, not what it said
+		}
 		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
 		if err != nil {
 			return nil, err
@@ -89,6 +92,9 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 		}
 	}
 	for i := range templates {
+		if !templates[i].DeletionTimestamp.IsZero() {
+			continue
+		}
 		t, err := newTemplate(templates[i])
 		if err != nil {
 			return nil, err

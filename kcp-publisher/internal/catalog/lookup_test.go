@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -213,6 +214,8 @@ func TestTheCatalogShowsWhatAKymaMayFollow(t *testing.T) {
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
 		"nothing of a module whose versions are all hidden": {templates: []v1beta2.ModuleTemplate{labeled("keda", "1.7.0", v1beta2.LabelInternal, v1beta2.True)},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: ""},
+		"nothing of a module whose ModuleReleaseMeta is being deleted": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })}, want: ""},
 		"nothing of a module whose ModuleReleaseMeta is gone": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, want: ""},
 		"what the older lookups find":                         {templates: []v1beta2.ModuleTemplate{older("keda-fast", "fast", "kyma-project.io/module/keda", "0.8.0", nil)}, want: "keda-fast"},
 		"nothing of a restricted module without a selector": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), older("keda-fast", "fast", "x.example/keda", "0.8.0", map[string]string{v1beta2.LabelModuleName: "keda"})},

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -45,8 +44,6 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
 	after.State = worse(before.State, v1beta2.StateWarning)
-	if before.State != after.State {
-		after.LastOperation = &v1beta2.LastOperation{Operation: readyMessage(after), LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
-	}
+	after.Operated(before, readyMessage(after), now)
 	return after
 }

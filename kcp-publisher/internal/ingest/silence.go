@@ -27,9 +27,7 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
 	after.State = worse(before.State, v1beta2.StateWarning)
-	if before.State != after.State {
-		after.LastOperation = &v1beta2.LastOperation{Operation: readyMessage(after), LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
-	}
+	after.Operated(before, readyMessage(after), now)
 	return after, true
 }
 

@@ -113,15 +113,15 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	catalogThere := facts.Report != nil && current(facts)
 	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[catalogThere],
 		map[bool]string{true: "the runtime has the latest catalog", false: "the runtime has not reported the latest bundle yet"}[catalogThere], catalogThere)
+	operation := readyMessage(after)
 	if facts.PublishError != nil {
-		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, facts.PublishError.Error(), false)
+		operation = bounded(facts.PublishError.Error())
+		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, operation, false)
 	} else {
 		set(v1beta2.ConditionReady, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[after.State == v1beta2.StateReady],
-			readyMessage(after), after.State == v1beta2.StateReady)
+			operation, after.State == v1beta2.StateReady)
 	}
-	if before.State != after.State {
-		after.LastOperation = &v1beta2.LastOperation{Operation: readyMessage(after), LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
-	}
+	after.Operated(before, operation, now)
 	return after
 }
 
@@ -169,6 +169,8 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 	case facts.Report != nil && len(facts.Report.Refused) > 0:
 		last := facts.Report.Refused[len(facts.Report.Refused)-1]
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonBundleRefused, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
+	case facts.Published == nil && r.Published != nil:
+		// What is in force there is not known now, and stays what was said of it.
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, "no bundle is published yet", false)
 	case facts.Carried && !knows(r, facts):

@@ -378,13 +378,38 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 	if c := reporting(refused); c.Reason != v1beta2.ReasonReportRefused || !c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
 		t.Errorf("another reason for the same status moved the time: %+v", c)
 	}
-	if !refused.LastOperation.LastUpdateTime.Time.Equal(noon.Add(time.Hour)) {
-		t.Errorf("last operation moved without a new state: %+v", refused.LastOperation)
+	if last := refused.LastOperation; !last.LastUpdateTime.Time.Equal(s.now.Truncate(time.Second)) || !strings.Contains(last.Operation, "garbage") {
+		t.Errorf("the last operation is that of other trouble: %+v", last)
+	}
+	s.before = refused
+	if again := s.later(time.Hour).status(); !again.LastOperation.LastUpdateTime.Equal(&refused.LastOperation.LastUpdateTime) {
+		t.Errorf("the same trouble moved the last operation: %+v", again.LastOperation)
 	}
 	for _, c := range refused.Conditions {
 		if c.ObservedGeneration != 3 {
 			t.Errorf("%s observed generation %d", c.Type, c.ObservedGeneration)
 		}
+	}
+}
+
+// A bundle is in force whether or not the next one can be published.
+func TestWhatCannotBePublishedSaysNothingOfTheBundleInForce(t *testing.T) {
+	s := healthy()
+	s.before = s.status()
+	s.facts = Facts{Generation: 4, Silence: silence, PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\"")}
+	after := s.later(time.Minute).status()
+	accepted := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAccepted)
+	if accepted.Status != metav1.ConditionTrue {
+		t.Errorf("Accepted is %+v", accepted)
+	}
+	if after.State != v1beta2.StateError || !strings.Contains(after.LastOperation.Operation, "Nonsense") {
+		t.Errorf("state %s, last operation %+v", after.State, after.LastOperation)
+	}
+	fresh := healthy()
+	fresh.before = v1beta2.KymaStatus{}
+	fresh.facts = s.facts
+	if accepted := meta.FindStatusCondition(fresh.status().Conditions, v1beta2.ConditionAccepted); accepted.Status != metav1.ConditionFalse {
+		t.Errorf("before the first bundle Accepted is %+v", accepted)
 	}
 }
 

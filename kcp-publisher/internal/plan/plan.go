@@ -35,7 +35,10 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
 }
 
-// Skipped reports whether a Kyma is left alone: nothing is published to its runtime, and what was published stays.
+// Skipped reports whether a Kyma is left alone: nothing is published to its runtime, and what was published stays. A deleted one is not:
+// it would stay for ever.
+//
+// Source: lifecycle-manager #3097.
 func Skipped(kyma *v1beta2.Kyma) bool {
-	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True
+	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True && kyma.DeletionTimestamp.IsZero()
 }

@@ -21,6 +21,9 @@ func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused ma
 			continue
 		}
 		r := one.Spec.ResourceToWatch
+		if r.Version == "*" && r.Group == v1beta2.Group {
+			r.Version = v1beta2.GroupVersion.Version // the agent brings these definitions, and they have one stored version
+		}
 		next := bundle.Watcher{
 			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch, Field: one.Spec.Field,
 		}

@@ -32,6 +32,22 @@ func TestWatchersAreJudgedOneByOneAndSorted(t *testing.T) {
 	}
 }
 
+// Source: lifecycle-manager, config/watcher/kyma_watcher.yaml.
+func TestKymasOwnWatcherIsAccepted(t *testing.T) {
+	own := watcherOf("watcher", "kymas", 0)
+	own.Spec.ResourceToWatch.Group, own.Spec.ResourceToWatch.Version = v1beta2.Group, "*"
+	own.Spec.LabelsToWatch = map[string]string{v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma}
+	other := watcherOf("other", "certificates", 0)
+	other.Spec.ResourceToWatch.Group, other.Spec.ResourceToWatch.Version = "cert-manager.io", "*"
+	accepted, refused := JudgeWatchers([]v1beta2.Watcher{own, other})
+	if len(accepted) != 1 || accepted[0].Version != "v1beta2" || accepted[0].Name != "watcher" {
+		t.Errorf("accepted %+v", accepted)
+	}
+	if !strings.Contains(fmt.Sprint(refused["other"]), "want one version such as v1") {
+		t.Errorf("refused %v", refused)
+	}
+}
+
 func TestOfTooManyWatchersTheOldestStay(t *testing.T) {
 	var all []v1beta2.Watcher
 	for i := range bundle.MaxWatchers + 2 {

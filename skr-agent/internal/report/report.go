@@ -163,9 +163,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		after.State, why, ready = v1beta2.StateWarning, "not all Secrets of the bundle in force are written: "+trouble, false
 	}
 	set(v1beta2.ConditionReady, reason[ready], why, ready)
-	if before.State != after.State {
-		after.LastOperation = &v1beta2.LastOperation{Operation: why, LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
-	}
+	after.Operated(before, why, now)
 	return after
 }
 
