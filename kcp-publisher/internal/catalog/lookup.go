@@ -21,6 +21,11 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 	return s.At(module, channel, version, kyma)
 }
 
+// Has reports whether there is a module of that name, for anybody.
+func (s *Snapshot) Has(module string) bool {
+	return s.metas[module] != nil || len(s.called[module]) > 0
+}
+
 // Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error is
 // a *Reason.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {

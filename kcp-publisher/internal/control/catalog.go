@@ -58,6 +58,12 @@ func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.behind.Load() 
 // Snapshot returns the newest catalog, nil before the first was read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
+// has reports whether the catalog has a module of that name.
+func (c *Catalog) has(module string) bool {
+	s := c.Snapshot()
+	return s != nil && s.Has(module)
+}
+
 // Reconcile reads the whole catalog; the request's name means nothing.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	if c.held.Load() > 0 {
@@ -80,6 +86,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, nil
 	}
 	c.snapshot.Store(next)
+	mandatoryModules.Set(float64(len(next.Mandatory())))
 	ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }

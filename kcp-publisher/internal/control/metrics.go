@@ -1,12 +1,8 @@
 package control
 
 import (
-	"sync"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 var (
@@ -37,39 +33,16 @@ var (
 	runtimes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.",
 	}, []string{"state"})
-	runtimeStates = states{of: map[string]v1beta2.State{}}
+	moduleStates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_modules", Help: "Modules of all runtimes by their name and state; mandatory modules, which no status tells of, are not counted.",
+	}, []string{"module", "state"})
+	mandatoryModules = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_mandatory_modules", Help: "Modules that every runtime gets unasked.",
+	})
+	runtimeStates = states{of: map[string]counted{}}
 )
 
 func init() {
 	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryDeviations, registryUp, registryFailing, rootExpiry,
-		keysAccepted, runtimes)
-}
-
-// states counts runtimes by state, so that no metric is labeled with a runtime.
-type states struct {
-	mu sync.Mutex // guards of
-	of map[string]v1beta2.State
-}
-
-func (s *states) set(kyma string, state v1beta2.State) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, known := s.of[kyma]
-	if known && before == state {
-		return
-	}
-	if known {
-		runtimes.WithLabelValues(string(before)).Dec()
-	}
-	s.of[kyma] = state
-	runtimes.WithLabelValues(string(state)).Inc()
-}
-
-func (s *states) forget(kyma string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if before, known := s.of[kyma]; known {
-		runtimes.WithLabelValues(string(before)).Dec()
-		delete(s.of, kyma)
-	}
+		keysAccepted, runtimes, moduleStates, mandatoryModules)
 }

@@ -83,7 +83,7 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 		}
 	}
-	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status.State)
+	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status, k.Catalog.has)
 	return result, nil
 }
 
