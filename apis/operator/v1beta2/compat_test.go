@@ -1,6 +1,8 @@
 package v1beta2_test
 
 import (
+	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,21 +31,25 @@ func needRealworld(t *testing.T) {
 
 var plurals = []string{"kymas", "manifests", "modulereleasemetas", "moduletemplates", "watchers"}
 
+var update = flag.Bool("update", false, "write the shapes of Kyma's definitions from shared/realworld")
+
+// shapeFile is where the shape of one of Kyma's definitions is: what it accepts, without a word of what it means.
+func shapeFile(plural string) string { return filepath.Join("testdata", "kyma-crds", plural+".json") }
+
 func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
-	needRealworld(t)
 	for _, plural := range plurals {
 		t.Run(plural, func(t *testing.T) {
-			file := v1beta2.Group + "_" + plural + ".yaml"
+			file := filepath.Join(crds, v1beta2.Group+"_"+plural+".yaml")
 			for _, version := range []string{"v1beta1", "v1beta2"} {
 				if version == "v1beta1" && plural == "modulereleasemetas" {
 					continue // it came with v1beta2
 				}
-				theirs, ours := readCRD(t, filepath.Join(realworld, "crds", file), version), readCRD(t, filepath.Join(crds, file), version)
-				for _, d := range differences(version, theirs.version, ours.version) {
+				theirs, ours := readCRD(t, shapeFile(plural), version), readCRD(t, file, version)
+				for _, d := range differences(version, theirs.version, shape(ours.version, false)) {
 					t.Error(d)
 				}
 			}
-			theirs, ours := readCRD(t, filepath.Join(realworld, "crds", file), "v1beta2"), readCRD(t, filepath.Join(crds, file), "v1beta2")
+			theirs, ours := readCRD(t, shapeFile(plural), "v1beta2"), readCRD(t, file, "v1beta2")
 			for _, field := range []string{"group", "names", "scope"} {
 				for _, d := range differences(field, theirs.spec[field], ours.spec[field]) {
 					t.Error(d)
@@ -51,6 +57,47 @@ func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The shapes in testdata are those of lifecycle-manager's config/crd/bases at commit c5b83f1b5.
+func TestTheShapesAreThoseOfKymasDefinitions(t *testing.T) {
+	needRealworld(t)
+	for _, plural := range plurals {
+		whole := readCRD(t, filepath.Join(realworld, "crds", v1beta2.Group+"_"+plural+".yaml"), "v1beta2")
+		want, err := json.Marshal(map[string]any{"spec": shape(whole.spec, false)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *update {
+			if err := os.WriteFile(shapeFile(plural), append(want, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if is, err := os.ReadFile(shapeFile(plural)); err != nil || strings.TrimSpace(string(is)) != string(want) {
+			t.Errorf("%s is not the shape of Kyma's definition (%v): run go test ./apis/operator/v1beta2 -run Shapes -update", shapeFile(plural), err)
+		}
+	}
+}
+
+// shape returns a schema, or a part of one, without texts for people. named says that its keys are names of properties, not keywords.
+func shape(of any, named bool) any {
+	switch of := of.(type) {
+	case map[string]any:
+		kept := map[string]any{}
+		for key, value := range of {
+			if named || key != "description" && key != "message" {
+				kept[key] = shape(value, key == "properties" && !named)
+			}
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(of))
+		for i := range of {
+			kept[i] = shape(of[i], false)
+		}
+		return kept
+	}
+	return of
 }
 
 // What guards must itself be able to fail: each of these would break somebody who uses Kyma today.
