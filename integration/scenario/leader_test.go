@@ -26,14 +26,15 @@ type candidate struct {
 	exited chan struct{}
 }
 
-func startCandidate(t *testing.T, f *fleet.Fleet, name string) *candidate {
+func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) *candidate {
 	t.Helper()
 	c := &candidate{log: filepath.Join(f.Dir, name+".log"), exited: make(chan struct{})}
 	file, err := os.Create(c.log)
 	must(t, err)
-	c.cmd = exec.Command(f.Binaries().Publisher, "run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
+	flags = append([]string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--report-poll-interval", "300ms",
-		"--leader-elect", "--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s")
+		"--leader-elect", "--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s"}, flags...)
+	c.cmd = exec.Command(f.Binaries().Publisher, flags...)
 	cmd := c.cmd
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = file, file, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(t, cmd.Start())

@@ -60,6 +60,11 @@ const (
 	// sha256 of what that commit says of it. Neither leaves the control plane.
 	AnnotationGitCommit = "kyma-pull.dev/git-commit"
 	AnnotationGitDigest = "kyma-pull.dev/git-digest"
+	// AnnotationPrune is ours: PruneDisabled on an object of the control plane that no commit may delete by leaving it out.
+	AnnotationPrune = "kyma-pull.dev/prune"
+	PruneDisabled   = "disabled"
+	// AnnotationAllowPrune is ours: on the ConfigMap kyma-pull-git, the commit that may delete whatever it leaves out.
+	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
 	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.

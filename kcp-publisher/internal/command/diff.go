@@ -24,7 +24,7 @@ import (
 type diffFlags struct {
 	controlPlane
 	from, format string
-	pruneAll     bool
+	prune        pruneFlags
 	git          gitFlags
 	restricted   []string
 	maintenance  maintenanceFlags
@@ -41,7 +41,7 @@ func newDiff() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "URL of a Git repository, or folder with YAML files")
 	f.git.add(flags)
-	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "as `run` has it: let a commit remove all objects, or all Kymas, that earlier commits brought")
+	f.prune.add(flags)
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	f.maintenance.add(flags)
 	restrictedFlag(flags, &f.restricted)
@@ -58,6 +58,10 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	pruning, err := f.prune.pruning()
+	if err != nil {
+		return err
+	}
 	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -71,12 +75,15 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if loaded.source != nil {
 		d.Commit = loaded.source.Commit
 	}
-	follower := &follow.Follower{Client: api, Reader: api, Namespace: f.namespace, PruneAll: f.pruneAll}
+	follower := &follow.Follower{Client: api, Reader: api, Namespace: f.namespace, Pruning: pruning}
 	survey, err := follower.Survey(ctx, d.Commit, loaded.objects)
 	if err != nil {
 		return fmt.Errorf("compare with the control plane: %w", err)
 	}
 	d.Objects = objectChanges(survey)
+	if survey.Plan.Held != nil {
+		d.Held = survey.Plan.Held.Error()
+	}
 	if d.Forecast, err = f.forecast(ctx, api, loaded.objects, survey.Plan.Prune, maintenance); err != nil {
 		return err
 	}
@@ -107,6 +114,8 @@ type difference struct {
 	// Commit is empty for a folder.
 	Commit  string         `json:"commit,omitempty"`
 	Objects []objectChange `json:"objects"`
+	// Held is why `run` would wait for permission before it applies any of this, empty when it would not.
+	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }
 
@@ -146,6 +155,9 @@ func (d difference) draw(out io.Writer) {
 	}
 	for _, o := range d.Objects {
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-6s  %s %s  %s", o.Action, o.Kind, o.Name, o.Place), " "))
+	}
+	if d.Held != "" {
+		fmt.Fprintf(out, "  held    until a person allows the commit, because it %s\n", d.Held)
 	}
 	for _, r := range d.Rollouts {
 		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, wavesOf(r))

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
@@ -19,20 +22,43 @@ type followFlags struct {
 	url      string
 	git      gitFlags
 	interval time.Duration
-	pruneAll bool
+	prune    pruneFlags
+}
+
+// pruneFlags say what a commit may delete in the control plane without permission.
+type pruneFlags struct {
+	all               bool
+	percent, maxCount int
+}
+
+func (f *pruneFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.all, "git-prune-all", false, "allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
+	flags.IntVar(&f.percent, "git-prune-percent", 10, "percentage of earlier commits' objects that a commit may prune without permission, Kymas with a live runtime aside")
+	flags.IntVar(&f.maxCount, "git-prune-count", 5, "number of such objects that a commit may prune whatever their percentage")
+}
+
+// pruning returns what the flags say.
+func (f *pruneFlags) pruning() (follow.Pruning, error) {
+	if f.percent < 0 || f.percent > 100 {
+		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-percent: %d: want 0 to 100", f.percent))
+	}
+	if f.maxCount < 0 {
+		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-count: %d: want 0 or more", f.maxCount))
+	}
+	return follow.Pruning{All: f.all, MaxPercent: f.percent, MaxCount: f.maxCount}, nil
 }
 
 func (f *followFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "git-url", "", "URL of a Git repository whose objects are applied to the control plane; default: none")
 	f.git.add(flags)
 	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "how often to look for a new commit in the Git repository")
-	flags.BoolVar(&f.pruneAll, "git-prune-all", false, "allow a commit to prune all objects, or all Kymas, of earlier commits")
+	f.prune.add(flags)
 }
 
 // follower returns the follower, nil without a repository.
 func (f *followFlags) follower(namespace string) (*follow.Follower, error) {
 	if f.url == "" {
-		if f.git.isSet() || f.pruneAll {
+		if f.git.isSet() || f.prune.all {
 			return nil, cli.Usage(errors.New("--git-url is required for the other --git flags to mean something"))
 		}
 		return nil, nil
@@ -40,17 +66,27 @@ func (f *followFlags) follower(namespace string) (*follow.Follower, error) {
 	if f.interval <= 0 {
 		return nil, cli.Usage(fmt.Errorf("--git-poll-interval: %s: want more than 0", f.interval))
 	}
+	pruning, err := f.prune.pruning()
+	if err != nil {
+		return nil, err
+	}
 	open := func() (*git.Repository, error) { return f.git.open("--git-url", f.url) }
 	if _, err := open(); err != nil {
 		return nil, err
 	}
-	return &follow.Follower{Open: open, Namespace: namespace, Interval: f.interval, PruneAll: f.pruneAll}, nil
+	return &follow.Follower{Open: open, Namespace: namespace, Interval: f.interval, Pruning: pruning}, nil
 }
 
 // followWith lets the manager run the follower, and the controllers publish what it brings.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *control.Kymas) error {
 	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
-	follower.Hold = kymas.Catalog.Hold
+	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
+	follower.HoldUntilStarted()
+	err := follower.Watch(context.Background(), mgr.GetCache(),
+		&v1beta2.Kyma{}, &v1beta2.ModuleTemplate{}, &v1beta2.ModuleReleaseMeta{}, &v1beta2.Watcher{}, &v1alpha1.RolloutPolicy{})
+	if err != nil {
+		return fmt.Errorf("follow the Git repository: %w", err)
+	}
 	kymas.Source = follower.Source
 	if err := mgr.Add(follower); err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)

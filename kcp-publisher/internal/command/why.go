@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -51,6 +52,11 @@ func newWhy() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			held, err := follow.WhyHeld(cmd.Context(), kymas, api.namespace)
+			if err != nil {
+				return err
+			}
+			answer.Cause = cmp.Or(held, answer.Cause)
 			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}

@@ -36,11 +36,15 @@ type Catalog struct {
 	// catalog was read, and again asks for reading it.
 	held   atomic.Int32
 	behind atomic.Bool
+	// began is when the newest of those changes began, in Unix nanoseconds; waited says that Kymas have been put off for long since then.
+	began  atomic.Int64
+	waited atomic.Bool
 	again  chan event.GenericEvent
 }
 
 // Hold keeps the catalog, and with it every bundle, as it is until the change that is being made is complete.
 func (c *Catalog) Hold() (release func()) {
+	c.began.Store(time.Now().UnixNano())
 	c.held.Add(1)
 	return sync.OnceFunc(func() {
 		c.behind.Store(true)
@@ -54,6 +58,14 @@ func (c *Catalog) Hold() (release func()) {
 
 // changing reports whether bundles would be of half a change.
 func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.behind.Load() }
+
+// changingFor returns how long a change has been under way that is not complete, 0 without one.
+func (c *Catalog) changingFor() time.Duration {
+	if c.held.Load() == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, c.began.Load()))
+}
 
 // Snapshot returns the newest catalog, nil before the first was read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
@@ -70,6 +82,12 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	c.behind.Store(false)
+	if c.waited.Swap(false) {
+		if err := c.markAll(ctx); err != nil {
+			c.waited.Store(true)
+			return ctrl.Result{}, err
+		}
+	}
 	var templates v1beta2.ModuleTemplateList
 	if err := c.Reader.List(ctx, &templates, client.InNamespace(c.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list ModuleTemplates: %w", err)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"testing"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,5 +28,26 @@ func TestTheCatalogStaysAsItIsWhileItIsHeld(t *testing.T) {
 	case <-c.again:
 	default:
 		t.Error("nobody is asked to look")
+	}
+}
+
+func TestHowLongAChangeTakesIsCountedFromTheNewestHold(t *testing.T) {
+	c := &Catalog{again: make(chan event.GenericEvent, 1)}
+	if took := c.changingFor(); took != 0 {
+		t.Errorf("without a change: %s", took)
+	}
+	release := c.Hold()
+	c.began.Store(time.Now().Add(-time.Hour).UnixNano())
+	if took := c.changingFor(); took < time.Hour {
+		t.Errorf("after an hour: %s", took)
+	}
+	next := c.Hold()
+	release()
+	if took := c.changingFor(); took > time.Minute {
+		t.Errorf("after the next began: %s", took)
+	}
+	next()
+	if took := c.changingFor(); took != 0 {
+		t.Errorf("after it: %s", took)
 	}
 }

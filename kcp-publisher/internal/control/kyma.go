@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -58,6 +59,8 @@ const (
 	// statusSettles is how long the status of a Kyma is put off after its bundle was pushed, at least: other runtimes' bundles
 	// go first.
 	statusSettles = 300 * time.Millisecond
+	// holdSettles is how long a change of the control plane may take before Kymas are put off for longer.
+	holdSettles = 5 * time.Second
 	// routine is the priority of looks that no event asked for.
 	routine = -1
 )
@@ -68,14 +71,15 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if kyma == nil || err != nil {
 		return ctrl.Result{}, err
 	}
-	view := k.view()
+	// The source is read before it is known that nothing changes: no bundle names a commit whose change began meanwhile.
+	rules, view := k.rules(), k.view()
 	if view == nil {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+		return k.putOff(ctx, kyma, rules)
 	}
 	if gone, err := k.ensureFinalizer(ctx, kyma); gone || err != nil {
 		return ctrl.Result{}, err
 	}
-	before, rules := kyma.DeepCopy(), k.rules()
+	before := kyma.DeepCopy()
 	if wait := k.backoff.wait(req.NamespacedName, k.Now()); wait > 0 {
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
@@ -125,6 +129,31 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		k.backoff.answered(ctx, req.NamespacedName, started, outcome.Pushed || !newest.asked.Before(started))
 	}
 	return result, err
+}
+
+// putOff lets a Kyma wait that cannot be resolved, because the control plane is not known yet or is changed by halves. Where that lasts,
+// what the runtime reports is noted all the same, and silence is told: only publishing waits.
+func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) (ctrl.Result, error) {
+	if k.Catalog.changingFor() < holdSettles {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+	}
+	k.Catalog.waited.Store(true)
+	before, request, started := kyma.DeepCopy(), client.ObjectKeyFromObject(kyma), k.Now()
+	if wait := k.backoff.wait(request, started); wait > 0 {
+		return k.registryUnavailable(ctx, before, kyma, wait)
+	}
+	result := ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(k.PollInterval)}
+	facts, err := k.admit(ctx, kyma, rules)
+	if err != nil {
+		return result, nil // it is told once the Kyma can be resolved
+	}
+	if _, err := k.fetchReport(ctx, kyma, rules); err != nil {
+		wait, _ := k.backoff.failed(ctx, request, k.Now(), err)
+		return k.registryUnavailable(ctx, before, kyma, wait)
+	}
+	k.backoff.answered(ctx, request, started, false)
+	kyma.Status, _ = ingest.Unheard(kyma.Status, kyma.Generation, facts.Silence, facts.Carried, k.Now())
+	return k.written(ctx, before, kyma, result)
 }
 
 // unanswered is why the registry did not answer for one runtime, in the same words each time: a condition with a port or a time in it

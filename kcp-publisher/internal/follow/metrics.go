@@ -12,6 +12,9 @@ var (
 	failures = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kyma_pull_publisher_git_failures_total", Help: "Looks at the Git repository that failed.",
 	})
+	held = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kyma_pull_publisher_git_held", Help: "Whether nothing is published because a commit is applied in part (1).",
+	})
 	changes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kyma_pull_publisher_git_changes_total", Help: "Objects that a commit changed in the control plane, by what was done.",
 	}, []string{"action"})
@@ -20,4 +23,4 @@ var (
 	}, []string{"commit"})
 )
 
-func init() { metrics.Registry.MustRegister(ready, failures, changes, applied) }
+func init() { metrics.Registry.MustRegister(ready, failures, held, changes, applied) }

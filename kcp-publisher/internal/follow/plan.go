@@ -80,15 +80,34 @@ func strip(object map[string]any) {
 type Plan struct {
 	// Apply are objects that are not as the commit has them, with the commit noted on them.
 	Apply []source.Written
-	// Prune are objects that an earlier commit had and this one lacks.
-	Prune []Key
-	// Inventory are all objects of the commit.
+	// Prune are objects that an earlier commit had and this one lacks, Protected those of them that an annotation keeps.
+	Prune, Protected []Key
+	// Deleting are objects of the commit that somebody deletes; they are made again once they are gone.
+	Deleting []Key
+	// Inventory are all objects of the commit, and the protected ones.
 	Inventory []Key
+	// Held is why the commit waits for permission, nil when it does not.
+	Held *PruneError
 }
 
-// NewPlan decides. It is pure. Live are the objects as KCP has them, inventory those of earlier commits. That all objects go, or
-// all Kymas, which empties every runtime, is refused unless pruneAll says that it is meant.
-func NewPlan(wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, inventory []Key, pruneAll bool) (Plan, error) {
+// Changes returns how many objects the plan changes.
+func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
+
+// equal reports whether the control plane has what the commit has.
+func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
+
+// Inventory are the objects that earlier commits brought.
+type Inventory struct {
+	Keys []Key
+	// Added are those of them that only commits brought that were not applied as a whole: taking such a commit back needs no permission.
+	Added []Key
+}
+
+// NewPlan decides. It is pure. Live are the objects as KCP has them, before those of earlier commits. That all objects go, or all Kymas,
+// which empties every runtime, is refused unless that is meant; with less than that the commit may be held.
+func NewPlan(
+	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
+) (Plan, error) {
 	var plan Plan
 	has := map[Key]bool{}
 	for _, w := range wanted {
@@ -99,7 +118,12 @@ func NewPlan(wanted []source.Written, commit string, live map[Key]*unstructured.
 		if err != nil {
 			return Plan{}, fmt.Errorf("%s: %w", w.Place, err)
 		}
-		if found := live[key]; found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest && covers(found.Object, w.Object.Object) {
+		found := live[key]
+		if found != nil && found.GetDeletionTimestamp() != nil {
+			plan.Deleting = append(plan.Deleting, key)
+		}
+		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest
+		if isApplied && covers(found.Object, w.Object.Object) && ownsSpec(found) {
 			continue
 		}
 		next := w.Object.DeepCopy()
@@ -111,32 +135,10 @@ func NewPlan(wanted []source.Written, commit string, live map[Key]*unstructured.
 		next.SetAnnotations(annotations)
 		plan.Apply = append(plan.Apply, source.Written{Object: *next, Place: w.Place})
 	}
-	kymas, keptKymas, kept := 0, 0, 0
-	for _, key := range inventory {
-		isKyma := key.Kind.Kind == kindKyma
-		if isKyma {
-			kymas++
-		}
-		switch {
-		case !has[key]:
-			plan.Prune = append(plan.Prune, key)
-		case isKyma:
-			keptKymas++
-			kept++
-		default:
-			kept++
-		}
+	if len(wanted) == 0 && !pruning.allows(commit) {
+		return Plan{}, errNothing
 	}
-	switch {
-	case pruneAll:
-	case len(wanted) == 0:
-		return Plan{}, errors.New("there are no objects for the control plane in it: is the path right? If that is meant, say --git-prune-all")
-	case len(plan.Prune) > 0 && kept == 0:
-		return Plan{}, fmt.Errorf("none of the %d objects of earlier commits is left: if that is meant, say --git-prune-all", len(inventory))
-	case kymas > 0 && keptKymas == 0:
-		return Plan{}, fmt.Errorf("none of the %d Kymas of earlier commits is left, which would empty their runtimes: if that is meant, say --git-prune-all", kymas)
-	}
-	return plan, nil
+	return plan, plan.planPrune(commit, live, before, has, pruning)
 }
 
 // digestOf names what a commit says of an object.
@@ -149,7 +151,7 @@ func digestOf(object *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// covers reports whether everything that is wanted is there. What is there beside it belongs to others.
+// covers reports whether everything that is wanted is there, and no list has more than that.
 func covers(live, wanted any) bool {
 	switch w := wanted.(type) {
 	case nil:

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -66,7 +67,7 @@ func wanted(t *testing.T, documents ...string) []source.Written {
 // inForce are the objects as the API has them after a commit was applied to it.
 func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructured, []Key) {
 	t.Helper()
-	plan, err := NewPlan(wanted(t, documents...), "c1", nil, nil, false)
+	plan, err := NewPlan(wanted(t, documents...), "c1", nil, Inventory{}, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +75,25 @@ func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructu
 	for _, w := range plan.Apply {
 		object := w.Object.DeepCopy()
 		object.SetResourceVersion("7")
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, ownedOf(object))})
 		live[KeyOf(object)] = object
 	}
 	return live, plan.Inventory
+}
+
+// limits are those of the flags' defaults.
+var limits = Pruning{MaxPercent: 10, MaxCount: 5}
+
+func owns(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: v1beta2.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
+}
+
+// ownedOf is what the API server notes of whoever applies the object.
+func ownedOf(object *unstructured.Unstructured) string {
+	if object.GetKind() == "Kyma" {
+		return `{"f:spec":{"f:channel":{},"f:modules":{"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`
+	}
+	return `{"f:spec":{}}`
 }
 
 func namesOf(objects []source.Written) string {
@@ -126,7 +143,7 @@ func TestObjectsThatCannotBeInTheNamespaceAreNamedByPlace(t *testing.T) {
 
 func TestACommitThatIsAppliedChangesNothing(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
-	plan, err := NewPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, inventory, false)
+	plan, err := NewPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil || len(plan.Apply) != 0 || len(plan.Prune) != 0 || len(plan.Inventory) != 3 {
 		t.Errorf("got %+v, %v", plan, err)
 	}
@@ -144,10 +161,23 @@ func TestWhatDiffersIsAppliedWithItsCommit(t *testing.T) {
 		"somebody changed the control plane": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, "fast", "spec", "channel")
 		}, "Kyma one"},
-		"somebody added what nobody else says": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+		"somebody added a label, and what the API server notes with it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
 			live[key("Kyma", "one")].SetLabels(map[string]string{"mine": "yes"})
-			_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
+			alsoOwned(live[key("Kyma", "one")], `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`)
 		}, ""},
+		"somebody added a field to the spec": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
+			alsoOwned(live[key("Kyma", "one")], `{"f:spec":{"f:skipMaintenanceWindows":{}}}`)
+		}, "Kyma one"},
+		"somebody added a module": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object, []any{map[string]any{"name": "keda"}, map[string]any{"name": "mine"}}, "spec", "modules")
+		}, "Kyma one"},
+		"somebody applies the same": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			alsoOwned(live[key("Kyma", "one")], `{"f:spec":{".":{},"f:channel":{},"f:modules":{".":{},"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`)
+		}, ""},
+		"nobody knows any more who owns what": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			live[key("Kyma", "one")].SetManagedFields(nil)
+		}, "Kyma one"},
 		"the API filled in defaults": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
 			_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object, []any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
 		}, ""},
@@ -161,7 +191,7 @@ func TestWhatDiffersIsAppliedWithItsCommit(t *testing.T) {
 			if c.live != nil {
 				c.live(live)
 			}
-			plan, err := NewPlan(wanted(t, c.commit...), "c2", live, inventory, false)
+			plan, err := NewPlan(wanted(t, c.commit...), "c2", live, Inventory{Keys: inventory}, limits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,6 +207,21 @@ func TestWhatDiffersIsAppliedWithItsCommit(t *testing.T) {
 	}
 }
 
+func TestWhatSomebodyDeletesIsNotWhatTheCommitHas(t *testing.T) {
+	live, inventory := inForce(t, template, a("one"))
+	now := metav1.Now()
+	live[key("Kyma", "one")].SetDeletionTimestamp(&now)
+	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+	if err != nil || plan.equal() || plan.Changes() != 0 || len(plan.Deleting) != 1 || plan.Deleting[0] != key("Kyma", "one") {
+		t.Errorf("got %+v, %v", plan, err)
+	}
+}
+
+// alsoOwned lets kubectl own fields of an object.
+func alsoOwned(object *unstructured.Unstructured, fields string) {
+	object.SetManagedFields(append(object.GetManagedFields(), owns("kubectl-edit", metav1.ManagedFieldsOperationUpdate, fields)))
+}
+
 func key(kind, name string) Key {
 	return Key{schema.GroupKind{Group: v1beta2.Group, Kind: kind}, name}
 }
@@ -185,7 +230,7 @@ func TestWhatACommitLacksIsPrunedAndNothingElse(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"), a("two"))
 	byHand := key("Kyma", "by-hand")
 	live[byHand] = live[key("Kyma", "two")].DeepCopy()
-	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, inventory, false)
+	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,15 +253,15 @@ func TestMissingIsNotEmpty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))
 			all := wanted(t, c.commit...)
-			if plan, err := NewPlan(all, "c2", live, inventory, false); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "say --git-prune-all") {
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "say --git-prune-all") {
 				t.Errorf("got %+v, %v", plan, err)
 			}
-			if plan, err := NewPlan(all, "c2", live, inventory, true); err != nil || len(plan.Prune) != c.pruned {
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil || len(plan.Prune) != c.pruned {
 				t.Errorf("when it is meant: %+v, %v", plan, err)
 			}
 		})
 	}
-	if _, err := NewPlan(nil, "c1", nil, nil, false); err == nil {
+	if _, err := NewPlan(nil, "c1", nil, Inventory{}, limits); err == nil {
 		t.Error("a first commit without objects is taken")
 	}
 }

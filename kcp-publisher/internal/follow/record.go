@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,25 +27,63 @@ const (
 	fieldTime       = "time"
 	fieldSignedBy   = "signedBy"
 	fieldReady      = "ready"
+	fieldReason     = "reason"
 	fieldMessage    = "message"
 	fieldInventory  = "inventory"
-	// fieldApplying is the commit that is being applied, and absent when none is.
+	// fieldApplying is the commit that is being applied, and absent when none is. Nothing is published while it is there.
 	fieldApplying = "applying"
+	// fieldAdded are the objects of the inventory that no commit had that was applied as a whole.
+	fieldAdded = "added"
 )
 
 // record is the ConfigMap as it was read or is to be written.
 type record struct{ corev1.ConfigMap }
 
 func (f *Follower) readRecord(ctx context.Context) (*record, error) {
+	return readRecord(ctx, f.Reader, f.Namespace)
+}
+
+// WhyHeld returns why nothing is published in a namespace, empty when no commit is applied in part. Whoever may not read the record does
+// not learn it.
+func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (string, error) {
+	r, err := readRecord(ctx, reader, namespace)
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", nil
+	case err != nil || r.applying() == "":
+		return "", err
+	case r.Data[fieldReady] == string(metav1.ConditionFalse):
+		return r.Data[fieldMessage], nil
+	}
+	return fmt.Sprintf("commit %s is being applied to the control plane", r.applying()), nil
+}
+
+func readRecord(ctx context.Context, reader client.Reader, namespace string) (*record, error) {
 	r := &record{}
-	err := f.Reader.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: RecordName}, &r.ConfigMap)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: RecordName}, &r.ConfigMap)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", f.Namespace, RecordName, err)
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, RecordName, err)
 	}
 	if r.Data == nil {
 		r.Data = map[string]string{}
 	}
 	return r, nil
+}
+
+// applying returns the commit that is being applied, empty when none is.
+func (r *record) applying() string { return r.Data[fieldApplying] }
+
+// inventory returns what earlier commits brought.
+func (r *record) inventory() (Inventory, error) {
+	var i Inventory
+	var err error
+	if i.Keys, err = decodeInventory(r.Data[fieldInventory]); err == nil {
+		i.Added, err = decodeInventory(r.Data[fieldAdded])
+	}
+	if err != nil {
+		return Inventory{}, fmt.Errorf("ConfigMap %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	return i, nil
 }
 
 // write makes the record say something, and writes nothing when it does already.
@@ -66,7 +105,7 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 	return nil
 }
 
-// maxInventoryBytes is less than a ConfigMap may hold; 20,000 Kymas called by UUIDs need 740 kB.
+// maxInventoryBytes is less than a ConfigMap may hold, of inventory and additions together; 20,000 Kymas called by UUIDs need 740 kB.
 const maxInventoryBytes = 900 << 10
 
 // encodeInventory writes one kind per line, "Kind.group name name", sorted, so that people can read it.

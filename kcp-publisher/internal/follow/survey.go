@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
 )
 
@@ -20,28 +21,32 @@ type Survey struct {
 	// Left names what the commit has and the control plane does not get.
 	Left []string
 
-	record    *record
-	inventory []Key
+	record *record
+	before Inventory
 }
 
 // Survey reads what there is and changes nothing. The error says why the commit would be refused.
 func (f *Follower) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
 	wanted, left, err := Wanted(objects.Written, f.Namespace)
 	if err != nil {
-		return Survey{}, err
+		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
 	}
 	s := Survey{Left: left}
 	if s.record, err = f.readRecord(ctx); err != nil {
 		return Survey{}, err
 	}
-	if s.inventory, err = decodeInventory(s.record.Data[fieldInventory]); err != nil {
-		return Survey{}, fmt.Errorf("ConfigMap %s/%s: %w", f.Namespace, RecordName, err)
-	}
-	if s.Live, err = f.live(ctx, wanted, s.inventory); err != nil {
+	if s.before, err = s.record.inventory(); err != nil {
 		return Survey{}, err
 	}
-	s.Plan, err = NewPlan(wanted, commit, s.Live, s.inventory, f.PruneAll)
-	return s, err
+	if s.Live, err = f.live(ctx, wanted, s.before.Keys); err != nil {
+		return Survey{}, err
+	}
+	pruning := f.Pruning
+	pruning.Allowed = s.record.Annotations[v1beta2.AnnotationAllowPrune]
+	if s.Plan, err = NewPlan(wanted, commit, s.Live, s.before, pruning); err != nil {
+		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
+	}
+	return s, nil
 }
 
 // live reads the kinds that the commit or the inventory names. A kind that the API does not know is empty: if something of it is

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ type Commit struct {
 	Time    time.Time
 	// Files are those below the wanted path.
 	Files fs.FS
-	// Ignored says what was there and was not read, and why: symbolic links and submodules.
+	// Ignored says what was there and was not read, and why: hidden symbolic links and submodules.
 	Ignored []string
 	// SignedBy names the key that signed, empty where no signature is demanded.
 	SignedBy string
@@ -55,7 +56,7 @@ func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
 	defer cancel()
 	head, branch, objects, err := r.fetch(ctx)
 	if err != nil {
-		return nil, r.failed("fetch", err)
+		return nil, r.fetchError("fetch", err)
 	}
 	commit, err := r.read(head, objects)
 	if err != nil {
@@ -242,14 +243,32 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 				return fmt.Errorf("%s: %w", at, err)
 			}
 		case filemode.Symlink:
-			c.ignored = append(c.ignored, at+": symbolic links are not followed")
+			err := c.unread(at, "is a symbolic link, which is not followed")
+			if err != nil {
+				return err
+			}
 		case filemode.Submodule:
-			c.ignored = append(c.ignored, at+": submodules are not fetched")
+			err := c.unread(at, "is a submodule, which is not fetched")
+			if err != nil {
+				return err
+			}
 		default:
 			return fmt.Errorf("%s: mode %s is not known", at, entry.Mode)
 		}
 	}
 	return nil
+}
+
+// unread refuses what may stand in the place of files that were there before: not to read it would look like a wish to remove them. Hidden
+// names are ignored, as hidden folders are.
+func (c *collector) unread(at, what string) error {
+	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
+	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)
+	if inHidden || isHidden(path.Base(at)) && !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(at)) {
+		c.ignored = append(c.ignored, at+": "+what)
+		return nil
+	}
+	return fmt.Errorf("%s: %s: put the files in its place, or move it out of the path", at, what)
 }
 
 func (c *collector) file(hash plumbing.Hash, at string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+	"golang.org/x/crypto/ssh"
 )
 
 // Credentials are what a repository asks for. They are never printed.
@@ -124,7 +126,13 @@ func (c Credentials) ssh(endpoint *transport.Endpoint) (transport.AuthMethod, er
 	if port == 0 {
 		port = gitssh.DefaultPort
 	}
-	keys.HostKeyCallback = hosts.HostKeyCallback()
+	verify := hosts.HostKeyCallback()
+	keys.HostKeyCallback = func(host string, remote net.Addr, key ssh.PublicKey) error {
+		if err := verify(host, remote, key); err != nil {
+			return &hostKeyError{c.knownHosts, host, key.Type() + " " + ssh.FingerprintSHA256(key), err}
+		}
+		return nil
+	}
 	keys.HostKeyAlgorithms = hosts.HostKeyAlgorithms(fmt.Sprintf("%s:%d", endpoint.Host, port))
 	return keys, nil
 }

@@ -144,7 +144,7 @@ func (r *Repository) Head(ctx context.Context) (string, error) {
 	defer cancel()
 	hash, session, _, err := r.advertised(ctx)
 	if err != nil {
-		return "", r.failed("look at", err)
+		return "", r.fetchError("look at", err)
 	}
 	_ = session.Close() // it was only read
 	return hash.String(), nil

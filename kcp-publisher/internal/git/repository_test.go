@@ -19,6 +19,7 @@ import (
 
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
@@ -186,21 +187,66 @@ func TestGitsOwnServerIsReadWithoutItsHistory(t *testing.T) {
 		t.Errorf("head %s, %v", head, err)
 	}
 	_, err = open(t, Options{URL: url}).Commit(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "authentication required") {
+	var refused *FetchError
+	if err == nil || !strings.Contains(err.Error(), "authentication required") || !errors.As(err, &refused) || refused.Cause != CredentialsRefused {
 		t.Errorf("without a password: %v", err)
 	}
 }
 
-func TestLinksAndSubmodulesAreIgnoredByName(t *testing.T) {
-	w := newWork(t)
-	w.must(os.Symlink("/etc/passwd", filepath.Join(w.dir, "link.yaml")))
-	w.commit(map[string]string{"a.yaml": "1"})
-	commit := fetched(t, Options{URL: w.dir})
-	if got := strings.Join(commit.Ignored, "; "); got != "link.yaml: symbolic links are not followed" {
-		t.Errorf("ignored %s", got)
+func TestLinksAndSubmodulesStopACommit(t *testing.T) {
+	submodule := func(w *work, name string) {
+		index, err := w.repo.Storer.Index()
+		w.must(err)
+		entry := index.Add(name)
+		entry.Mode, entry.Hash = filemode.Submodule, plumbing.NewHash("1111111111111111111111111111111111111111")
+		w.must(w.repo.Storer.SetIndex(index))
 	}
-	if got := names(t, commit.Files); got != "a.yaml" {
-		t.Errorf("got %s", got)
+	link := func(w *work, name string) {
+		w.must(os.MkdirAll(filepath.Dir(filepath.Join(w.dir, name)), 0o755))
+		w.must(os.Symlink("/etc/passwd", filepath.Join(w.dir, name)))
+	}
+	for name, c := range map[string]struct {
+		place func(*work, string)
+		at    string
+		want  string
+	}{
+		"a link in the place of a file":        {link, "kymas/one.yaml", "kymas/one.yaml: is a symbolic link, which is not followed"},
+		"a link in the place of a folder":      {link, "kymas", "kymas: is a symbolic link"},
+		"a submodule in the place of a folder": {submodule, "kymas", "kymas: is a submodule, which is not fetched: put the files in its place"},
+		"a hidden link to an object":           {link, ".one.yaml", ".one.yaml: is a symbolic link"},
+		"a hidden link":                        {link, ".editorconfig", ""},
+		"a link in a hidden folder":            {link, ".github/kymas", ""},
+		"a hidden submodule":                   {submodule, ".tools", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWork(t)
+			w.commit(map[string]string{"a.yaml": "1"})
+			c.place(w, c.at)
+			if c.at == "kymas" || c.at == ".tools" {
+				tree, err := w.repo.Worktree()
+				w.must(err)
+				if _, err := os.Lstat(filepath.Join(w.dir, c.at)); err == nil {
+					_, err = tree.Add(c.at)
+					w.must(err)
+				}
+				_, err = tree.Commit("change", &gogit.CommitOptions{Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: noon}})
+				w.must(err)
+			} else {
+				w.commit(nil)
+			}
+			commit, err := open(t, Options{URL: w.dir}).Commit(t.Context())
+			if c.want != "" {
+				var fetch *FetchError
+				if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &fetch) {
+					t.Errorf("got %v, want %s", err, c.want)
+				}
+				return
+			}
+			w.must(err)
+			if len(commit.Ignored) != 1 || !strings.HasPrefix(commit.Ignored[0], c.at+": ") || names(t, commit.Files) != "a.yaml" {
+				t.Errorf("ignored %v, read %s", commit.Ignored, names(t, commit.Files))
+			}
+		})
 	}
 }
 

@@ -2,7 +2,9 @@ package git
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
 	"errors"
@@ -134,18 +136,39 @@ func TestARepositoryBehindSSHIsReadAndPushedToWithKeysFromFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		host     ssh.PublicKey
 		identity ed25519.PrivateKey
+		cause    Cause
 		want     string
 	}{
-		"a server with another key": {other.PublicKey(), identity, "knownhosts: key mismatch"},
-		"a key that nobody allowed": {host.PublicKey(), stranger, "unable to authenticate"},
+		"a server with another key":           {other.PublicKey(), identity, HostKeyRefused, "has another key for " + address.String() + " than the server's, " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey())},
+		"a server with a key of another kind": {ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a kind that the server has, " + host.PublicKey().Type()},
+		"a key that nobody allowed":           {host.PublicKey(), stranger, CredentialsRefused, "unable to authenticate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, Options{URL: url, Credentials: sshCredentials(t, address, c.host, c.identity)})
-			if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			_, err := r.Head(t.Context())
+			var fetch *FetchError
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &fetch) || fetch.Cause != c.cause {
 				t.Errorf("got %v, want %s", err, c.want)
+			}
+			if c.cause == HostKeyRefused && !strings.Contains(err.Error(), "known_hosts ("+r.Credentials.knownHosts+")") {
+				t.Errorf("the file is not named: %v", err)
 			}
 		})
 	}
+}
+
+// ecdsaKey is a host key of another kind than the others.
+func ecdsaKey(t *testing.T) ssh.PublicKey {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(&private.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
 }
 
 func TestAServerThatSaysNothingIsNotWaitedForForEver(t *testing.T) {

@@ -87,6 +87,11 @@ func Files(files fs.FS, root string) (Objects, error) {
 			objects.Components = append(objects.Components, name)
 			return nil
 		}
+		if isLinkedFolder(files, name, entry) {
+			const message = "%s: is a symbolic link to a folder, which is not followed: put the files in its place, or move it out of the folder"
+			problems = append(problems, fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name))))
+			return nil
+		}
 		if IsObjectFile(name) {
 			problems = append(problems, objects.addFile(files, name, filepath.Join(root, filepath.FromSlash(name)), seen))
 		}
@@ -96,6 +101,15 @@ func Files(files fs.FS, root string) (Objects, error) {
 		return Objects{}, fmt.Errorf("read folder %s: %w", root, err)
 	}
 	return objects, errors.Join(problems...)
+}
+
+// isLinkedFolder reports whether a folder is not looked into that could hold objects. A mounted ConfigMap has hidden ones.
+func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(entry.Name(), ".") {
+		return false
+	}
+	info, err := fs.Stat(files, name)
+	return err == nil && info.IsDir()
 }
 
 // IsObjectFile tells by its name whether a file is read for objects.

@@ -203,3 +203,16 @@ func TestAFolderThatIsNotThereIsAnError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestALinkToAFolderIsNoAbsence(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"kymas", "..data"} {
+		if err := os.Symlink(t.TempDir(), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Folder(dir)
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "kymas")+": is a symbolic link to a folder, which is not followed") || strings.Contains(err.Error(), "..data") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,284 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+)
+
+const (
+	// concurrency is how many objects are applied at once.
+	concurrency = 8
+	// maxPasses is how often a commit is applied until KCP has what it has: what others own is found in a first pass, or in a second where
+	// the API server had lost who owns what.
+	maxPasses = 3
+)
+
+// apply makes KCP have what a commit has. Only when nothing differs any more is the commit said to be there.
+func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects) error {
+	known, changed, pruned := f.current.Load(), 0, 0
+	for pass := 0; ; pass++ {
+		s, err := f.Survey(ctx, commit.Hash, objects)
+		if err != nil {
+			return err
+		}
+		f.isPartial(s.record.applying())
+		if s.Plan.Held != nil {
+			return f.permission(s.Plan.Held)
+		}
+		if s.Plan.Changes() > 0 && pass < maxPasses {
+			if err := f.step(ctx, repository, commit, s); err != nil {
+				return err
+			}
+			changed, pruned = changed+len(s.Plan.Apply), pruned+len(s.Plan.Prune)
+			continue
+		}
+		f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
+		if err := f.finish(ctx, repository, commit, s); err != nil {
+			return err
+		}
+		if changed+pruned > 0 || known == nil || known.Commit != commit.Hash {
+			ctrl.LoggerFrom(ctx).Info("applied commit", "commit", commit.Hash, "author", commit.Author, "objects", len(s.Plan.Inventory),
+				"changed", changed, "pruned", pruned, "protected", len(s.Plan.Protected), "ignored", append(s.Left, commit.Ignored...))
+		}
+		if !s.Plan.equal() {
+			return overwritten(s.Plan)
+		}
+		return nil
+	}
+}
+
+// permission is the error of a commit that waits for a person.
+func (f *Follower) permission(held *PruneError) error {
+	const message = "%w: nothing of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s --overwrite %s=%s"
+	return &failure{v1beta2.ReasonPruneNotAllowed, fmt.Errorf(message, held, f.Namespace, RecordName, v1beta2.AnnotationAllowPrune, held.Commit)}
+}
+
+// overwritten is the error of a commit that was applied, and still is not what KCP has.
+func overwritten(plan Plan) error {
+	if plan.Changes() == 0 {
+		const message = "it was applied, and somebody deletes %s: what is in Git is made again once it is gone; remove it there if it shall not be"
+		return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(plan.Deleting))}
+	}
+	keys := slices.Clone(plan.Prune)
+	for _, w := range plan.Apply {
+		keys = append(keys, KeyOf(&w.Object))
+	}
+	const message = "it was applied, and somebody changes its objects again: %s: let the repository alone write their spec"
+	return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(keys))}
+}
+
+// finish notes that all of a commit is applied, after which bundles are made of it.
+func (f *Follower) finish(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
+	text, err := encodeInventory(s.Plan.Inventory)
+	if err != nil {
+		return err
+	}
+	state := map[string]string{
+		fieldReady: string(metav1.ConditionTrue), fieldReason: v1beta2.ReasonCommitApplied,
+		fieldMessage: fmt.Sprintf("%d objects are applied", len(s.Plan.Inventory)-len(s.Plan.Protected)),
+	}
+	if len(s.Plan.Protected) > 0 {
+		state[fieldMessage] += fmt.Sprintf("; not in it and protected by the annotation %s: %s", v1beta2.AnnotationPrune, named(s.Plan.Protected))
+	}
+	if !s.Plan.equal() {
+		state = map[string]string{fieldReady: string(metav1.ConditionFalse)} // why is told as a failure
+	}
+	fields := map[string]string{
+		fieldRepository: repository.URL, fieldRevision: repository.Revision(), fieldPath: repository.Path,
+		fieldCommit: commit.Hash, fieldAuthor: commit.Author, fieldTime: commit.Time.UTC().Format(time.RFC3339), fieldSignedBy: commit.SignedBy,
+		fieldInventory: text, fieldAdded: "", fieldApplying: "",
+	}
+	for name, value := range state {
+		fields[name] = value
+	}
+	if err := f.write(ctx, s.record, fields); err != nil {
+		return err
+	}
+	applied.Reset()
+	applied.WithLabelValues(commit.Hash).Set(1)
+	f.isPartial("")
+	return nil
+}
+
+// step changes the control plane. Nothing is published from its beginning until a commit is applied as a whole, by this process or another.
+func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
+	// Nothing is changed before the API has taken all of it in a dry run.
+	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
+		return &failure{refusedOr(f.partial), err}
+	}
+	// What may come into being is written down first, so that it is found again whatever happens meanwhile.
+	fields, err := begun(s)
+	if err != nil {
+		return &failure{v1beta2.ReasonCommitRefused, err}
+	}
+	fields[fieldApplying] = commit.Hash
+	f.isPartial(commit.Hash)
+	if err := f.write(ctx, s.record, fields); err != nil {
+		return err
+	}
+	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
+	if err := f.applyAll(ctx, s.Plan.Apply, s.Live); err != nil {
+		return err
+	}
+	changes.WithLabelValues("apply").Add(float64(len(s.Plan.Apply)))
+	if err := f.prune(ctx, s.Plan.Prune, s.Live); err != nil {
+		return err
+	}
+	changes.WithLabelValues("prune").Add(float64(len(s.Plan.Prune)))
+	return nil
+}
+
+// refusedOr is the reason of a commit that the API refuses in a dry run. While one is applied in part, that is what matters.
+func refusedOr(partial string) string {
+	if partial != "" {
+		return v1beta2.ReasonCommitApplyFailed
+	}
+	return v1beta2.ReasonCommitRefused
+}
+
+// begun is what the record says of objects while a commit is applied.
+func begun(s Survey) (map[string]string, error) {
+	known := map[Key]bool{}
+	for _, key := range s.before.Keys {
+		known[key] = true
+	}
+	added := slices.Clone(s.before.Added)
+	for _, key := range s.Plan.Inventory {
+		if !known[key] {
+			added = append(added, key)
+		}
+	}
+	all, err := encodeInventory(slices.Concat(s.Plan.Inventory, s.before.Keys))
+	if err != nil {
+		return nil, err
+	}
+	text, err := encodeInventory(added)
+	if err != nil || len(all)+len(text) > maxInventoryBytes {
+		text = "" // taking the commit back may need permission then
+	}
+	return map[string]string{fieldInventory: all, fieldAdded: text}, nil
+}
+
+// applyAll applies objects kind after kind. What others own in the spec of a live object becomes the repository's first. The error names
+// the places of those that the API refuses.
+func (f *Follower) applyAll(
+	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured, options ...client.ApplyOption,
+) error {
+	options = append(options, client.FieldOwner(fieldManager), client.ForceOwnership)
+	problems := make([]error, len(objects))
+	for start := 0; start < len(objects); {
+		kind := objects[start].Object.GetKind()
+		group := errgroup.Group{}
+		group.SetLimit(concurrency)
+		for ; start < len(objects) && objects[start].Object.GetKind() == kind; start++ {
+			w := objects[start]
+			problem := &problems[start]
+			group.Go(func() error {
+				object := w.Object.DeepCopy() // the answer is written into it
+				err := f.mayWrite()
+				if err == nil {
+					err = f.reclaim(ctx, live[KeyOf(object)])
+				}
+				if err == nil {
+					err = f.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+				}
+				if err != nil {
+					*problem = fmt.Errorf("%s: %w", w.Place, err)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // problems are kept in order
+	}
+	var told []error
+	for _, problem := range problems {
+		if problem != nil {
+			told = append(told, problem)
+		}
+	}
+	if more := len(told) - maxTold; more > 0 {
+		told = append(told[:maxTold], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(told...)
+}
+
+// reclaim makes the repository the owner of an object's whole spec, so that applying it removes what others added. The digest of what was
+// applied goes with it: whoever is ended here has to apply the object again.
+func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
+	if object == nil {
+		return nil
+	}
+	object = object.DeepCopy()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		patch, err := reclaiming(object)
+		if err != nil || patch == nil {
+			return err
+		}
+		err = f.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
+		if apierrors.IsConflict(err) {
+			if err := f.reread(ctx, object); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	return client.IgnoreNotFound(err)
+}
+
+// reread reads an object again, by a list: that is what the publisher may do.
+func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))
+	byName := client.MatchingFields{"metadata.name": object.GetName()}
+	if err := f.Reader.List(ctx, list, client.InNamespace(object.GetNamespace()), byName); err != nil {
+		return fmt.Errorf("read %s again: %w", KeyOf(object), err)
+	}
+	if len(list.Items) != 1 {
+		return apierrors.NewNotFound(schema.GroupResource{Group: object.GroupVersionKind().Group, Resource: object.GetKind()}, object.GetName())
+	}
+	list.Items[0].DeepCopyInto(object)
+	return nil
+}
+
+// mayWrite returns why the rest of a step is another process's: this one was stopped for a while, and has lost its lease.
+func (f *Follower) mayWrite() error {
+	if f.MayWrite == nil {
+		return nil
+	}
+	return f.MayWrite()
+}
+
+// prune deletes what only earlier commits had.
+func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
+	var problems []error
+	for _, key := range keys {
+		if err := f.mayWrite(); err != nil {
+			return err
+		}
+		object := live[key]
+		uid := object.GetUID()
+		err := f.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			problems = append(problems, fmt.Errorf("prune %s: %w", key, err))
+		}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,113 @@
+package follow
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// The spec of an object that a commit brings is the repository's alone. Server-side apply removes what this program applied before and
+// applies no more; a list entry or field that another manager added stays. So what others own in the spec is made this program's first.
+// Labels and annotations that a commit does not set are not the repository's: brokers write there.
+
+// fieldManager owns the fields that a commit sets.
+const fieldManager = "kcp-publisher-git"
+
+var pathOfSpec = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
+
+// ownsSpec reports whether nobody but the repository says something in the spec of an object. What nobody owns are defaults.
+func ownsSpec(object *unstructured.Unstructured) bool {
+	_, changed, err := reclaimSpec(object.GetManagedFields())
+	return err == nil && !changed
+}
+
+// reclaimSpec returns the managed fields of an object with the whole spec owned by fieldManager, and whether that is another thing than
+// what is there: another manager owns a field that fieldManager does not, or the latter applied nothing.
+func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.ManagedFieldsEntry, changed bool, err error) {
+	ours, theirs := fieldpath.NewSet(), fieldpath.NewSet()
+	position := -1
+	for _, entry := range entries {
+		owned, err := ownedBy(entry)
+		if err != nil {
+			return nil, false, err
+		}
+		if isOurs(entry) {
+			ours, position = ours.Union(owned), len(reclaimed)
+			reclaimed = append(reclaimed, entry)
+			continue
+		}
+		if entry.Subresource == "" {
+			rest := owned.RecursiveDifference(pathOfSpec)
+			theirs = theirs.Union(owned.Difference(rest))
+			if owned = rest; owned.Empty() {
+				continue
+			}
+			if err := write(&entry, owned); err != nil {
+				return nil, false, err
+			}
+		}
+		reclaimed = append(reclaimed, entry)
+	}
+	// Of parents others may own more: a manager that updates owns them, one that applies only their leaves.
+	changed = position < 0 || !theirs.Leaves().Difference(ours).Empty()
+	if position < 0 && !theirs.Empty() {
+		position = len(reclaimed)
+		reclaimed = append(reclaimed, metav1.ManagedFieldsEntry{
+			Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: entries[0].APIVersion, FieldsType: "FieldsV1",
+		})
+	}
+	if position >= 0 {
+		err = write(&reclaimed[position], ours.Union(theirs))
+	}
+	return reclaimed, changed, err
+}
+
+// reclaiming returns the JSON patch that makes the repository the owner of an object's spec, nil when it is.
+func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
+	fields, changed, err := reclaimSpec(object.GetManagedFields())
+	if err != nil || !changed || len(fields) == 0 {
+		return nil, err
+	}
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value,omitempty"`
+	}
+	operations := []operation{
+		{"replace", "/metadata/managedFields", fields},
+		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // nobody wrote to it meanwhile
+	}
+	if _, digested := object.GetAnnotations()[v1beta2.AnnotationGitDigest]; digested {
+		operations = append(operations, operation{Op: "remove", Path: "/metadata/annotations/kyma-pull.dev~1git-digest"})
+	}
+	return json.Marshal(operations)
+}
+
+func isOurs(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+}
+
+func ownedBy(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	set := fieldpath.NewSet()
+	if entry.FieldsV1 == nil {
+		return set, nil
+	}
+	if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+		return nil, fmt.Errorf("metadata.managedFields: fields of %s: %w", entry.Manager, err)
+	}
+	return set, nil
+}
+
+func write(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) error {
+	data, err := set.ToJSON()
+	if err != nil {
+		return fmt.Errorf("metadata.managedFields: fields of %s: %w", entry.Manager, err)
+	}
+	entry.FieldsV1 = metav1.NewFieldsV1(string(data))
+	return nil
+}

@@ -1,0 +1,100 @@
+package follow
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestAPruneOfMuchWaitsForPermission(t *testing.T) {
+	var all []string
+	for i := range 100 {
+		all = append(all, a(fmt.Sprintf("k%03d", i)))
+	}
+	withRuntime := func(field string) func(map[Key]*unstructured.Unstructured) {
+		return func(live map[Key]*unstructured.Unstructured) {
+			_ = unstructured.SetNestedMap(live[key("Kyma", "k007")].Object, map[string]any{"x": "y"}, "status", "runtime", field)
+		}
+	}
+	without7 := append(append([]string{}, all[:7]...), all[8:]...)
+	for name, c := range map[string]struct {
+		commit  []string
+		live    func(map[Key]*unstructured.Unstructured)
+		pruning Pruning
+		added   []Key
+		held    string // part of the message, empty when the commit is not held
+		pruned  int
+	}{
+		"a tenth":                                {commit: all[10:], pruning: limits, pruned: 10},
+		"more than a tenth":                      {commit: all[11:], pruning: limits, held: "would prune 11 of 100 other objects (at most 5 or 10% go without permission): Kyma k000, Kyma k001", pruned: 11},
+		"many are named in part":                 {commit: all[50:], pruning: limits, held: "Kyma k009, and 40 more", pruned: 50},
+		"few, whatever their share":              {commit: all[5:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, pruned: 5},
+		"more than few, and than their share":    {commit: all[6:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, held: "6 of 100", pruned: 6},
+		"a Kyma whose runtime reported":          {commit: without7, live: withRuntime("observed"), pruning: limits, held: "would prune 1 Kymas with a live runtime, which would be emptied: Kyma k007", pruned: 1},
+		"a Kyma whose runtime enrolled":          {commit: without7, live: withRuntime("key"), pruning: limits, held: "Kyma k007", pruned: 1},
+		"a Kyma that was published to":           {commit: without7, live: withRuntime("published"), pruning: limits, pruned: 1},
+		"one of another commit is allowed":       {commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c1"}, held: "Kyma k007", pruned: 1},
+		"this commit is allowed":                 {commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c2"}, pruned: 1},
+		"all are allowed":                        {commit: all[90:], live: withRuntime("key"), pruning: Pruning{All: true}, pruned: 90},
+		"what a commit added that was not whole": {commit: all[:80], pruning: limits, added: keysOf(80, 100), pruned: 20},
+		"one whose bundles are carried": {commit: without7, live: func(live map[Key]*unstructured.Unstructured) {
+			withRuntime("published")(live)
+			annotate(live[key("Kyma", "k007")], v1beta2.AnnotationCarried, "true")
+		}, pruning: limits, held: "Kyma k007", pruned: 1},
+		"what is being deleted is not counted": {commit: all[50:], live: func(live map[Key]*unstructured.Unstructured) {
+			for _, k := range keysOf(0, 50) {
+				delete(live, k)
+			}
+		}, pruning: limits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, inventory := inForce(t, all...)
+			if c.live != nil {
+				c.live(live)
+			}
+			plan, err := NewPlan(wanted(t, c.commit...), "c2", live, Inventory{inventory, c.added}, c.pruning)
+			if err != nil || len(plan.Prune) != c.pruned {
+				t.Fatalf("prunes %d, %v", len(plan.Prune), err)
+			}
+			if (plan.Held != nil) != (c.held != "") || plan.Held != nil && !strings.Contains(plan.Held.Error(), c.held) {
+				t.Errorf("held: %v", plan.Held)
+			}
+		})
+	}
+}
+
+func keysOf(from, to int) (keys []Key) {
+	for i := from; i < to; i++ {
+		keys = append(keys, key("Kyma", fmt.Sprintf("k%03d", i)))
+	}
+	return keys
+}
+
+func annotate(object *unstructured.Unstructured, name, value string) {
+	annotations := object.GetAnnotations()
+	annotations[name] = value
+	object.SetAnnotations(annotations)
+}
+
+func TestAnAnnotationForbidsToPrune(t *testing.T) {
+	live, inventory := inForce(t, template, a("one"), a("two"))
+	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, v1beta2.PruneDisabled)
+	plan, err := NewPlan(wanted(t, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Key{key("Kyma", "two")}; !reflect.DeepEqual(plan.Protected, want) || len(plan.Prune) != 1 || plan.Prune[0] != key("ModuleTemplate", "keda-1.0.0") {
+		t.Errorf("protects %v, prunes %v", plan.Protected, plan.Prune)
+	}
+	// Once the annotation is gone, a later commit prunes it.
+	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, "")
+	plan, err = NewPlan(wanted(t, a("one")), "c3", live, Inventory{Keys: plan.Inventory}, limits)
+	if err != nil || len(plan.Prune) != 1 || plan.Prune[0] != key("Kyma", "two") {
+		t.Errorf("prunes %v, %v", plan.Prune, err)
+	}
+}
