@@ -34,7 +34,7 @@ const (
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonKymaChanged: the runtime's Kyma has another generation, which the bundle answers.
+	// ReasonKymaChanged: the runtime's Kyma has another generation, or in a runtime with autonomy another spec, which the bundle answers.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued: the agent gets a certificate, or another one.
 	ReasonCertificateIssued Reason = "CertificateIssued"
@@ -77,7 +77,7 @@ func statementReason(last, next bundle.Predicate, remembered int64, validity tim
 	life := last.ExpiresAt.Sub(last.IssuedAt)
 	return first(
 		due{ReasonAudienceChanged, last.Audience != next.Audience},
-		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration},
+		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
 		due{ReasonCertificateIssued, last.Certificate != next.Certificate},
 		due{ReasonEpochChanged, last.Epoch != next.Epoch},
 		due{ReasonRootChanged, last.RootVersion != next.RootVersion},

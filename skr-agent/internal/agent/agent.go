@@ -123,7 +123,11 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	gate, followed := a.gate(kyma), autonomy.Follow(a.Puller.Current(), kyma)
+	installed, err := a.manifests(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	gate, followed := a.gate(kyma), autonomy.Follow(a.Puller.Current(), kyma, installed)
 	a.noteDecided(log, followed)
 	var syncErr error
 	if b := followed.Bundle; b != nil {
@@ -259,6 +263,15 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
+// manifests returns the runtime's own.
+func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
+	var manifests v1beta2.ManifestList
+	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
+		return nil, fmt.Errorf("list Manifests: %w", err)
+	}
+	return manifests.Items, nil
+}
+
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
 	facts := report.Facts{
 		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(),
@@ -268,11 +281,9 @@ func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed auton
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
 	}
-	var manifests v1beta2.ManifestList
-	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
-		return facts, fmt.Errorf("list Manifests: %w", err)
+	if facts.Manifests, err = a.manifests(ctx); err != nil {
+		return facts, err
 	}
-	facts.Manifests = manifests.Items
 	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
 	return facts, nil
 }

@@ -241,7 +241,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			found[p.Module] = status
 		}
 	}
-	if facts.Bundle == nil || facts.Bundle.Statement.Predicate.KymaGeneration != facts.Kyma.Generation {
+	if facts.Bundle == nil || !facts.Bundle.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
 		for _, m := range facts.Kyma.Spec.Modules {
 			if _, known := found[m.Name]; !known {
 				found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, State: v1beta2.StateProcessing, Message: "waiting for the control plane to answer this request with a new bundle"}
