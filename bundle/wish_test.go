@@ -10,7 +10,9 @@ func TestAWishIsTheSameInEverySpelling(t *testing.T) {
 	keda, nats := v1beta2.Module{Name: "keda", Managed: true}, v1beta2.Module{Name: "nats", Channel: "fast", Managed: true}
 	withDefault, pinned := keda, keda
 	withDefault.CustomResourcePolicy, pinned.Version = v1beta2.PolicyCreateAndDelete, "1.0.0"
-	wish := func(channel string, modules ...v1beta2.Module) v1beta2.KymaSpec { return v1beta2.KymaSpec{Channel: channel, Modules: modules} }
+	wish := func(channel string, modules ...v1beta2.Module) v1beta2.KymaSpec {
+		return v1beta2.KymaSpec{Channel: channel, Modules: modules}
+	}
 	asked := wish("regular", keda, nats)
 	for name, c := range map[string]struct {
 		spec v1beta2.KymaSpec
