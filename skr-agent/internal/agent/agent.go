@@ -96,6 +96,8 @@ type Agent struct {
 	well         time.Time
 	proven       bool
 	agentProblem string
+	// unmanaged are the versions of modules that nobody looks after, by name.
+	unmanaged map[string]string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
 }
@@ -127,7 +129,9 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	gate, followed := a.gate(kyma), autonomy.Follow(a.Puller.Current(), kyma, installed)
+	followed := autonomy.Follow(a.Puller.Current(), kyma, installed)
+	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
+	gate := a.gate(kyma)
 	a.noteDecided(log, followed)
 	var syncErr error
 	if b := followed.Bundle; b != nil {
@@ -275,7 +279,7 @@ func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
 	facts := report.Facts{
 		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(),
-		Unstaged: a.unstaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
+		Unstaged: a.unstaged, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
 	}
 	var err error
 	if facts.Kyma, err = a.kyma(ctx); err != nil {

@@ -30,6 +30,8 @@ type Facts struct {
 	Unstaged map[string]error
 	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
 	Waiting map[string]string
+	// Unmanaged are the versions of modules that nobody looks after, by name.
+	Unmanaged map[string]string
 	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
 	Secrets   *bundle.ReportedSecrets
 	Kyma      *v1beta2.Kyma
@@ -81,6 +83,11 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	for name, why := range facts.Unstaged {
 		if !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
 			modules = append(modules, bundle.ReportedModule{Name: name, State: v1beta2.StateError, Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why))})
+		}
+	}
+	for name, why := range facts.Waiting {
+		if version, is := facts.Unmanaged[name]; is && !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
+			modules = append(modules, bundle.ReportedModule{Name: name, Version: version, State: v1beta2.StateUnmanaged, Maintenance: true, Message: bounded(why)})
 		}
 	}
 	slices.SortFunc(modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
@@ -214,8 +221,14 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Maintenance: m.Maintenance, Manifest: m.Manifest, Resource: m.Resource}
 	}
 	for i := range facts.Manifests {
-		if facts.Manifests[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
-			hidden[facts.Manifests[i].Module()] = true
+		m := &facts.Manifests[i]
+		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			hidden[m.Module()] = true
+		}
+		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
+			status := found[m.Module()]
+			status.State = v1beta2.StateUnmanaged // also when it is to be managed again: its last Manifest has to go first
+			found[m.Module()] = status
 		}
 	}
 	if b := facts.Bundle; b != nil {
@@ -229,7 +242,9 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 				}
 			}
 			if m.Unmanaged {
-				status.State, status.Version, status.Channel = v1beta2.StateUnmanaged, m.Version, m.Channel
+				// What is there is the version of its last Manifest, which may not be that of the bundle: its upgrade may have waited.
+				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
+				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}
 			status.State = cmp.Or(status.State, v1beta2.StateProcessing)
 			found[m.Module] = status
