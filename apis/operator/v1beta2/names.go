@@ -126,6 +126,9 @@ const (
 	ConditionAccepted = "Accepted"
 	// ConditionSecrets says on a Kyma on either side whether the runtime's Secrets are there as sealed; it is absent when there are none.
 	ConditionSecrets = "Secrets"
+	// ConditionEnrolled is ours: whether the control plane can know the agent's reports as the runtime's. Only the runtime's own Kyma has it, and only
+	// once it was false.
+	ConditionEnrolled = "Enrolled"
 )
 
 // State is the summary of an object for people.

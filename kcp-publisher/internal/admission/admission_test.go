@@ -89,6 +89,21 @@ func TestCertificatesAreRenewedBeforeAnyConnectionIsRefused(t *testing.T) {
 	}
 }
 
+func TestCertificatesOfTheFutureAreMadeAnew(t *testing.T) {
+	hosts := []string{"publisher.kcp-system.svc"}
+	ahead, _, err := renewed(nil, hosts, start.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, changed, err := renewed(ahead, hosts, start)
+	if err != nil || !changed {
+		t.Fatalf("changed %t, %v", changed, err)
+	}
+	if _, err := leaf(t, right).Verify(x509.VerifyOptions{Roots: pool(t, right[keyCA]), DNSName: hosts[0], CurrentTime: start}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCertificatesAreMadeAnewForOtherHosts(t *testing.T) {
 	data, _, err := renewed(nil, []string{"a.example"}, start)
 	if err != nil {

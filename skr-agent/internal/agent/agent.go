@@ -77,7 +77,7 @@ type Agent struct {
 	watches  *watch.Watches
 	nextPoll time.Time
 	unstaged map[string]error
-	// said is what was logged of the registry, the agent's certificate and its decisions, waiting of upgrades that wait for a maintenance
+	// said is what was logged of the registry, the agent's certificate and enrollment and its decisions, waiting of upgrades that wait for a maintenance
 	// window, by module, and notImported of files that could not be imported.
 	said, waiting, notImported sayonce.Memo
 	// staged names the contents that were looked for last; kept is what the last prune left.
@@ -107,6 +107,7 @@ const (
 	saidOutage      = "registry"
 	saidDecided     = "decided"
 	saidCertificate = "certificate"
+	saidUnenrolled  = "enrolled"
 )
 
 // New returns an Agent that has not looked at anything yet.
@@ -143,6 +144,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	facts.Unenrolled = a.unenrolled(log)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())

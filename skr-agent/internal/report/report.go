@@ -36,6 +36,8 @@ type Facts struct {
 	Secrets   *bundle.ReportedSecrets
 	Kyma      *v1beta2.Kyma
 	Manifests []v1beta2.Manifest
+	// Unenrolled says why the control plane cannot know the agent's reports as the runtime's, empty when it can.
+	Unenrolled string
 	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
 	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
@@ -142,6 +144,10 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
 		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: v1beta2.ReasonRolledBack}[facts.AgentProblem != ""], v1beta2.ReasonUpgraded),
 			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
+	}
+	if facts.Unenrolled != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionEnrolled) != nil {
+		set(v1beta2.ConditionEnrolled, map[bool]string{true: v1beta2.ReasonEnrolled, false: v1beta2.ReasonNotEnrolled}[facts.Unenrolled == ""],
+			cmp.Or(facts.Unenrolled, "the control plane knows the agent's key, or can"), facts.Unenrolled == "")
 	}
 	after.State = v1beta2.StateReady
 	why := "all modules are ready"
