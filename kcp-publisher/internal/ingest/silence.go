@@ -31,8 +31,9 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	return after, true
 }
 
-// heard returns when a report was heard; seen is no later than now, as what was noted by a clock that was ahead is. One that was heard before, which its sequence tells, is not heard again: neither by a restart, nor by
-// whoever owns the registry and writes the same report in other bytes.
+// heard returns when a report was heard; seen is no later than now, as what was noted by a clock that was ahead is. One that was heard
+// before, which its sequence tells, is not heard again: neither by a restart, nor by whoever owns the registry and writes the same report
+// in other bytes.
 func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))

@@ -24,9 +24,9 @@ type Gate struct {
 	unmanaged map[string]string
 }
 
-// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not
-// begin by it. The runtime's Kyma is nil while there is none yet, unmanaged are the versions of what nobody looks after (see Unmanaged). now is the time by a clock that never runs behind the newest
-// statement that was verified.
+// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not begin by
+// it. The runtime's Kyma is nil while there is none yet, unmanaged are the versions of what nobody looks after (see Unmanaged). now is the
+// time by a clock that never runs behind the newest statement that was verified.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
