@@ -313,7 +313,7 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	case enrollment == nil && from.Key != nil:
 		return nil, false, refusal.New(refusal.ForeignKey, "signed with key %s, which is not the runtime's", trust.ShortThumbprint(hint))
 	case enrollment == nil:
-		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is not known and the report does not introduce it")
+		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is not known and the report neither introduces it nor has a certificate that is good: run `kcp-publisher enroll %s`, apply what it prints to the runtime, and restart its agent", from.Runtime)
 	}
 	key, err := trust.DecodePublicKey(enrollment.PublicKey)
 	if err != nil {

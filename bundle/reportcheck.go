@@ -44,8 +44,9 @@ func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	if !from.Now.IsZero() {
 		newest := from.Now.Add(trust.MaxClockSkew)
 		if report.Time.After(newest) || report.Sequence > aheadOf(from.Now) {
-			return refusal.New(refusal.NotYetIssued, "report %d is of %s, more than %s ahead of this clock: set the runtime's clock",
-				report.Sequence, shownTime(report.Time), trust.MaxClockSkew)
+			return refusal.New(refusal.NotYetIssued, "report %d is of %s, %s ahead of this clock, which says %s, more than %s: set the runtime's clock, or this one if it is wrong",
+				report.Sequence, shownTime(report.Time), max(report.Time.Sub(from.Now), time.UnixMilli(report.Sequence).Sub(from.Now)).Round(time.Second),
+				stamp(from.Now), trust.MaxClockSkew)
 		}
 		if last > aheadOf(from.Now) {
 			last = 0 // no report of this time can follow it, and none is accepted that could have led there

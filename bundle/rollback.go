@@ -7,17 +7,9 @@ import (
 // CheckVersions refuses a bundle that brings a module in an older version than the runtime has, unless its statement says so. A publisher
 // that was misled, or that lost its memory, must not take a fleet back to versions with known faults. The error is a *Refusal.
 func (t Trust) CheckVersions(b Bundle) error {
-	said := b.Statement.Predicate.Rollback
-	back := make(map[string]Rollback, len(said))
-	for _, r := range said {
-		back[r.Module] = r
-	}
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]
-		if !Older(m.Version, has) {
-			continue
-		}
-		if r, said := back[m.Module]; said && r.To == m.Version && !Older(r.From, has) {
+		if !Older(m.Version, has) || b.Statement.Predicate.GoesBack(m.Module, has, m.Version) {
 			continue
 		}
 		return refusal.New(refusal.Downgrade, "module %s: the runtime has version %s, the bundle brings %s and its statement does not name that rollback: roll back with `kcp-publisher rollout undo`, or remove the module first",

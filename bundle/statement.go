@@ -39,6 +39,8 @@ type Predicate struct {
 	Previous *Position `json:"previous,omitempty"`
 	// KymaGeneration is that of the runtime's Kyma whose spec was resolved, 0 when it was not known.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
+	// KymaSpec is the WishDigest of that spec, for runtimes that decide by it whether the bundle answers them; empty for others.
+	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
 	// Removals are the modules that shall go, by module name, sorted. A module that is neither here nor in the desired
 	// state stays.
 	Removals []string `json:"removals,omitempty"`

@@ -209,10 +209,10 @@ func checkTime(p Predicate, clock time.Time, skew time.Duration) *refusal.Error 
 		return refusal.New(refusal.Malformed, "issuedAt %s and expiresAt %s are not a stretch of time", stamp(p.IssuedAt), stamp(p.ExpiresAt))
 	}
 	if !clock.Before(p.ExpiresAt) {
-		return refusal.New(refusal.Expired, "expired at %s, %s ago", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second))
+		return refusal.New(refusal.Expired, "expired at %s, %s ago by this clock, which says %s: if that is wrong, set it", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second), stamp(clock))
 	}
 	if p.IssuedAt.After(clock.Add(cmp.Or(skew, trust.MaxClockSkew))) {
-		return refusal.New(refusal.NotYetIssued, "issued at %s, %s ahead of this clock: check the clocks of both sides", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second))
+		return refusal.New(refusal.NotYetIssued, "issued at %s, %s ahead of this clock, which says %s: check the clocks of both sides and set the wrong one", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second), stamp(clock))
 	}
 	return nil
 }

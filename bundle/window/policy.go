@@ -126,6 +126,32 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
+// Short returns, by field, the windows in which no upgrade begins because they are open for less than a minimum, unless they touch others.
+func (p Policy) Short(minimum time.Duration) (all []string) {
+	check := func(field string, w Window) {
+		t, err := w.parse()
+		if err != nil {
+			return
+		}
+		length := t.end - t.begin
+		if t.once != nil {
+			length = t.once.End.Sub(t.once.Begin)
+		}
+		if length < minimum {
+			all = append(all, fmt.Sprintf("%s: is open for %s, and an upgrade needs %s: it takes part only with a window that it touches", field, length, minimum))
+		}
+	}
+	for i, r := range p.rules {
+		for j, w := range r.windows {
+			check(fmt.Sprintf("rules[%d].windows[%d]", i, j), w)
+		}
+	}
+	if p.fallback != nil {
+		check("default", *p.fallback)
+	}
+	return all
+}
+
 // matches as Kyma does: one field that fits is enough.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {

@@ -65,6 +65,12 @@ func TestWhatAPolicyCannotMeanIsARemark(t *testing.T) {
 		`rules[1].match.globalAccountID: "a\u2502b" holds '│', which no label does: it matches less than it seems to`,
 		`default: timeBegin and timeEnd are read as begin and end; lifecycle-manager does not read them and takes the whole day`,
 	}
+	short := `rules[0].windows[0]: is open for 10m0s, and an upgrade needs 20m0s: it takes part only with a window that it touches`
+	windows, err := Parse([]byte(`{"rules": [{"match": {"plan": "a"}, "windows": [{"days": ["Sat"], "begin": "23:55:00Z", "end": "00:05:00Z"},
+		{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-08T20:20:00Z"}]}], "default": {"days": ["Sat"], "begin": "21:00:00Z", "end": "21:00:00Z"}}`))
+	if err != nil || fmt.Sprint(windows.Short(20*time.Minute)) != fmt.Sprint([]string{short}) {
+		t.Errorf("%v: too short are %q", err, windows.Short(20*time.Minute))
+	}
 	if fmt.Sprint(policy.Remarks) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(policy.Remarks, "\n"), strings.Join(want, "\n"))
 	}

@@ -60,6 +60,16 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return next([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
+// TooShort returns the stretch of time that is open now, or the next, in which no upgrade may begin because it is shorter than Minimum. It says no
+// when there is none.
+func (s Schedule) TooShort(now time.Time) (Span, bool) {
+	if _, ok := s.Next(now); ok {
+		return Span{}, false
+	}
+	s.Minimum.Duration = 0
+	return s.Next(now)
+}
+
 func next(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
 	var ahead []Span
 	for _, w := range windows {

@@ -87,3 +87,91 @@ func TestARuntimeFollowsItsAdminWhileTheControlPlaneIsAway(t *testing.T) {
 		t.Errorf("the control plane's answer installed anew: %s, then %s", before, after)
 	}
 }
+
+// replaceKyma gives the runtime another Kyma of first generation, as `kubectl replace --force` does.
+func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
+	t.Helper()
+	until(t, 30*time.Second, "the Kyma is another one", func() (bool, string) {
+		old, err := r.Kyma(t.Context())
+		must(t, client.IgnoreNotFound(err))
+		if err == nil {
+			must(t, client.IgnoreNotFound(r.API.Delete(t.Context(), old)))
+		}
+		next := &v1beta2.Kyma{Spec: spec}
+		next.Namespace, next.Name, next.Labels = v1beta2.RuntimeNamespace, v1beta2.RuntimeKymaName, old.Labels
+		err = r.API.Create(t.Context(), next)
+		return err == nil && next.Generation == 1, fmt.Sprint(err) // the agent may have been faster
+	})
+}
+
+func TestARuntimeThatDecidesByItselfNeverGoesBack(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
+	r := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})
+	settle(t, f)
+	f.Publisher().Stop()
+
+	modules := func(names ...string) (all []v1beta2.Module) {
+		for _, name := range names {
+			all = append(all, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}
+		return all
+	}
+	untilSaid := func(what, module, version, message string, sides ...func() (*v1beta2.Kyma, error)) {
+		t.Helper()
+		until(t, 60*time.Second, what, func() (bool, string) {
+			for _, side := range sides {
+				kyma, err := side()
+				if err != nil {
+					return false, err.Error()
+				}
+				if m := moduleOf(kyma, module); m.Version != version || !strings.Contains(m.Message, message) {
+					return false, fmt.Sprintf("%s: %+v", kyma.Namespace, m)
+				}
+			}
+			return true, ""
+		})
+	}
+	runtime := func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) }
+	record := func() (*v1beta2.Kyma, error) { return r.Record(ctx) }
+	notDowngraded := func(when string) {
+		t.Helper()
+		config, err := settings(ctx, r)
+		must(t, err)
+		if version := installedVersion(t, r, "scaler"); version != "1.8.0" || config.Data["version"] != "1.8.0" {
+			t.Errorf("%s: the Manifest is of %s, the module of %s", when, version, config.Data["version"])
+		}
+	}
+
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
+	must(t, fleet.Until(ctx, time.Minute, "channel fast brings 1.8.0", func() (bool, string) {
+		config, err := settings(ctx, r)
+		return err == nil && config.Data["version"] == "1.8.0", fmt.Sprint(config.Data, err)
+	}))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "regular" }))
+	untilSaid("the runtime says that it stays", "scaler", "1.8.0", "stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older", runtime)
+	notDowngraded("back at channel regular")
+
+	replaceKyma(t, r, v1beta2.KymaSpec{Channel: "regular", Modules: modules("mailer", "scaler")})
+	untilSaid("what a Kyma asks for that was replaced counts", "mailer", "1.0.0", "", runtime)
+	untilSaid("and nothing goes back by it", "scaler", "1.8.0", "stays at version 1.8.0", runtime)
+	notDowngraded("with a Kyma that was replaced")
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = modules("scaler") }))
+	until(t, 60*time.Second, "a module that was chosen goes when nobody asks for it", func() (bool, string) {
+		err := r.API.Get(ctx, inKyma("mailer"), &v1beta2.Manifest{})
+		return client.IgnoreNotFound(err) == nil && err != nil, fmt.Sprint(err)
+	})
+
+	must(t, f.StartPublisher())
+	untilSaid("both sides say that it stays", "scaler", "1.8.0", "stays at version 1.8.0", runtime, record)
+	until(t, 60*time.Second, "the bundle in force has what is installed", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		must(t, err)
+		published := kyma.Status.Runtime.Published
+		return published.Versions["scaler"] == "1.8.0" && kyma.Status.Runtime.Observed.Digest == published.Digest, fmt.Sprintf("%+v", published)
+	})
+	notDowngraded("after the control plane's answer")
+	if kyma, err := r.Record(ctx); err != nil || len(kyma.Status.Runtime.Published.RolledBackFrom) != 0 {
+		t.Errorf("%v, a rollback was stated: %+v", err, kyma.Status.Runtime.Published)
+	}
+}

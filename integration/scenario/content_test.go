@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -222,11 +224,16 @@ func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
 	attacker, err := sample.NewSigner("release")
 	must(t, err)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n"+
-		"- {components: \"*/module/overlay\", required: true, signatures: [release]}\n"+
-		"- {components: \"*\", required: false}\n"), 0o600))
+	demand := func(rule string) {
+		t.Helper()
+		must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n"+
+			"- {components: \"*/module/overlay\", "+rule+"}\n"+
+			"- {components: \"*\", required: false}\n"), 0o600))
+	}
+	const signing = "required: true, signatures: [release]"
+	demand(signing)
 	f := newFleet(t, fleet.Options{
-		PublisherFlags:  []string{"--signature-policy", policy, "--component-poll-interval", "1s"},
+		PublisherFlags:  []string{"--signature-policy", policy, "--component-poll-interval", "1s", "--keys-poll-interval", "1s"},
 		PublisherRights: []string{"publisher.yaml", "signatures.yaml"},
 	})
 	signed := func(version string, by ...sample.Signer) sample.Version {
@@ -258,8 +265,19 @@ func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
 
 	must(t, release(ctx, f, signed("1.1.0")))
 	says("1.0.0", "is not signed")
+	// The policy counts as it is now, without a restart. One that means nothing changes nothing.
+	demand("required: perhaps")
+	until(t, 30*time.Second, "the publisher says that it goes on with the policy before", func() (bool, string) {
+		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
+		return bytes.Contains(log, []byte("failed to load the signature policy, continuing with the previous one")), fmt.Sprint(err)
+	})
+	says("1.0.0", "is not signed")
+	demand("required: false")
+	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
+	demand(signing)
+	says("", "is not signed") // what is there stays, and is published no more
 	must(t, release(ctx, f, signed("1.2.0")))
-	says("1.0.0", `signature "release"`)
+	says("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))
 	must(t, r.UntilState(ctx, "overlay", "1.3.0", v1beta2.StateReady))
 	if data := configMap(t, r, "overlay-settings"); data["version"] != "1.3.0" {

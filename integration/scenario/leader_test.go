@@ -12,11 +12,15 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 // candidate is a publisher among several that work under one lease.
@@ -140,4 +144,47 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 		}
 		return false, strings.Join(others, "\n")
 	})
+}
+
+// TestALeaseThatIsDeletedOrTakenIsRegained: who has rights to Leases deletes the publisher's, or takes it and goes away.
+func TestALeaseThatIsDeletedOrTakenIsRegained(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	must(t, f.Publisher().Stop())
+	untilPublished := func(id, version string) {
+		t.Helper()
+		until(t, time.Minute, id+" is given scaler "+version, func() (bool, string) {
+			var kyma v1beta2.Kyma
+			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, &kyma)
+			r := kyma.Status.Runtime
+			return err == nil && r != nil && r.Published != nil && r.Published.Versions["scaler"] == version, fmt.Sprint(err, r)
+		})
+	}
+	leader := startCandidate(t, f, "first")
+	must(t, f.Control.Create(ctx, fleet.NewKyma("one", "regular", "scaler")))
+	untilPublished("one", "1.7.0")
+
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev"}}
+	must(t, f.Control.Delete(ctx, lease))
+	until(t, time.Minute, "the leader makes another Lease", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+		return err == nil, fmt.Sprint(err)
+	})
+	promote(t, f, "1.8.0")
+	untilPublished("one", "1.8.0")
+
+	until(t, time.Minute, "somebody else takes the Lease", func() (bool, string) {
+		must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(lease), lease))
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
+		err := f.Control.Update(ctx, lease)
+		return err == nil, fmt.Sprint(err)
+	})
+	select {
+	case <-leader.exited:
+	case <-time.After(time.Minute):
+		t.Fatal("a leader without the Lease does not end")
+	}
+	startCandidate(t, f, "second") // as Kubernetes does
+	must(t, f.Control.Create(ctx, fleet.NewKyma("two", "regular", "scaler")))
+	untilPublished("two", "1.8.0")
 }

@@ -269,6 +269,20 @@ func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
 	untilSecret(t, a, "mail-login", "for the mailer")
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
+	// A Secret that goes nowhere is told, and who takes the label from one in the runtime changes nothing by it.
+	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
+	until(t, 30*time.Second, "the publisher says that nobody has the runtime", func() (bool, string) {
+		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
+		return bytes.Contains(log, []byte("a Secret is for a runtime that no Kyma has")), fmt.Sprint(err)
+	})
+	stripped := untilSecret(t, a, "scaler-login", "for the scaler")
+	delete(stripped.Labels, v1beta2.LabelSealed)
+	stripped.Data = map[string][]byte{"password": []byte("a tenant's")}
+	must(t, a.API.Update(ctx, stripped))
+	if back := untilSecret(t, a, "scaler-login", "for the scaler"); back.Labels[v1beta2.LabelSealed] != v1beta2.True {
+		t.Errorf("it has the labels %v", back.Labels)
+	}
+
 	// What somebody else made under the name is neither overwritten nor deleted.
 	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "taken"}, Data: map[string][]byte{"password": []byte("a tenant's")}}
 	must(t, a.API.Create(ctx, own))

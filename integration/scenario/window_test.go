@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -81,6 +83,35 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 	})
 }
 
+// waitsUnmanaged lets a runtime's admin leave mailer 1.1.0, whose upgrade waits, and manage it again: that is no way around the window.
+func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+	t.Helper()
+	manage := func(managed bool) {
+		must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules[0].Managed = managed }))
+	}
+	untilUnmanaged := func(what string, waits bool, sides ...func(context.Context) (*v1beta2.Kyma, error)) {
+		until(t, 60*time.Second, what, func() (bool, string) {
+			for _, side := range sides {
+				kyma, err := side(t.Context())
+				if err != nil {
+					return false, err.Error()
+				}
+				if m := moduleOf(kyma, "mailer"); m.State != v1beta2.StateUnmanaged || m.Version != "1.1.0" || m.Maintenance != waits || strings.Contains(m.Message, in2099) != waits {
+					return false, fmt.Sprintf("%s: %+v", kyma.Namespace, m)
+				}
+			}
+			err := r.API.Get(t.Context(), inKyma("mailer"), &v1beta2.Manifest{})
+			return apierrors.IsNotFound(err), fmt.Sprint("the Manifest: ", err)
+		})
+	}
+	manage(false)
+	untilUnmanaged("nobody looks after the module", false, r.Kyma)
+	settle(t, f)
+	must(t, r.CrashAgent()) // and knows afterwards what is there
+	manage(true)
+	untilUnmanaged("both sides say that it waits to be managed again", true, r.Kyma, r.Record)
+}
+
 func installedVersion(t *testing.T, r *fleet.Runtime, module string) string {
 	t.Helper()
 	manifest := &v1beta2.Manifest{}
@@ -137,6 +168,7 @@ func TestUpgradesThatMeanDowntimeWaitForTheirWindow(t *testing.T) {
 	t.Run("an upgrade that the runtime's admin does not want to wait for does not", func(t *testing.T) {
 		must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.2.0"), sample.Channel("fast", "1.2.0")))
 		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
+		waitsUnmanaged(t, f, busy)
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.SkipMaintenanceWindows = true }))
 		must(t, busy.UntilState(ctx, "mailer", "1.2.0", v1beta2.StateReady))
 		record, err := busy.Record(ctx)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,8 +18,11 @@ import (
 //	Kyma spec.sync             | kept in AnnotationSync; with enabled: true, noModuleCopy and moduleCatalog: false become the
 //	                           | annotations that v1beta2 has for them, and any namespace but kyma-system is refused
 //	Kyma spec.sync.strategy    | kept, without effect: nobody holds a kubeconfig of a runtime
-//	ModuleTemplate spec.target | kept in v1beta2.AnnotationTarget
+//	ModuleTemplate spec.target | kept in v1beta2.AnnotationTarget, unless it is the default
 //	v1beta2 alone              | kept in AnnotationRest when an object is read as v1beta1
+//
+// Both are this package's alone. Whatever else lies there is dropped, and never keeps an object from being read: one that cannot be read as
+// v1beta1 would break every list of its kind.
 const (
 	AnnotationSync = v1beta2.Group + "/v1beta1-sync"
 	AnnotationRest = v1beta2.Group + "/v1beta2-fields"
@@ -29,6 +33,7 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
 	to.Spec = v1beta2.KymaSpec{Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows, Modules: from.Spec.Modules}
+	drop(&to.ObjectMeta, AnnotationSync) // spec.sync says it
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
@@ -36,16 +41,43 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	if sync.Enabled && sync.Namespace != "" && sync.Namespace != v1beta2.RuntimeNamespace {
 		return fmt.Errorf("spec.sync.namespace: %q: the runtime's Kyma is always in %s: remove the field", sync.Namespace, v1beta2.RuntimeNamespace)
 	}
-	if err := note(&to.ObjectMeta, AnnotationSync, sync); err != nil {
-		return err
+	kept := keptSync{Sync: *sync}
+	if sync.Enabled {
+		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True, sync.NoModuleCopy)
+		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False, !sync.ModuleCatalog)
 	}
-	if sync.Enabled && sync.NoModuleCopy {
-		to.Annotations[v1beta2.AnnotationNoModuleCopy] = v1beta2.True
+	return note(&to.ObjectMeta, AnnotationSync, kept)
+}
+
+// keptSync is what AnnotationSync holds.
+type keptSync struct {
+	Sync `json:",inline"`
+	// Annotations are those that the v1beta1 Kyma had itself for what spec.sync says. They are without effect, as spec.sync counts, and are
+	// shown again.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// switchTo makes an annotation have the value by which it counts, or not have it.
+func (k *keptSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool) {
+	if own, is := meta.Annotations[name]; is && (on || own == value) {
+		if k.Annotations == nil {
+			k.Annotations = map[string]string{}
+		}
+		k.Annotations[name] = own
+		drop(meta, name)
 	}
-	if sync.Enabled && !sync.ModuleCatalog {
-		to.Annotations[v1beta2.AnnotationSyncCatalog] = v1beta2.False
+	if on {
+		annotate(meta, name, value)
 	}
-	return nil
+}
+
+// switched reports whether an annotation has the value by which it counts, which a field shows then.
+func switched(meta *metav1.ObjectMeta, name, value string) bool {
+	if meta.Annotations[name] != value {
+		return false
+	}
+	drop(meta, name)
+	return true
 }
 
 // KymaFromHub converts from v1beta2.
@@ -53,16 +85,24 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
 	to.Spec = KymaSpec{Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows, Modules: from.Spec.Modules}
-	var sync Sync
-	found, err := take(&to.ObjectMeta, AnnotationSync, &sync)
-	if err != nil || !found {
-		return err
+	var kept keptSync
+	if !take(&to.ObjectMeta, AnnotationSync, &kept) {
+		return nil
 	}
+	sync := kept.Sync
 	if sync.Enabled {
+		if sync.Namespace != v1beta2.RuntimeNamespace {
+			sync.Namespace = "" // no other could have been written
+		}
 		// What v1beta2 says now is what counts.
-		sync.NoModuleCopy = to.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-		sync.ModuleCatalog = to.Annotations[v1beta2.AnnotationSyncCatalog] != v1beta2.False
-		drop(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.AnnotationSyncCatalog)
+		sync.NoModuleCopy = switched(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
+		sync.ModuleCatalog = !switched(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False)
+		for _, name := range []string{v1beta2.AnnotationNoModuleCopy, v1beta2.AnnotationSyncCatalog} {
+			own, was := kept.Annotations[name]
+			if _, is := to.Annotations[name]; was && !is {
+				annotate(&to.ObjectMeta, name, own)
+			}
+		}
 	}
 	to.Spec.Sync = &sync
 	return nil
@@ -76,15 +116,19 @@ type templateRest struct {
 	Info                *v1beta2.ModuleInfo       `json:"info,omitempty"`
 	AssociatedResources []metav1.GroupVersionKind `json:"associatedResources,omitempty"`
 	Manager             *v1beta2.Manager          `json:"manager,omitempty"`
+	// Target is a value of v1beta2.AnnotationTarget that says no more than spec.target does without it.
+	Target string `json:"target,omitempty"`
 }
 
-// ModuleTemplateToHub converts to v1beta2.
+// ModuleTemplateToHub converts to v1beta2. The error is of an AnnotationRest that was changed, by which the template would lose what v1beta1
+// has no fields for.
 func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.ModuleTemplate) error {
 	from = from.DeepCopy()
 	to.ObjectMeta = from.ObjectMeta
 	var rest templateRest
-	if _, err := take(&to.ObjectMeta, AnnotationRest, &rest); err != nil {
-		return err
+	if text, is := to.Annotations[AnnotationRest]; is && !take(&to.ObjectMeta, AnnotationRest, &rest) {
+		return fmt.Errorf("metadata.annotations[%s]: %.64q: holds what v1beta1 has no fields for, and was changed: write the object as v1beta2, or leave the annotation as it is",
+			AnnotationRest, text)
 	}
 	to.Spec = v1beta2.ModuleTemplateSpec{
 		Channel: from.Spec.Channel, Mandatory: from.Spec.Mandatory, RequiresDowntime: from.Spec.RequiresDowntime,
@@ -92,7 +136,13 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 		Version: rest.Version, ModuleName: rest.ModuleName, Resources: rest.Resources, Info: rest.Info,
 		AssociatedResources: rest.AssociatedResources, Manager: rest.Manager,
 	}
-	annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, string(from.Spec.Target))
+	drop(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target says it
+	switch {
+	case from.Spec.Target == TargetControlPlane:
+		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, v1beta2.TargetControlPlane)
+	case rest.Target != "" && rest.Target != v1beta2.TargetControlPlane:
+		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, rest.Target)
+	}
 	return nil
 }
 
@@ -103,14 +153,14 @@ func ModuleTemplateFromHub(_ context.Context, from *v1beta2.ModuleTemplate, to *
 	s := from.Spec
 	to.Spec = ModuleTemplateSpec{
 		Channel: s.Channel, Mandatory: s.Mandatory, RequiresDowntime: s.RequiresDowntime,
-		Data: s.Data, Descriptor: s.Descriptor, CustomStateCheck: s.CustomStateCheck, Target: Target(to.Annotations[v1beta2.AnnotationTarget]),
+		Data: s.Data, Descriptor: s.Descriptor, CustomStateCheck: s.CustomStateCheck, Target: TargetRemote,
 	}
-	drop(&to.ObjectMeta, v1beta2.AnnotationTarget)
-	if to.Spec.Target == "" {
-		to.Spec.Target = TargetRemote
+	rest := templateRest{s.Version, s.ModuleName, s.Resources, s.Info, s.AssociatedResources, s.Manager, to.Annotations[v1beta2.AnnotationTarget]}
+	drop(&to.ObjectMeta, v1beta2.AnnotationTarget, AnnotationRest)
+	if rest.Target == v1beta2.TargetControlPlane {
+		to.Spec.Target, rest.Target = TargetControlPlane, ""
 	}
-	rest := templateRest{s.Version, s.ModuleName, s.Resources, s.Info, s.AssociatedResources, s.Manager}
-	if rest.Version == "" && rest.ModuleName == "" && rest.Resources == nil && rest.Info == nil && rest.AssociatedResources == nil && rest.Manager == nil {
+	if reflect.ValueOf(rest).IsZero() {
 		return nil
 	}
 	return note(&to.ObjectMeta, AnnotationRest, rest)
@@ -162,17 +212,14 @@ func annotate(meta *metav1.ObjectMeta, name, value string) {
 	meta.Annotations[name] = value
 }
 
-// take returns a value back that note kept, and removes the annotation.
-func take(meta *metav1.ObjectMeta, name string, into any) (bool, error) {
+// take reads a value back that note kept, and removes the annotation. It reports whether there was one that note may have written.
+func take(meta *metav1.ObjectMeta, name string, into any) bool {
 	text, ok := meta.Annotations[name]
 	if !ok {
-		return false, nil
+		return false
 	}
 	drop(meta, name)
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return false, fmt.Errorf("metadata.annotations[%s]: %w: remove the annotation", name, err)
-	}
-	return true, nil
+	return json.Unmarshal([]byte(text), into) == nil
 }
 
 func drop(meta *metav1.ObjectMeta, names ...string) {

@@ -1,6 +1,7 @@
 package v1beta1
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -56,10 +57,120 @@ func TestWhatMeansNothingHereIsRefusedByField(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `spec.sync.namespace: "elsewhere": the runtime's Kyma is always in kyma-system: remove the field`) {
 		t.Errorf("got %v", err)
 	}
-	broken := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationSync: "{"}}}
-	if err := KymaFromHub(t.Context(), broken, &Kyma{}); err == nil || !strings.Contains(err.Error(), "metadata.annotations["+AnnotationSync+"]") {
+	changed := &ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: "{"}}}
+	if err := ModuleTemplateToHub(t.Context(), changed, &v1beta2.ModuleTemplate{}); err == nil || !strings.Contains(err.Error(), "metadata.annotations["+AnnotationRest+"]") {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestWhateverAnnotationsAreStoredAnObjectIsReadAndWrittenAgain(t *testing.T) {
+	for name, stored := range map[string]string{
+		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`, "another type of a field": `{"enabled": "yes"}`,
+		"a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "fields that nobody knows": `{"enabled": true, "colour": "red"}`,
+	} {
+		hub := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
+		old, again := &Kyma{}, &v1beta2.Kyma{}
+		if err := errors.Join(KymaFromHub(t.Context(), hub, old), KymaToHub(t.Context(), old, again)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(again.Spec, hub.Spec) || again.Annotations["mine"] != "stays" {
+			t.Errorf("%s: became %+v", name, again)
+		}
+		template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationRest: stored}}}
+		older, back := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
+		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, older), ModuleTemplateToHub(t.Context(), older, back)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if want := map[string]string{"mine": "stays"}; !reflect.DeepEqual(back.Annotations, want) || !reflect.DeepEqual(back.Spec, template.Spec) {
+			t.Errorf("%s: became %+v", name, back)
+		}
+	}
+}
+
+func TestAnnotationsBesideSpecSyncStayAndDecideNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		sync        *Sync
+		own         map[string]string
+		noCopy      string // what v1beta2 has of AnnotationNoModuleCopy and AnnotationSyncCatalog
+		withCatalog string
+	}{
+		"against it":            {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "", ""},
+		"the same":              {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "true", "false"},
+		"the opposite of it":    {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "false", v1beta2.AnnotationSyncCatalog: "true"}, "true", "false"},
+		"without spec.sync":     {nil, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}, "true", ""},
+		"with it switched off":  {&Sync{}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}, "", "false"},
+		"what means nothing":    {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "perhaps", ""},
+		"instead of something":  {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "true", ""},
+		"none, as it should be": {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, nil, "true", ""},
+	} {
+		before := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: c.own}, Spec: KymaSpec{Channel: "fast", Sync: c.sync}}
+		hub, after := &v1beta2.Kyma{}, &Kyma{}
+		if err := errors.Join(KymaToHub(t.Context(), before, hub), KymaFromHub(t.Context(), hub, after)); err != nil || !reflect.DeepEqual(after, before) {
+			t.Errorf("%s: %v, back it is\n%+v\nwant\n%+v", name, err, after, before)
+		}
+		if hub.Annotations[v1beta2.AnnotationNoModuleCopy] != c.noCopy || hub.Annotations[v1beta2.AnnotationSyncCatalog] != c.withCatalog {
+			t.Errorf("%s: as v1beta2 it has %v", name, hub.Annotations)
+		}
+	}
+	// A client of v1beta1 that sets what only this package writes changes nothing by it.
+	hub := &v1beta2.Kyma{}
+	own := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationSync: `{"enabled":true}`}}}
+	if err := KymaToHub(t.Context(), own, hub); err != nil || hub.Annotations != nil {
+		t.Errorf("%v: became %+v", err, hub)
+	}
+}
+
+func TestATemplateGainsNoTargetByBeingWrittenAsV1beta1(t *testing.T) {
+	for _, target := range []string{"", "remote", "control-plane", "nowhere"} {
+		hub := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Name: "keda-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{Version: "1.0.0", ModuleName: "keda"}}
+		if target != "" {
+			hub.Annotations = map[string]string{v1beta2.AnnotationTarget: target}
+		}
+		old, again := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
+		if err := errors.Join(ModuleTemplateFromHub(t.Context(), hub, old), ModuleTemplateToHub(t.Context(), old, again)); err != nil || !reflect.DeepEqual(again, hub) {
+			t.Errorf("%q: %v: became\n%+v\nwant\n%+v", target, err, again, hub)
+		}
+		if control := old.Spec.Target == TargetControlPlane; control != (target == "control-plane") || !control && old.Spec.Target != TargetRemote {
+			t.Errorf("%q is shown as target %q", target, old.Spec.Target)
+		}
+		old.Spec.Target = TargetControlPlane
+		moved := &v1beta2.ModuleTemplate{}
+		if err := ModuleTemplateToHub(t.Context(), old, moved); err != nil || moved.Annotations[v1beta2.AnnotationTarget] != v1beta2.TargetControlPlane {
+			t.Errorf("%q: %v: the new target is %v", target, err, moved.Annotations)
+		}
+	}
+}
+
+// FuzzStoredAnnotations holds that an object of v1beta2 is read as v1beta1 whatever annotations it has, and that a v1beta1 client which writes it
+// back unchanged changes nothing that counts.
+func FuzzStoredAnnotations(f *testing.F) {
+	f.Add(`{"enabled":true}`, "true", "false", "{}", "remote")
+	f.Add(`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`, "", "", `{"version":"1"}`, "control-plane")
+	f.Add("{garbage", "perhaps", "true", "[", "")
+	f.Fuzz(func(t *testing.T, sync, noCopy, withCatalog, rest, target string) {
+		count := func(annotations map[string]string) [3]bool {
+			return [3]bool{annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True, annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False,
+				annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane}
+		}
+		kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			AnnotationSync: sync, v1beta2.AnnotationNoModuleCopy: noCopy, v1beta2.AnnotationSyncCatalog: withCatalog, "mine": "stays",
+		}}}
+		old, again, older := &Kyma{}, &v1beta2.Kyma{}, &Kyma{}
+		if err := errors.Join(KymaFromHub(t.Context(), kyma, old), KymaToHub(t.Context(), old, again), KymaFromHub(t.Context(), again, older)); err != nil {
+			t.Fatal(err)
+		}
+		if count(again.Annotations) != count(kyma.Annotations) || again.Annotations["mine"] != "stays" || !reflect.DeepEqual(older, old) {
+			t.Fatalf("%v became %v, and %+v became %+v", kyma.Annotations, again.Annotations, old, older)
+		}
+		template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: rest, v1beta2.AnnotationTarget: target}}}
+		was, back := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
+		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, was), ModuleTemplateToHub(t.Context(), was, back)); err != nil {
+			t.Fatal(err)
+		}
+		if count(back.Annotations) != count(template.Annotations) || !reflect.DeepEqual(back.Spec, template.Spec) {
+			t.Fatalf("%+v became %+v", template, back)
+		}
+	})
 }
 
 func TestWhatASwitchSaysInTheNewVersionCounts(t *testing.T) {

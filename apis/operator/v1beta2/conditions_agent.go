@@ -6,6 +6,11 @@ const (
 	// ReasonNoBundle is of Accepted: no bundle was accepted yet.
 	ReasonNoBundle = "NoBundle"
 
+	// ReasonEnrolled and ReasonNotEnrolled are of Enrolled: the control plane knows the agent's key, or the agent has no means any more to make it known.
+	// The message says what to do.
+	ReasonEnrolled    = "Enrolled"
+	ReasonNotEnrolled = "NotEnrolled"
+
 	// ReasonApplying says that a module's objects are about to be applied.
 	ReasonApplying = "Applying"
 	// ReasonApplied says that all of a module's objects are applied.

@@ -66,6 +66,7 @@ const (
 	// AnnotationAllowPrune is ours: on the ConfigMap kyma-pull-git, the commit that may delete whatever it leaves out.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
 	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the policy's.
+	// Their times have a fixed offset from UTC and know no daylight saving time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
@@ -125,6 +126,9 @@ const (
 	ConditionAccepted = "Accepted"
 	// ConditionSecrets says on a Kyma on either side whether the runtime's Secrets are there as sealed; it is absent when there are none.
 	ConditionSecrets = "Secrets"
+	// ConditionEnrolled is ours: whether the control plane can know the agent's reports as the runtime's. Only the runtime's own Kyma has it, and only
+	// once it was false.
+	ConditionEnrolled = "Enrolled"
 )
 
 // State is the summary of an object for people.

@@ -89,6 +89,21 @@ func TestCertificatesAreRenewedBeforeAnyConnectionIsRefused(t *testing.T) {
 	}
 }
 
+func TestCertificatesOfTheFutureAreMadeAnew(t *testing.T) {
+	hosts := []string{"publisher.kcp-system.svc"}
+	ahead, _, err := renewed(nil, hosts, start.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, changed, err := renewed(ahead, hosts, start)
+	if err != nil || !changed {
+		t.Fatalf("changed %t, %v", changed, err)
+	}
+	if _, err := leaf(t, right).Verify(x509.VerifyOptions{Roots: pool(t, right[keyCA]), DNSName: hosts[0], CurrentTime: start}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCertificatesAreMadeAnewForOtherHosts(t *testing.T) {
 	data, _, err := renewed(nil, []string{"a.example"}, start)
 	if err != nil {
@@ -252,5 +267,19 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 	var older v1beta1.ModuleTemplate
 	if err := api.Get(ctx, client.ObjectKeyFromObject(template), &older); err != nil || older.Spec.Target != v1beta1.TargetRemote {
 		t.Errorf("%v: as v1beta1 it is %+v", err, older)
+	}
+	if err := api.Update(ctx, &older); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil || len(template.Annotations) != 0 || template.Spec.Version != "1.0.0" {
+		t.Errorf("%v: written as v1beta1 it is %+v", err, template)
+	}
+	broken := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "three", Annotations: map[string]string{v1beta1.AnnotationSync: "{garbage"}},
+		Spec:       v1beta2.KymaSpec{Channel: "regular"},
+	}
+	var all v1beta1.KymaList
+	if err := errors.Join(api.Create(ctx, broken), api.List(ctx, &all)); err != nil || len(all.Items) != 2 {
+		t.Errorf("%v: one annotation keeps the rest from being listed: %+v", err, all.Items)
 	}
 }

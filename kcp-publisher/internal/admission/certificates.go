@@ -117,9 +117,9 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 	return fresh, true, err
 }
 
-// due reports whether two thirds of a certificate's life are over.
+// due reports whether two thirds of a certificate's life are over, or have not begun, as a clock was ahead when it was made.
 func due(c *x509.Certificate, now time.Time) bool {
-	return now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3))
+	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }
 
 func servingFor(c, authority *x509.Certificate, hosts []string) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -23,7 +24,7 @@ type maintenanceFlags struct {
 const defaultMinimumWindow = 20 * time.Minute
 
 func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.policy, "maintenance-policy", "", "file with a maintenance-window policy in lifecycle-manager's format; without one, only Kymas with windows of their own delay upgrades that require downtime")
+	flags.StringVar(&f.policy, "maintenance-policy", "", "file with a maintenance-window policy in lifecycle-manager's format, whose times have a fixed offset and know no daylight saving time; without one, only Kymas with windows of their own delay upgrades that require downtime")
 	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow, "how long a maintenance window must remain open for an upgrade to begin in it")
 }
 
@@ -40,7 +41,7 @@ func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, e
 	if err != nil {
 		return maintenance, cli.Usage(fmt.Errorf("--maintenance-policy: %w", err))
 	}
-	for _, text := range policy.Remarks {
+	for _, text := range slices.Concat(policy.Remarks, policy.Short(f.minimum)) {
 		remark(text)
 	}
 	maintenance.Policy = &policy

@@ -77,7 +77,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may go without reporting and still count as ready")
 	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour, "how long the deletion of a Kyma waits for its runtime to remove the modules")
 	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour, "validity of an agent's certificate; it is renewed after a third of it")
-	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second, "how often the keys are checked for changes")
+	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second, "how often the keys and the signature policy are checked for changes")
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
@@ -197,6 +197,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
 		SecretsNamespace: f.secretsNamespace, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
-		Rules: plan.Rules{Settings: settings, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace},
+		Rules: plan.Rules{Settings: settings, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,
+			PolicyFile: f.components.policy, Interval: f.keysPoll},
 	}, nil
 }

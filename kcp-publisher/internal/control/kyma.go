@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
@@ -45,6 +46,7 @@ type Kymas struct {
 	// SecretsNamespace is where the Secrets are that are for runtimes; empty when none are to be read.
 	SecretsNamespace string
 	secrets          client.Reader // of that namespace, nil without
+	unaddressed      sync.Map      // Secrets for runtimes that no Kyma has, as it was logged, by namespace and name
 	Now              func() time.Time
 
 	backoff registryBackoff

@@ -144,7 +144,11 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 	key, errKey := trust.EncodePublicKey(newest.accepted.Key)
 	thumbprint, errThumb := trust.Thumbprint(newest.accepted.Key)
 	if errKey == nil && errThumb == nil {
-		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint, newest.seen)
+		seen := newest.seen.Round(0) // by the clock on the wall, which may have been set since
+		if now := k.Now().Round(0); now.Before(seen) {
+			seen = now
+		}
+		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint, seen)
 	}
 	return newest, nil
 }

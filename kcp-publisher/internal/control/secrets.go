@@ -53,11 +53,26 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas of a changed Secret", "runtime", runtime)
 		return nil
 	}
+	k.noteAddressee(ctx, secret, len(kymas.Items) > 0)
 	var requests []ctrl.Request
 	for _, kyma := range kymas.Items {
 		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}})
 	}
 	return requests
+}
+
+// noteAddressee logs once that a Secret is for a runtime that no Kyma has.
+func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known bool) {
+	subject, runtime := secret.Namespace+"/"+secret.Name, secret.Labels[v1beta2.LabelSecretFor]
+	if known {
+		k.unaddressed.Delete(subject)
+		return
+	}
+	if before, told := k.unaddressed.Swap(subject, runtime); told && before == runtime {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("a Secret is for a runtime that no Kyma has, and goes nowhere: correct its label "+v1beta2.LabelSecretFor+", or create the Kyma",
+		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
 // addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven

@@ -73,6 +73,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		if err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, gathered()).Complete(keys); err != nil {
 			return err
 		}
+		if err := mgr.Add(keys); err != nil {
+			return err
+		}
 	}
 	watchers := &kymas.Watchers
 	watchers.Client, watchers.Namespace, watchers.now = mgr.GetClient(), kymas.Catalog.Namespace, kymas.Now

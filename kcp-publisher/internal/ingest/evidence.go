@@ -7,7 +7,7 @@ import (
 )
 
 // evidence notes what the newest report proves of the versions that rollouts gave. It proves nothing unless it names the newest
-// bundle by its digest, was made for the generation of the Kyma that the bundle answers, and tells of the module in exactly the
+// bundle by its digest, was made for the wishes of the Kyma that the bundle answers, and tells of the module in exactly the
 // version that was given: all else is about something that was there before.
 func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
@@ -34,5 +34,12 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 
 // exact reports whether the newest report is about the newest bundle and about the wishes that the bundle answers.
 func exact(facts Facts) bool {
-	return facts.ReportRefused == nil && current(facts) && facts.Report.Kyma != nil && facts.Report.Kyma.Generation == facts.Published.Predicate.KymaGeneration
+	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
+		return false
+	}
+	kyma, answered := facts.Report.Kyma, facts.Published.Predicate
+	if facts.Report.LeavesWishesOut() {
+		return kyma.Generation == answered.KymaGeneration
+	}
+	return answered.Answers(kyma.Spec, kyma.Generation)
 }

@@ -19,8 +19,11 @@ func TestWhatAReportProvesOfAVersionThatWasGiven(t *testing.T) {
 		"Trouble in exactly that version":                            {func(f *Facts) { f.Report.Modules[0].State = v1beta2.StateError }, v1beta2.StateError, false},
 		"A report about the bundle before":                           {func(f *Facts) { f.Report.Observed.Digest = earlier }, "", false},
 		"A report about another generation of the Kyma":              {func(f *Facts) { f.Report.Kyma.Generation = 8 }, "", false},
-		"A report without a Kyma":                                    {func(f *Facts) { f.Report.Kyma = nil }, "", false},
-		"A report that still has the version before":                 {func(f *Facts) { f.Report.Modules[0].Version = "0.9.0" }, "", false},
+		"A report about a Kyma that was replaced": {func(f *Facts) {
+			f.Published.Predicate.KymaSpec = bundle.WishDigest(v1beta2.KymaSpec{Channel: "fast"})
+		}, "", false},
+		"A report without a Kyma":                    {func(f *Facts) { f.Report.Kyma = nil }, "", false},
+		"A report that still has the version before": {func(f *Facts) { f.Report.Modules[0].Version = "0.9.0" }, "", false},
 		"Trouble of the version before": {func(f *Facts) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].State = "0.9.0", v1beta2.StateError
 		}, "", false},

@@ -31,14 +31,15 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	return after, true
 }
 
-// heard returns when a report was heard. One that was heard before, which its sequence tells, is not heard again: neither by a restart, nor by
-// whoever owns the registry and writes the same report in other bytes.
+// heard returns when a report was heard; seen is no later than now, as what was noted by a clock that was ahead is. One that was heard
+// before, which its sequence tells, is not heard again: neither by a restart, nor by whoever owns the registry and writes the same report
+// in other bytes.
 func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
 	}
 	if before.Observed.Heard != nil {
-		return *before.Observed.Heard
+		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
 	}
 	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)) // a publisher that noted no arrivals accepted it
 }
@@ -69,8 +70,8 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 	case facts.Carried:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", heard.Format(time.RFC3339))+leftOut(facts), true)
 	case heard.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
-		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind, fmt.Sprintf("the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or find out who holds its reports back",
-			heard.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339)), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind, fmt.Sprintf("the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or the control plane's if it is wrong, or find out who holds the reports back; the clocks differ by %s",
+			heard.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339), heard.Sub(r.Observed.Time.Time)), false)
 		return true
 	case facts.Report != nil && facts.Report.Truncated != nil:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonTruncated, "the runtime reports"+leftOut(facts), true)

@@ -129,6 +129,7 @@ func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 		"the first report":                          {v1beta2.RuntimeStatus{}, report(5, noon.AddDate(1, 0, 0)), noon.Add(time.Hour)},
 		"a newer one":                               {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
 		"the same, seen again after a restart":      {known, report(5, noon), noon},
+		"what a clock noted that was ahead":         {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon.AddDate(1, 0, 0)))}}, report(5, noon), noon.Add(time.Hour)},
 		"the first of another key":                  {known, enrolling, noon.Add(time.Hour)},
 		"one that was heard by an older publisher":  {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon},
 		"the same of a runtime whose clock is fast": {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour)},

@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -174,9 +175,15 @@ func TestWhatARuntimeSaysItHasCountsAgainstWhatIsRemembered(t *testing.T) {
 		"it has a newer bundle with an older one":  {published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.0.0", "1.1.0"},
 		"it refuses the remembered one":            {published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0", "1.2.0"},
 		"it refuses another one":                   {published, nil, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0"},
+		"it chose a newer one by itself":           {published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.2.0"},
+		"it chose an older one by itself":          {published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.0.0", "1.1.0"},
 		"it refuses the remembered one as too old": {published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Rollback}}, "1.2.0", "1.1.0"},
 	} {
-		report := &bundle.AcceptedReport{Report: bundle.Report{Observed: c.observed, Refused: c.refused, Modules: []bundle.ReportedModule{{Name: "keda", Version: c.version}}}}
+		var decided []string
+		if strings.HasPrefix(name, "it chose") {
+			decided = []string{"keda"}
+		}
+		report := &bundle.AcceptedReport{Report: bundle.Report{Decided: decided, Observed: c.observed, Refused: c.refused, Modules: []bundle.ReportedModule{{Name: "keda", Version: c.version}}}}
 		if got := given(&v1beta2.RuntimeStatus{Published: c.published}, report)["keda"]; got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
@@ -96,6 +97,13 @@ func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing
 		"the runtime's Kyma has a new generation": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.KymaGeneration = 2; return r }, noon, ReasonKymaChanged, nil},
+		"the runtime's Kyma was replaced, and has its first generation again": {
+			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
+			func(r Runtime) Runtime { r.KymaSpec = bundle.WishDigest(v1beta2.KymaSpec{Channel: "fast"}); return r }, noon, ReasonKymaChanged, nil},
+		"the clock was a year ahead when it was issued": {
+			publishedAt(t, noon.AddDate(1, 0, 0), nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon, ReasonIssuedAhead, nil},
+		"it was some minutes ahead": {
+			publishedAt(t, noon.Add(30*time.Minute), nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon, "", nil},
 		"the cluster became known": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, ReasonAudienceChanged, nil},

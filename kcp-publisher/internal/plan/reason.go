@@ -34,7 +34,7 @@ const (
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonKymaChanged: the runtime's Kyma has another generation, which the bundle answers.
+	// ReasonKymaChanged: the runtime's Kyma has another generation, or in a runtime with autonomy another spec, which the bundle answers.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued: the agent gets a certificate, or another one.
 	ReasonCertificateIssued Reason = "CertificateIssued"
@@ -44,6 +44,8 @@ const (
 	ReasonRootChanged Reason = "RootChanged"
 	// ReasonSequenceBehind: the runtime or the status knows a newer bundle than the last one.
 	ReasonSequenceBehind Reason = "SequenceBehind"
+	// ReasonIssuedAhead: the last bundle was issued by a clock that was ahead, and no agent whose clock is right may take it.
+	ReasonIssuedAhead Reason = "IssuedAhead"
 	// ReasonValidityTooShort: the last bundle would expire before it is carried to the runtime.
 	ReasonValidityTooShort Reason = "ValidityTooShort"
 	// ReasonRenewalDue: a third of the last bundle's validity is over.
@@ -71,17 +73,22 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
+// maxAhead is by how much the clocks of two publishers may differ before the bundles of the one that is ahead are issued again. Agents allow for a
+// day, of which their own clocks need a part.
+const maxAhead = time.Hour
+
 // statementReason returns why the same is to be stated once more. Remembered is the newest sequence that the control plane published in the
 // epoch, validity how long a bundle has to be valid to arrive.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
 	return first(
 		due{ReasonAudienceChanged, last.Audience != next.Audience},
-		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration},
+		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
 		due{ReasonCertificateIssued, last.Certificate != next.Certificate},
 		due{ReasonEpochChanged, last.Epoch != next.Epoch},
 		due{ReasonRootChanged, last.RootVersion != next.RootVersion},
 		due{ReasonSequenceBehind, last.Sequence < remembered},
+		due{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead},
 		due{ReasonValidityTooShort, life < validity},
 		due{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))},
 	)

@@ -20,9 +20,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	if request.Maintenance, err = r.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
 		return request, err
 	}
-	if autonomy, own := kyma.Annotations[v1beta2.AnnotationAutonomy]; own {
-		request.Settings.Autonomy = autonomy
-	}
+	request.Settings.Autonomy = r.autonomy(kyma)
 	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
 		request.Settings.Agent = image
 	}
@@ -36,9 +34,18 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	return request, nil
 }
 
+// autonomy returns what a Kyma's runtime may decide by itself.
+func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
+	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
+		return own
+	}
+	return r.Settings.Autonomy
+}
+
 // given returns the versions that a runtime has, by module: those that it was given by what the control plane remembers, and what it says itself
 // of modules that it has from before the control plane knew it or lost its memory. What it says counts against what is remembered when it
-// tells of a newer bundle, or refuses the remembered one as a downgrade: a push can be forgotten in a crash.
+// tells of a newer bundle, or refuses the remembered one as a downgrade: a push can be forgotten in a crash. It also counts for modules that the
+// runtime chose by itself: what it took from an offer is no version to go below.
 func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -52,7 +59,7 @@ func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[str
 	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
 		known, ok := versions[m.Name]
-		if m.Version != "" && (!ok || believed && bundle.Older(known, m.Version)) {
+		if m.Version != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, m.Version)) {
 			versions[m.Name] = m.Version
 		}
 	}

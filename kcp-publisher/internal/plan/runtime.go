@@ -25,6 +25,8 @@ type Runtime struct {
 	Certificate string
 	// KymaGeneration is that of the runtime's Kyma whose spec is resolved, 0 before it is known.
 	KymaGeneration int64
+	// KymaSpec is the digest of that spec, empty for a runtime that does not decide by it.
+	KymaSpec digest.Digest
 	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
 	Deleting bool
 	// Validity is how long its bundles must be valid at least, because they are on their way for that long; 0 asks for nothing.
@@ -70,6 +72,9 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	}
 	if status := kyma.Status.Runtime; status != nil {
 		next.remember(kyma, r.Root)
+		if status.Requested != nil && r.autonomy(kyma) == bundle.AutonomyCatalog {
+			next.KymaSpec = bundle.WishDigest(status.Requested.Spec)
+		}
 	}
 	if report != nil {
 		next.hear(report)

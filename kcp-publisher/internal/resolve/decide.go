@@ -29,7 +29,7 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	case !controlPlane && w.forControlPlane():
 		return last, w.misplaced()
 	case w.downgrades():
-		return last, w.stays()
+		return w.keptAtFloor(controlPlane, last, contents), w.stays()
 	}
 	content, known := contents[refOf(w.choice)]
 	if !known {
@@ -43,6 +43,24 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		return last, failure("module %s: component %s:%s changed its content under the same version: release a new version instead", w.module.Name, manifest.Component, manifest.Version)
 	}
 	return manifest, nil
+}
+
+// keptAtFloor returns the manifest of a module whose choice is older than what the runtime has: the last one, or where that is older too, what
+// the catalog has of the version in the runtime; nil leaves it there as it is.
+func (w wish) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
+	if last != nil || w.kept == nil {
+		return last
+	}
+	w.choice = *w.kept
+	content, known := contents[refOf(w.choice)]
+	if !known || !controlPlane && w.forControlPlane() {
+		return nil
+	}
+	manifest, err := newManifest(w, content)
+	if err != nil {
+		return nil
+	}
+	return manifest
 }
 
 // keptUnmanaged returns the last manifest of a module that is to be left as it is, nil when there is none.

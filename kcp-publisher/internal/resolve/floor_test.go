@@ -16,12 +16,13 @@ func TestNoModuleGoesBelowWhatIsRememberedOfIt(t *testing.T) {
 		manifest string
 		known    string
 	}{
-		"nothing is remembered":                    {versions: nil, manifest: "1.0.0", known: "1.0.0"},
-		"an older version is remembered":           {versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a newer one is, and nothing may be kept":  {versions: map[string]string{"keda": "1.1.0"}, manifest: "", known: "1.1.0"},
-		"a newer one is, and what was kept is old": {kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "", known: "1.1.0"},
-		"a rollout takes the newer one back":       {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a rollout takes another one back":         {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0"},
+		"nothing is remembered":                      {versions: nil, manifest: "1.0.0", known: "1.0.0"},
+		"an older version is remembered":             {versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0"},
+		"a newer one is, and nothing may be kept":    {versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
+		"a newer one is, and what was kept is old":   {kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
+		"a newer one is, which is nowhere to be had": {kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0"},
+		"a rollout takes the newer one back":         {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
+		"a rollout takes another one back":           {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := usual()

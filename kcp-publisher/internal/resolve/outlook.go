@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
@@ -63,6 +64,8 @@ func waits(m bundle.Manifest, has string, request Request, now time.Time) string
 		return ""
 	}
 	switch span, ahead := request.Maintenance.Next(now); {
+	case !ahead && tooShort(request.Maintenance, now):
+		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window ahead stays open for %s", m.Version, request.Maintenance.Minimum.Duration)
 	case !ahead:
 		return fmt.Sprintf("the upgrade to version %s requires downtime, and there is no maintenance window ahead", m.Version)
 	case !span.Contains(now):
@@ -70,4 +73,9 @@ func waits(m bundle.Manifest, has string, request Request, now time.Time) string
 			m.Version, span.Begin.UTC().Format(time.RFC3339), span.End.UTC().Format(time.RFC3339))
 	}
 	return ""
+}
+
+func tooShort(schedule *window.Schedule, now time.Time) bool {
+	_, short := schedule.TooShort(now)
+	return short
 }

@@ -73,6 +73,8 @@ type wish struct {
 	gate   rollout.Decision
 	// floor is the version below which only a rollback takes the module, empty for none.
 	floor string
+	// kept is what the catalog has of the floor, nil unless the choice is older and the last bundle does not have it either.
+	kept *catalog.Choice
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
@@ -101,8 +103,23 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 		}
 		all = append(all, w)
 	}
+	for i := range all {
+		all[i].keep(request, snapshot)
+	}
 	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
+}
+
+// keep finds what a runtime has of the module: it stays where the choice is older.
+func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
+	last := lastManifest(request.Last, w.module.Name)
+	w.floor = floor(last, request.Versions[w.module.Name])
+	if w.err != nil || !w.downgrades() || last != nil && last.Version == w.floor {
+		return
+	}
+	if kept, err := snapshot.At(w.module.Name, w.choice.Channel, w.floor, request.Labels); err == nil {
+		w.kept = &kept
+	}
 }
 
 // Needs returns the component versions whose contents Resolve will want to know.
@@ -110,10 +127,17 @@ func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
 	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot), offers(request, snapshot)) {
 		if w.err == nil {
-			needs = append(needs, Need{Ref: refOf(w.choice), Descriptor: w.choice.Descriptor, NamesItself: w.choice.NamesItself})
+			needs = append(needs, need(w.choice))
+		}
+		if w.kept != nil {
+			needs = append(needs, need(*w.kept))
 		}
 	}
 	return needs
+}
+
+func need(choice catalog.Choice) Need {
+	return Need{Ref: refOf(choice), Descriptor: choice.Descriptor, NamesItself: choice.NamesItself}
 }
 
 // Resolve decides. A module that cannot be resolved keeps its last manifest and becomes a problem with a reason; the others
@@ -144,7 +168,6 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		if shall {
 			result.Asked = append(result.Asked, w.module.Name)
 		}
-		w.floor = floor(last, request.Versions[w.module.Name])
 		manifest, problem := decide(w, request.ControlPlane, last, contents)
 		switch {
 		case manifest != nil:

@@ -25,10 +25,10 @@ func (r Refusal) Unwrap() []error { return []error{r.error, component.ErrRefused
 
 // Verifier checks component versions against a policy. It is safe for concurrent use.
 type Verifier struct {
-	policy Policy
-	now    func() time.Time
+	now func() time.Time
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
+	policy  Policy
 	secrets map[string]ocm.Trust // by signature name
 }
 
@@ -63,6 +63,22 @@ func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 	return errors.Join(problems...)
 }
 
+// TakePolicy replaces the policy, and reports whether it is another one than before.
+func (v *Verifier) TakePolicy(policy Policy) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changed := v.policy.digest != policy.digest
+	v.policy = policy
+	return changed
+}
+
+// ruleFor returns the rule that decides for a component now.
+func (v *Verifier) ruleFor(component string) (rule, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.policy.ruleFor(component)
+}
+
 // trustFor returns the keys that may have made a signature of this name.
 func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	v.mu.Lock()
@@ -77,14 +93,14 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 
 // Requires reports whether components of this name have to be signed.
 func (v *Verifier) Requires(component string) bool {
-	r, covered := v.policy.ruleFor(component)
+	r, covered := v.ruleFor(component)
 	return !covered || r.required
 }
 
 // Check returns nil when the component version may be used. The error is a Refusal, or says that it could not be found out.
 func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
 	name := c.Descriptor.Name
-	r, covered := v.policy.ruleFor(name)
+	r, covered := v.ruleFor(name)
 	switch {
 	case !covered:
 		return Refusal{fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name, c.Descriptor.Version)}

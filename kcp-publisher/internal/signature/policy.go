@@ -6,6 +6,7 @@
 package signature
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -43,7 +44,11 @@ type ruleDocument struct {
 }
 
 // Policy says which components must be signed, and by whom. The first rule that fits a component's name decides.
-type Policy struct{ rules []rule }
+type Policy struct {
+	rules []rule
+	// digest is that of all files that it was read from.
+	digest [sha256.Size]byte
+}
 
 type rule struct {
 	text     string
@@ -61,15 +66,24 @@ func ReadPolicy(file string) (Policy, error) {
 	if err != nil {
 		return Policy{}, fmt.Errorf("signature policy: %w", err)
 	}
+	read := sha256.New()
+	note := func(data []byte) {
+		fmt.Fprintf(read, "%d\n", len(data))
+		read.Write(data)
+	}
+	note(data)
 	policy, err := decodePolicy(data, func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(file), name)
 		}
-		return readBounded(name, maxKeyBytes)
+		key, err := readBounded(name, maxKeyBytes)
+		note(key)
+		return key, err
 	})
 	if err != nil {
 		return Policy{}, fmt.Errorf("signature policy %s: %w", file, err)
 	}
+	read.Sum(policy.digest[:0])
 	return policy, nil
 }
 

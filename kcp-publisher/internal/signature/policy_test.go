@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const head = "apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\n"
@@ -114,6 +115,24 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 	}
 	if r, _ := policy.ruleFor("a.io/b"); len(r.trust.Keys) != 1 {
 		t.Errorf("keys are %v", r.trust)
+	}
+	verifier := NewVerifier(policy, time.Now)
+	reread := func() bool {
+		t.Helper()
+		policy, err := ReadPolicy(filepath.Join(dir, "policy.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return verifier.TakePolicy(policy)
+	}
+	if reread() {
+		t.Error("the same policy is taken for another")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "release.pem"), publicPEM(t, newKey(t, 2048)), 0o600); err != nil || !reread() {
+		t.Errorf("%v: another key makes no other policy", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(head+"rules: [{components: '*', required: false}]\n"), 0o600); err != nil || !reread() || verifier.Requires("a.io/b") {
+		t.Errorf("%v: another rule does not count", err)
 	}
 	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil || !strings.Contains(err.Error(), "nowhere.yaml") {
 		t.Errorf("a missing policy: %v", err)

@@ -77,7 +77,7 @@ type Agent struct {
 	watches  *watch.Watches
 	nextPoll time.Time
 	unstaged map[string]error
-	// said is what was logged of the registry, the agent's certificate and its decisions, waiting of upgrades that wait for a maintenance
+	// said is what was logged of the registry, the agent's certificate and enrollment and its decisions, waiting of upgrades that wait for a maintenance
 	// window, by module, and notImported of files that could not be imported.
 	said, waiting, notImported sayonce.Memo
 	// staged names the contents that were looked for last; kept is what the last prune left.
@@ -96,6 +96,8 @@ type Agent struct {
 	well         time.Time
 	proven       bool
 	agentProblem string
+	// unmanaged are the versions of modules that nobody looks after, by name.
+	unmanaged map[string]string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
 }
@@ -105,6 +107,7 @@ const (
 	saidOutage      = "registry"
 	saidDecided     = "decided"
 	saidCertificate = "certificate"
+	saidUnenrolled  = "enrolled"
 )
 
 // New returns an Agent that has not looked at anything yet.
@@ -123,7 +126,13 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	gate, followed := a.gate(kyma), autonomy.Follow(a.Puller.Current(), kyma)
+	installed, err := a.manifests(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	followed := autonomy.Follow(a.Puller.Current(), kyma, installed)
+	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
+	gate := a.gate(kyma)
 	a.noteDecided(log, followed)
 	var syncErr error
 	if b := followed.Bundle; b != nil {
@@ -135,6 +144,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	facts.Unenrolled = a.unenrolled(log)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())
@@ -259,20 +269,27 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
+// manifests returns the runtime's own.
+func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
+	var manifests v1beta2.ManifestList
+	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
+		return nil, fmt.Errorf("list Manifests: %w", err)
+	}
+	return manifests.Items, nil
+}
+
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
 	facts := report.Facts{
 		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(),
-		Unstaged: a.unstaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
+		Unstaged: a.unstaged, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
 	}
 	var err error
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
 	}
-	var manifests v1beta2.ManifestList
-	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
-		return facts, fmt.Errorf("list Manifests: %w", err)
+	if facts.Manifests, err = a.manifests(ctx); err != nil {
+		return facts, err
 	}
-	facts.Manifests = manifests.Items
 	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
 	return facts, nil
 }

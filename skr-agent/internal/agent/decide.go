@@ -2,12 +2,14 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // minRound is the shortest time between two rounds that nothing asked for.
@@ -56,6 +58,20 @@ func (d delivery) after(said string, now time.Time, err error) delivery {
 		return delivery{sent: d.sent, at: now, down: true}
 	}
 	return delivery{sent: said, at: now}
+}
+
+// unenrolled returns why the control plane cannot know the agent's reports as the runtime's, empty when it can, or when nobody says. The statement
+// of the bundle in force names the key that the control plane knows. An agent with another one is certified, or introduces itself by a token.
+func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
+	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified || token != nil && now.Before(token.Expires) {
+		return ""
+	}
+	why := "there is no token to introduce it"
+	if token != nil {
+		why = "the token to introduce it expired at " + token.Expires.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("by the bundle in force the control plane does not know this agent's key %s, no certificate for it is good, and %s: run `kcp-publisher enroll %s` there, apply what it prints here, and restart the agent",
+		trust.ShortThumbprint(thumbprint), why, p.Audience.Runtime)
 }
 
 // contentsOf names all contents of a state.

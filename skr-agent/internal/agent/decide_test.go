@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
@@ -55,6 +57,32 @@ func TestAReportIsSentWhenThereIsNewsOrItIsTime(t *testing.T) {
 		require.Equal(t, c.want, c.before.due(c.said, c.now, interval, poll), name)
 	}
 	require.False(t, failed.after("second", noon, nil).down)
+}
+
+func TestAnAgentThatNobodyKnowsSaysWhatToDo(t *testing.T) {
+	by := func(known, kyma string) bundle.Predicate {
+		return bundle.Predicate{Audience: bundle.Audience{Runtime: "berlin", KeyThumbprint: known}, KymaUID: kyma}
+	}
+	good, over := &trust.Token{Expires: noon.Add(time.Hour)}, &trust.Token{Expires: noon.Add(-time.Hour)}
+	for name, c := range map[string]struct {
+		statement bundle.Predicate
+		certified bool
+		token     *trust.Token
+		want      string // part of it, empty for nothing
+	}{
+		"its key is known":                {by("mine", "u"), false, nil, ""},
+		"it introduces itself":            {by("", "u"), false, good, ""},
+		"it has a certificate":            {by("", "u"), true, over, ""},
+		"there is no control plane":       {by("", ""), false, nil, ""},
+		"its token is over":               {by("", "u"), false, over, "the token to introduce it expired at 2026-05-04T11:00:00Z: run `kcp-publisher enroll berlin`"},
+		"it has no token":                 {by("", "u"), false, nil, "there is no token to introduce it: run `kcp-publisher enroll berlin`"},
+		"another agent's key is known":    {by("other", "u"), false, over, "does not know this agent's key"},
+		"another's is, it can do without": {by("other", "u"), false, good, ""},
+	} {
+		if got := unenrolled(c.statement, "mine", c.certified, c.token, noon); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
 }
 
 func TestABundlesIntervalsWinOverTheDefaults(t *testing.T) {

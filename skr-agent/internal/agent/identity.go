@@ -46,6 +46,24 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
+// unenrolled returns why reports of this agent are refused as nobody's, empty when they are not, or when nothing is known about it.
+func (a *Agent) unenrolled(log logr.Logger) string {
+	b := a.Puller.Current()
+	public, err := a.Signer.PublicKey()
+	if b == nil || err != nil {
+		return ""
+	}
+	thumbprint, err := trust.Thumbprint(public)
+	if err != nil {
+		return ""
+	}
+	why := unenrolled(b.Statement.Predicate, thumbprint, a.certificate(log, thumbprint) != nil, a.Token, a.Now())
+	if a.said.Changed(saidUnenrolled, why) && why != "" {
+		log.Info("reports are refused: " + why)
+	}
+	return why
+}
+
 // certificate returns the one that the bundle in force brought, nil when it brought none for this agent's key.
 func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
 	certificateExpiry.Set(0)

@@ -11,7 +11,7 @@ import (
 
 // gate returns what holds upgrades back now.
 func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
-	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.Puller.Clock())
+	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.unmanaged, a.Puller.Clock())
 }
 
 // noteWaiting says once of every upgrade that it waits, and gives how long it is until the next window; 0 when nothing waits for

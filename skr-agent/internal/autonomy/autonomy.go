@@ -1,8 +1,9 @@
-// Package autonomy decides what a runtime does by itself until the control plane answers: the bundle in force and the runtime's own
-// Kyma go in, what is followed comes out. It is pure.
+// Package autonomy decides what a runtime does by itself until the control plane answers: the bundle in force, the runtime's own
+// Kyma and what is installed go in, what is followed comes out. It is pure.
 //
 // The runtime resolves nothing: it chooses among offers that the control plane resolved and signed, so that whatever the control plane
-// answers later for the same wish is the same, and nothing is installed again.
+// answers later for the same wish is the same, and nothing is installed again. No choice takes a module below what is installed: only a
+// rollback that the control plane states does.
 package autonomy
 
 import (
@@ -21,21 +22,24 @@ type Followed struct {
 	Decided []string
 }
 
-// Follow returns what is followed: the bundle as it is, or, where its settings allow it and it answers another wish than the
-// runtime's Kyma has now, with what the Kyma asks for.
-func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma) Followed {
+// Follow returns what is followed: the bundle as it is, or, where its settings allow it, with what the runtime's Kyma asks for if that is
+// another wish than the bundle answers, and with the versions that were chosen before where they are newer than the bundle's.
+func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
 	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
-		kyma == nil || !kyma.DeletionTimestamp.IsZero() || kyma.Generation == b.Statement.Predicate.KymaGeneration {
+		kyma != nil && !kyma.DeletionTimestamp.IsZero() {
 		return Followed{Bundle: b}
+	}
+	versions := Versions(b, installed)
+	if kyma == nil || b.Statement.Predicate.Answers(kyma.Spec, kyma.Generation) {
+		return keep(b, versions, kyma, installed)
 	}
 	own := *b
 	followed := Followed{Bundle: &own}
 	own.State.Manifests, own.State.Problems = nil, nil
 	own.Statement.Predicate.Removals = slices.Clone(b.Statement.Predicate.Removals)
-	asked := map[string]bool{}
 	for _, module := range kyma.Spec.Modules {
-		asked[module.Name] = true
-		have := find(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == module.Name })
+		published := find(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == module.Name })
+		have := has{manifest: current(b, module.Name, published, versions), version: versions[module.Name]}
 		want, problem := choose(module, cmp.Or(module.Channel, kyma.Spec.Channel), have, b.State.Offers)
 		if want != nil {
 			own.State.Manifests = append(own.State.Manifests, *want)
@@ -46,13 +50,13 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma) Followed {
 				Module: module.Name, Channel: cmp.Or(module.Channel, kyma.Spec.Channel), State: v1beta2.StateWarning, Message: problem,
 			})
 		}
-		if want != nil && (have == nil || have.Version != want.Version || have.Channel != want.Channel || have.Unmanaged != want.Unmanaged) {
+		if want != nil && (published == nil || published.Version != want.Version || published.Channel != want.Channel || published.Unmanaged != want.Unmanaged) {
 			followed.Decided = append(followed.Decided, module.Name)
 		}
 	}
 	for _, m := range b.State.Manifests {
 		switch {
-		case asked[m.Module]:
+		case asks(kyma, m.Module):
 		case m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True:
 			own.State.Manifests = append(own.State.Manifests, m)
 		default:
@@ -60,9 +64,110 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma) Followed {
 			followed.Decided = append(followed.Decided, m.Module)
 		}
 	}
-	slices.SortFunc(own.State.Manifests, func(x, y bundle.Manifest) int { return cmp.Compare(x.Name, y.Name) })
-	slices.Sort(followed.Decided)
+	followed.withdraw(kyma, installed)
+	followed.sort()
 	return followed
+}
+
+// keep returns the bundle as it is, but for what the runtime chose by itself since: what is newer stays, and what nobody asks for any more
+// goes.
+func keep(b *bundle.Bundle, versions map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
+	own := *b
+	followed := Followed{Bundle: &own}
+	own.State.Manifests, own.State.Problems = slices.Clone(b.State.Manifests), slices.Clone(b.State.Problems)
+	own.Statement.Predicate.Removals = slices.Clone(b.Statement.Predicate.Removals)
+	for i, m := range b.State.Manifests {
+		have := current(b, m.Module, &b.State.Manifests[i], versions)
+		if m.Unmanaged || have.Version == m.Version {
+			continue
+		}
+		own.State.Manifests[i] = *withPolicy(have, policyOf(kyma, m.Module))
+		own.State.Problems = append(own.State.Problems, bundle.Problem{
+			Module: m.Module, Channel: m.Channel, State: v1beta2.StateWarning, Message: stays(m.Module, have.Version, "in the bundle in force", m.Version),
+		})
+		followed.Decided = append(followed.Decided, m.Module)
+	}
+	followed.withdraw(kyma, installed)
+	if len(followed.Decided) == 0 {
+		return Followed{Bundle: b}
+	}
+	followed.sort()
+	return followed
+}
+
+// withdraw removes the modules that are installed from offers and that the Kyma does not ask for any more: the bundle does not know of them.
+// Without a Kyma nothing is known to be asked for, and nothing goes.
+func (f *Followed) withdraw(kyma *v1beta2.Kyma, installed []v1beta2.Manifest) {
+	if kyma == nil {
+		return
+	}
+	p := &f.Statement.Predicate
+	for i := range installed {
+		name := installed[i].Module()
+		named := func(m bundle.Manifest) bool { return m.Module == name }
+		if asks(kyma, name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True || slices.Contains(p.Removals, name) ||
+			slices.ContainsFunc(f.State.All(), named) || !slices.ContainsFunc(f.State.Offers, named) {
+			continue
+		}
+		p.Removals = append(p.Removals, name)
+		f.Decided = append(f.Decided, name)
+	}
+}
+
+func (f *Followed) sort() {
+	slices.SortFunc(f.State.Manifests, func(x, y bundle.Manifest) int { return cmp.Compare(x.Name, y.Name) })
+	slices.Sort(f.Decided)
+}
+
+// Versions returns the versions that a runtime has under a bundle, by module: those of the bundle's manifests, and those of installed
+// Manifests where the runtime itself chose them from the bundle's offers, or the bundle has none. A version that neither has is nobody's
+// choice, and what is being deleted may come back in any.
+func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
+	versions := map[string]string{}
+	if b != nil {
+		for _, m := range b.State.Manifests {
+			versions[m.Module] = m.Version
+		}
+	}
+	for i := range installed {
+		m := &installed[i]
+		module, version := m.Module(), m.Spec.Version
+		if !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		published, known := versions[module]
+		switch {
+		case !known:
+			versions[module] = version
+		case bundle.Older(published, version) && !b.Statement.Predicate.GoesBack(module, version, published) && offered(b, module, version) != nil:
+			versions[module] = version
+		}
+	}
+	return versions
+}
+
+// offered returns the offer of a module in one version, nil for none.
+func offered(b *bundle.Bundle, module, version string) *bundle.Manifest {
+	return find(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && m.Version == version })
+}
+
+// current returns the manifest of what a runtime has of a module: the published one, or the offer that was chosen after it; nil for neither.
+func current(b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string) *bundle.Manifest {
+	if published != nil && published.Version == versions[module] {
+		return published
+	}
+	if chosen := offered(b, module, versions[module]); chosen != nil {
+		return chosen
+	}
+	return published
+}
+
+func asks(kyma *v1beta2.Kyma, module string) bool {
+	return slices.ContainsFunc(kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
+}
+
+func stays(module, version, where, there string) string {
+	return fmt.Sprintf("module %s: stays at version %s: %s there is %s, which is older", module, version, where, there)
 }
 
 func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Manifest {
@@ -72,13 +177,20 @@ func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Ma
 	return nil
 }
 
-// choose returns the manifest of one module that is asked for, and what there is to say about it.
-func choose(module v1beta2.Module, channel string, have *bundle.Manifest, offers []bundle.Manifest) (*bundle.Manifest, string) {
+// has is what a runtime has of a module.
+type has struct {
+	// manifest is nil where the bundle knows none in version, which is empty where the module is not installed.
+	manifest *bundle.Manifest
+	version  string
+}
+
+// choose returns the manifest of one module that is asked for, nil to leave it as it is, and what there is to say about it.
+func choose(module v1beta2.Module, channel string, have has, offers []bundle.Manifest) (*bundle.Manifest, string) {
 	if !module.Managed {
-		if have == nil {
+		if have.manifest == nil {
 			return nil, ""
 		}
-		kept := *have
+		kept := *have.manifest
 		kept.Unmanaged = true
 		return &kept, ""
 	}
@@ -90,16 +202,34 @@ func choose(module v1beta2.Module, channel string, have *bundle.Manifest, offers
 	}
 	switch {
 	case offer == nil:
-		return have, fmt.Sprintf("module %s: the last bundle offers none %s: waiting for the control plane", module.Name, wish)
-	case have != nil && bundle.Older(offer.Version, have.Version):
-		return have, fmt.Sprintf("module %s: stays at version %s: %s there is %s, which is older", module.Name, have.Version, wish, offer.Version)
+		return withPolicy(have.manifest, module.CustomResourcePolicy), fmt.Sprintf("module %s: the last bundle offers none %s: waiting for the control plane", module.Name, wish)
+	case bundle.Older(offer.Version, have.version):
+		return withPolicy(have.manifest, module.CustomResourcePolicy), stays(module.Name, have.version, wish, offer.Version)
 	}
 	chosen := *offer
 	if module.Version != "" {
 		chosen.Channel = ""
 	}
-	if cmp.Or(module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete) != v1beta2.PolicyCreateAndDelete {
-		chosen.Spec.CustomResourcePolicy, chosen.Spec.Resource = module.CustomResourcePolicy, nil
+	return withPolicy(&chosen, module.CustomResourcePolicy), ""
+}
+
+// withPolicy returns a manifest, which may be nil, as it is with what a Kyma says about the module's default CR.
+func withPolicy(m *bundle.Manifest, policy v1beta2.CustomResourcePolicy) *bundle.Manifest {
+	if m == nil || cmp.Or(policy, v1beta2.PolicyCreateAndDelete) == v1beta2.PolicyCreateAndDelete {
+		return m
 	}
-	return &chosen, ""
+	changed := *m
+	changed.Spec.CustomResourcePolicy, changed.Spec.Resource = policy, nil
+	return &changed
+}
+
+func policyOf(kyma *v1beta2.Kyma, module string) v1beta2.CustomResourcePolicy {
+	if kyma != nil {
+		for _, m := range kyma.Spec.Modules {
+			if m.Name == module {
+				return m.CustomResourcePolicy
+			}
+		}
+	}
+	return v1beta2.PolicyCreateAndDelete
 }

@@ -88,7 +88,7 @@ func TestARuntimeFollowsItsOwnKyma(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := last()
-			if got := said(Follow(b, asking(c.modules...))); got != c.want {
+			if got := said(Follow(b, asking(c.modules...), nil)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if !slices.EqualFunc(b.State.Manifests, last().State.Manifests, func(x, y bundle.Manifest) bool { return x.Version == y.Version && x.Unmanaged == y.Unmanaged }) ||
@@ -116,8 +116,97 @@ func TestWithoutLeaveTheBundleIsFollowedAsItIs(t *testing.T) {
 		"no autonomy": {off, wish}, "the control plane has answered": {last(), answered}, "no Kyma": {last(), nil},
 		"a Kyma that is being deleted": {last(), deleted}, "the last bundle": {farewell, wish}, "no bundle": {nil, wish},
 	} {
-		if got := Follow(c.b, c.kyma); got.Bundle != c.b || len(got.Decided) != 0 {
+		if got := Follow(c.b, c.kyma, nil); got.Bundle != c.b || len(got.Decided) != 0 {
 			t.Errorf("%s: follows %+v", name, got)
 		}
+	}
+}
+
+// installed are live Manifests, each as "module@version".
+func installed(all ...string) (manifests []v1beta2.Manifest) {
+	for _, one := range all {
+		name, version, _ := strings.Cut(one, "@")
+		manifests = append(manifests, v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.ManifestSpec{Version: version}})
+	}
+	return manifests
+}
+
+func TestNoChoiceGoesBelowWhatIsInstalled(t *testing.T) {
+	answered := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{module("keda", "")}}
+	removing := installed("keda@1.8.0")
+	removing[0].DeletionTimestamp = new(metav1.Now())
+	ignoring := module("keda", "")
+	ignoring.CustomResourcePolicy = v1beta2.PolicyIgnore
+	unmanaged := module("keda", "")
+	unmanaged.Managed = false
+	const stays = `! module keda: stays at version 1.8.0: `
+	for name, c := range map[string]struct {
+		change    func(*bundle.Bundle)
+		modules   []v1beta2.Module
+		installed []v1beta2.Manifest
+		want      string
+	}{
+		"back to what the bundle answers": {nil, answered.Modules, installed("keda@1.8.0"),
+			"keda@1.8.0; watcher@1.0.0; " + stays + "in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"},
+		"to an older channel": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
+			"keda@1.8.0; watcher@1.0.0; " + stays + `at channel "old" there is 1.6.0, which is older; removes [gone]; decided [keda]`},
+		"to a channel without it": {nil, []v1beta2.Module{module("keda", "slow")}, installed("keda@1.8.0"),
+			`keda@1.8.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided [keda]`},
+		"back, without its default CR": {nil, []v1beta2.Module{ignoring}, installed("keda@1.8.0"),
+			"keda@1.8.0 without CR; watcher@1.0.0; " + stays + `at channel "regular" there is 1.7.0, which is older; removes [gone]; decided [keda]`},
+		"unmanaged as it is installed": {nil, []v1beta2.Module{unmanaged}, installed("keda@1.8.0"),
+			"keda@1.8.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
+		"a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")}, installed("keda@1.7.0", "nats@2.1.0"),
+			`keda@1.7.0; nats@2.1.0; watcher@1.0.0; ! module nats: stays at version 2.1.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided [nats]`},
+		"a version that nobody offers any more, of a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")}, installed("nats@2.2.0"),
+			`keda@1.7.0; watcher@1.0.0; ! module nats: stays at version 2.2.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided []`},
+		"a version that was never on offer is nobody's choice": {nil, answered.Modules, installed("keda@9.9.9"),
+			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+		"what is being removed may come back in any version": {nil, answered.Modules, removing,
+			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+		"a rollback that the statement names": {func(b *bundle.Bundle) {
+			b.Statement.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
+		}, answered.Modules, installed("keda@1.8.0"), "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+		"a module that was chosen and is not asked for any more": {nil, answered.Modules, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
+			"keda@1.7.0; watcher@1.0.0; removes [gone nats]; decided [nats]"},
+		"the same with another wish": {nil, nil, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
+			"watcher@1.0.0; removes [gone keda nats]; decided [keda nats]"},
+		"a module that was never on offer is left to the control plane": {nil, answered.Modules, installed("keda@1.7.0", "stray@1.0.0"),
+			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := last()
+			b.Statement.Predicate.KymaSpec = bundle.WishDigest(answered)
+			if c.change != nil {
+				c.change(b)
+			}
+			kyma := asking(c.modules...)
+			if got := said(Follow(b, kyma, c.installed)); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+			if slices.Contains(b.Statement.Predicate.Removals, "nats") || b.State.Manifests[0].Version != "1.7.0" || len(b.State.Problems) != 0 {
+				t.Error("the bundle itself was changed")
+			}
+		})
+	}
+}
+
+func TestWithoutAKymaNothingGoesAndNothingGoesBack(t *testing.T) {
+	want := "keda@1.8.0; watcher@1.0.0; ! module keda: stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"
+	if got := said(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheContentOfAWishCountsAndNotItsGeneration(t *testing.T) {
+	b := last()
+	b.Statement.Predicate.KymaSpec = bundle.WishDigest(asking(module("keda", "")).Spec)
+	replaced := asking(module("nats", ""))
+	replaced.Generation = 1 // that of the bundle
+	if got, want := said(Follow(b, replaced, nil)), "nats@2.0.0; watcher@1.0.0; removes [gone keda]; decided [keda nats]"; got != want {
+		t.Errorf("a Kyma that was replaced: got\n%s\nwant\n%s", got, want)
+	}
+	if got := Follow(b, asking(module("keda", "")), nil); got.Bundle != b {
+		t.Error("the same wish in another generation is no answer")
 	}
 }

@@ -20,12 +20,14 @@ type Gate struct {
 
 	// waitsFor ends the sentence "requires downtime and …"; empty for a gate that is open.
 	waitsFor string
+	// unmanaged are the versions of modules that nobody looks after, by name.
+	unmanaged map[string]string
 }
 
-// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not
-// begin by it. The runtime's Kyma is nil while there is none yet. now is the time by a clock that never runs behind the newest
-// statement that was verified.
-func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, now time.Time) Gate {
+// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not begin by
+// it. The runtime's Kyma is nil while there is none yet, unmanaged are the versions of what nobody looks after (see Unmanaged). now is the
+// time by a clock that never runs behind the newest statement that was verified.
+func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
 	}
@@ -37,15 +39,23 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, now time.Time) Gate
 		return Gate{}
 	}
 	window, ahead := b.State.Maintenance.Next(now)
-	switch {
-	case expired:
-		return Gate{waitsFor: "waits for a newer bundle, as the one in force has expired"}
-	case !ahead:
-		return Gate{waitsFor: "has no maintenance window ahead: ask for one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"}
-	case window.Contains(now):
+	if !expired && ahead && window.Contains(now) {
 		return Gate{}
 	}
-	return Gate{Opens: window.Begin, waitsFor: fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))}
+	gate := Gate{unmanaged: unmanaged}
+	const wayOut = "where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"
+	switch short, is := b.State.Maintenance.TooShort(now); {
+	case expired:
+		gate.waitsFor = "waits for a newer bundle, as the one in force has expired"
+	case is:
+		gate.waitsFor = fmt.Sprintf("has no maintenance window ahead that stays open for %s: the one from %s to %s is too short: ask for a longer one "+wayOut,
+			b.State.Maintenance.Minimum.Duration, stamp(short.Begin), stamp(short.End))
+	case !ahead:
+		gate.waitsFor = "has no maintenance window ahead: ask for one " + wayOut
+	default:
+		gate.Opens, gate.waitsFor = window.Begin, fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))
+	}
+	return gate
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -54,8 +64,18 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // removal and whatever keeps a version as it should be never do. Nor does an older version: the control plane sends one only when it
 // takes a newer one back that failed, and that ends an outage instead of beginning one.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
-	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged &&
-		installed.DeletionTimestamp.IsZero() && installed.Spec.Version != want.Version && !bundle.Older(want.Version, installed.Spec.Version)
+	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
+}
+
+// HoldsUnmanaged reports whether a module without a Manifest waits because it is there all the same, unmanaged and in an older version: to look
+// after it again would be the upgrade.
+func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
+	version, unmanaged := g.unmanaged[want.Module]
+	return unmanaged && g.holds(version, want)
+}
+
+func (g Gate) holds(version string, want bundle.Manifest) bool {
+	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged && version != want.Version && !bundle.Older(want.Version, version)
 }
 
 // Waiting returns the modules of the bundle whose upgrade waits, with what their users should know.
@@ -69,8 +89,12 @@ func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string
 		byName[installed[i].Name] = &installed[i]
 	}
 	for _, want := range b.State.Manifests {
-		if have := byName[want.Name]; have != nil && g.Holds(have, want) {
-			waiting[want.Module] = fmt.Sprintf("the upgrade to version %s requires downtime and %s", want.Version, g.waitsFor)
+		text := fmt.Sprintf("the upgrade to version %s requires downtime and %s", want.Version, g.waitsFor)
+		switch have := byName[want.Name]; {
+		case have != nil && g.Holds(have, want):
+			waiting[want.Module] = text
+		case have == nil && g.HoldsUnmanaged(want):
+			waiting[want.Module] = text + "; until then the module stays unmanaged"
 		}
 	}
 	return waiting

@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type scene struct {
 	expired   bool
 	kyma      *v1beta2.Kyma
 	installed []v1beta2.Manifest
+	unmanaged map[string]string
 	now       time.Time
 }
 
@@ -46,24 +48,35 @@ func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
 	const forSaturday = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
 	const forTheNext = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-28T21:00:00Z to 2026-11-29T00:00:00Z"
 	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"
+	const tooShort = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead that stays open for 20m0s: "
+	const wayOut = ": ask for a longer one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"
 	for name, c := range map[string]struct {
 		scene *scene
 		want  string // empty when it does not wait
 	}{
-		"An upgrade that requires downtime waits for its window":     {waitingScene(), forSaturday},
-		"It begins with the window":                                  {waitingScene().later(24 * time.Hour), ""},
-		"It begins while enough of the window is left":               {waitingScene().later(26*time.Hour + 40*time.Minute), ""},
-		"It waits for the next when too little is left":              {waitingScene().later(26*time.Hour + 40*time.Minute + time.Second), forTheNext},
-		"It waits for the next when the runtime was away":            {waitingScene().later(27 * time.Hour), forTheNext},
-		"Without a schedule nothing waits":                           {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = nil }), ""},
-		"A schedule without windows is not none":                     {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{} }), forNone},
-		"An upgrade without downtime does not wait":                  {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), ""},
-		"A first installation does not wait":                         {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
-		"What is installed in that version is kept in line":          {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), ""},
-		"A way back does not wait":                                   {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), ""},
-		"Versions that cannot be compared wait":                      {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "latest" }), forSaturday},
-		"A removal does not wait":                                    {waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), ""},
-		"Letting go of a module does not wait":                       {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), ""},
+		"An upgrade that requires downtime waits for its window": {waitingScene(), forSaturday},
+		"It begins with the window":                              {waitingScene().later(24 * time.Hour), ""},
+		"It begins while enough of the window is left":           {waitingScene().later(26*time.Hour + 40*time.Minute), ""},
+		"It waits for the next when too little is left":          {waitingScene().later(26*time.Hour + 40*time.Minute + time.Second), forTheNext},
+		"It waits for the next when the runtime was away":        {waitingScene().later(27 * time.Hour), forTheNext},
+		"Without a schedule nothing waits":                       {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = nil }), ""},
+		"A schedule without windows is not none":                 {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{} }), forNone},
+		"An open window that is too short for it is told": {waitingScene().later(24 * time.Hour).with(func(s *scene) {
+			s.bundle.State.Maintenance.Windows = []window.Window{{Begin: "2026-11-21T20:00:00Z", End: "2026-11-21T21:15:00Z"}}
+		}), tooShort + "the one from 2026-11-21T20:00:00Z to 2026-11-21T21:15:00Z is too short" + wayOut},
+		"So are windows that always are": {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance.Windows[0].End = "21:10:00Z" }),
+			tooShort + "the one from 2026-11-21T21:00:00Z to 2026-11-21T21:10:00Z is too short" + wayOut},
+		"An upgrade without downtime does not wait":         {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), ""},
+		"A first installation does not wait":                {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
+		"What is installed in that version is kept in line": {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), ""},
+		"A way back does not wait":                          {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), ""},
+		"Versions that cannot be compared wait":             {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "latest" }), forSaturday},
+		"A removal does not wait":                           {waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), ""},
+		"Letting go of a module does not wait":              {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), ""},
+		"A module that is managed again waits in the version that was left": {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }),
+			forSaturday + "; until then the module stays unmanaged"},
+		"In the version that was left it is managed again at once":   {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }), ""},
+		"In the window it is managed again":                          {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }), ""},
 		"A module on its way out does not wait":                      {waitingScene().with(func(s *scene) { s.bundle.State.Leaving, s.bundle.State.Manifests = s.bundle.State.Manifests, nil }), ""},
 		"Nothing waits when all of it goes":                          {waitingScene().with(func(s *scene) { s.bundle.Statement.Predicate.Deleting = true }), ""},
 		"Whoever skips windows does not wait":                        {waitingScene().with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), ""},
@@ -74,7 +87,7 @@ func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.scene
-			gate := New(&s.bundle, s.expired, s.kyma, s.now)
+			gate := New(&s.bundle, s.expired, s.kyma, s.unmanaged, s.now)
 			waiting := gate.Waiting(&s.bundle, s.installed)
 			if got, waits := waiting["keda"]; got != c.want || waits != (c.want != "") || len(waiting) > 1 {
 				t.Errorf("got %v\nwant %q", waiting, c.want)
@@ -93,14 +106,46 @@ func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
 
 func TestAGateKnowsWhenItOpens(t *testing.T) {
 	s := waitingScene()
-	gate := New(&s.bundle, false, s.kyma, s.now)
+	gate := New(&s.bundle, false, s.kyma, s.unmanaged, s.now)
 	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
 		t.Errorf("opens at %s, want %s", gate.Opens, want)
 	}
-	if again := New(&s.bundle, false, s.kyma, gate.Opens); again.Holds(&s.installed[0], s.bundle.State.Manifests[0]) {
+	if again := New(&s.bundle, false, s.kyma, nil, gate.Opens); again.Holds(&s.installed[0], s.bundle.State.Manifests[0]) {
 		t.Error("closed at the time when it was said to open")
 	}
-	if gate := New(nil, false, nil, friday); gate != (Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
+	if gate := New(nil, false, nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
 		t.Errorf("without a bundle there is %+v", gate)
+	}
+}
+
+func TestWhatNobodyLooksAfterIsKnownByItsLastManifest(t *testing.T) {
+	kyma := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateUnmanaged}}}}
+	managed := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady}}}}
+	going := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda", Annotations: map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
+	there := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
+	for name, c := range map[string]struct {
+		unmanaged bool // the bundle's, in version 1.1.0
+		known     map[string]string
+		kyma      *v1beta2.Kyma
+		installed []v1beta2.Manifest
+		want      string
+	}{
+		"it is about to be left":           {true, nil, managed, []v1beta2.Manifest{there}, "1.0.0"},
+		"its Manifest is gone":             {true, map[string]string{"keda": "1.0.0"}, managed, nil, "1.0.0"},
+		"the agent was restarted":          {true, nil, kyma, nil, "1.0.0"},
+		"nothing is known of it":           {true, nil, nil, nil, "1.1.0"},
+		"it is to be managed again":        {false, nil, kyma, nil, "1.0.0"},
+		"its last Manifest is still there": {false, nil, managed, []v1beta2.Manifest{going}, "1.0.0"},
+		"it is managed again":              {false, map[string]string{"keda": "1.0.0"}, kyma, []v1beta2.Manifest{there}, ""},
+		"it was never there":               {false, nil, managed, nil, ""},
+	} {
+		b := &bundle.Bundle{}
+		b.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Unmanaged: c.unmanaged}}
+		if got := Unmanaged(b, c.known, c.kyma, c.installed); got["keda"] != c.want || len(got) > 1 {
+			t.Errorf("%s: %v, want %q", name, got, c.want)
+		}
+	}
+	if got := Unmanaged(&bundle.Bundle{}, map[string]string{"keda": "1.0.0"}, kyma, nil); len(got) != 0 {
+		t.Errorf("a module that the bundle does not have any more is among %v", got)
 	}
 }

@@ -122,6 +122,9 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 	}
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest)
+	if apierrors.IsNotFound(err) && gate.HoldsUnmanaged(want) {
+		return nil
+	}
 	if apierrors.IsNotFound(err) {
 		manifest = &v1beta2.Manifest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations},

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/autonomy"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
@@ -202,26 +203,15 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the versions that the runtime has, by module: those of the bundle in force, and of Manifests that it does not have,
-// which are there when the agent lost its state. What is being deleted may come back in any version.
+// installed returns the versions that the runtime has, by module: those of the bundle in force, those that were chosen from its offers, and
+// those of Manifests that it does not have, which are there when the agent lost its state.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
-	versions := map[string]string{}
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
 	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("list Manifests: %w", err)
 	}
-	for i := range manifests.Items {
-		if m := &manifests.Items[i]; m.DeletionTimestamp.IsZero() {
-			versions[m.Module()] = m.Spec.Version
-		}
-	}
-	if p.current != nil {
-		for _, m := range p.current.State.Manifests {
-			versions[m.Module] = m.Version
-		}
-	}
-	return versions, nil
+	return autonomy.Versions(p.current, manifests.Items), nil
 }
 
 // proof reads what proves a release, from the cluster where it is kept there.

@@ -30,10 +30,14 @@ type Facts struct {
 	Unstaged map[string]error
 	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
 	Waiting map[string]string
+	// Unmanaged are the versions of modules that nobody looks after, by name.
+	Unmanaged map[string]string
 	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
 	Secrets   *bundle.ReportedSecrets
 	Kyma      *v1beta2.Kyma
 	Manifests []v1beta2.Manifest
+	// Unenrolled says why the control plane cannot know the agent's reports as the runtime's, empty when it can.
+	Unenrolled string
 	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
 	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
@@ -81,6 +85,11 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	for name, why := range facts.Unstaged {
 		if !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
 			modules = append(modules, bundle.ReportedModule{Name: name, State: v1beta2.StateError, Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why))})
+		}
+	}
+	for name, why := range facts.Waiting {
+		if version, is := facts.Unmanaged[name]; is && !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
+			modules = append(modules, bundle.ReportedModule{Name: name, Version: version, State: v1beta2.StateUnmanaged, Maintenance: true, Message: bounded(why)})
 		}
 	}
 	slices.SortFunc(modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
@@ -135,6 +144,10 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
 		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: v1beta2.ReasonRolledBack}[facts.AgentProblem != ""], v1beta2.ReasonUpgraded),
 			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
+	}
+	if facts.Unenrolled != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionEnrolled) != nil {
+		set(v1beta2.ConditionEnrolled, map[bool]string{true: v1beta2.ReasonEnrolled, false: v1beta2.ReasonNotEnrolled}[facts.Unenrolled == ""],
+			cmp.Or(facts.Unenrolled, "the control plane knows the agent's key, or can"), facts.Unenrolled == "")
 	}
 	after.State = v1beta2.StateReady
 	why := "all modules are ready"
@@ -214,8 +227,14 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Maintenance: m.Maintenance, Manifest: m.Manifest, Resource: m.Resource}
 	}
 	for i := range facts.Manifests {
-		if facts.Manifests[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
-			hidden[facts.Manifests[i].Module()] = true
+		m := &facts.Manifests[i]
+		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			hidden[m.Module()] = true
+		}
+		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
+			status := found[m.Module()]
+			status.State = v1beta2.StateUnmanaged // also when it is to be managed again: its last Manifest has to go first
+			found[m.Module()] = status
 		}
 	}
 	if b := facts.Bundle; b != nil {
@@ -229,7 +248,9 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 				}
 			}
 			if m.Unmanaged {
-				status.State, status.Version, status.Channel = v1beta2.StateUnmanaged, m.Version, m.Channel
+				// What is there is the version of its last Manifest, which may not be that of the bundle: its upgrade may have waited.
+				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
+				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}
 			status.State = cmp.Or(status.State, v1beta2.StateProcessing)
 			found[m.Module] = status
@@ -241,7 +262,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			found[p.Module] = status
 		}
 	}
-	if facts.Bundle == nil || facts.Bundle.Statement.Predicate.KymaGeneration != facts.Kyma.Generation {
+	if facts.Bundle == nil || !facts.Bundle.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
 		for _, m := range facts.Kyma.Spec.Modules {
 			if _, known := found[m.Name]; !known {
 				found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, State: v1beta2.StateProcessing, Message: "waiting for the control plane to answer this request with a new bundle"}

@@ -53,6 +53,24 @@ func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 	}
 }
 
+func TestAModuleThatIsToBeManagedAgainSaysWhatIsThere(t *testing.T) {
+	const why = "the upgrade to version 1.1.0 requires downtime and waits"
+	facts := Facts{
+		Bundle:  &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0"}}}},
+		Waiting: map[string]string{"keda": why}, Unmanaged: map[string]string{"keda": "1.0.0"}, Kyma: &v1beta2.Kyma{},
+	}
+	if m := New("one", facts).Modules; len(m) != 1 || !m[0].Maintenance || m[0].Version != "1.0.0" || m[0].State != v1beta2.StateUnmanaged || m[0].Message != why {
+		t.Errorf("reported %+v", m)
+	}
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || !s[0].Maintenance || s[0].Version != "1.0.0" || s[0].State != v1beta2.StateUnmanaged || s[0].Message != why {
+		t.Errorf("the runtime's Kyma says %+v", s)
+	}
+	facts.Waiting, facts.Bundle.State.Manifests[0].Unmanaged = nil, true
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || s[0].Version != "1.0.0" || s[0].State != v1beta2.StateUnmanaged {
+		t.Errorf("unmanaged, the runtime's Kyma says %+v", s)
+	}
+}
+
 // TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is its health.
 func TestWhatIsSaidOfAnOlderSpecIsNotReported(t *testing.T) {
 	for state, want := range map[v1beta2.State]v1beta2.State{

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -27,6 +28,8 @@ type Keeper struct {
 	Identity *age.X25519Identity
 
 	told *bundle.ReportedSecrets // what became of the last that was looked at
+	// ours are the UIDs of Secrets that this agent wrote or found to be its own, by namespace and name.
+	ours map[string]types.UID
 }
 
 // Recipient is whom the runtime's Secrets are to be encrypted to.
@@ -84,25 +87,37 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 	if err != nil {
 		return reason(err)
 	}
-	change, err := Decide(want, have)
+	change, err := Decide(want, have, k.ours[want.At()])
 	if err != nil {
 		return err
 	}
 	switch change.What {
 	case Update:
+		k.know(want.At(), have)
 		return reason(k.Client.Update(ctx, change.Secret))
 	case Replace:
 		if err := k.delete(ctx, have); err != nil {
 			return err
 		}
 	case Nothing:
+		k.know(want.At(), have)
 		return nil
 	}
-	err = k.Client.Create(ctx, change.Secret)
+	if err = k.Client.Create(ctx, change.Secret); err == nil {
+		k.know(want.At(), change.Secret)
+	}
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("namespace %s is not there yet", want.Namespace)
 	}
 	return reason(err)
+}
+
+// know remembers that a Secret is the agent's own, should somebody take its label away.
+func (k *Keeper) know(at string, secret *corev1.Secret) {
+	if k.ours == nil {
+		k.ours = map[string]types.UID{}
+	}
+	k.ours[at] = secret.UID
 }
 
 func (k *Keeper) remove(ctx context.Context, names []string) []error {
@@ -111,12 +126,14 @@ func (k *Keeper) remove(ctx context.Context, names []string) []error {
 		namespace, name, _ := strings.Cut(at, "/")
 		have := &corev1.Secret{}
 		err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, have)
-		if err == nil && isOurs(have) {
+		if err == nil && isOurs(have, k.ours[at]) {
 			err = k.delete(ctx, have)
 		}
 		if client.IgnoreNotFound(err) != nil {
 			problems = append(problems, fmt.Errorf("secret %s: %w", at, reason(err)))
+			continue
 		}
+		delete(k.ours, at)
 	}
 	return problems
 }

@@ -44,17 +44,23 @@ func TestDecide(t *testing.T) {
 		have *corev1.Secret
 		want string
 	}{
-		"nothing is there":                 {nil, Create},
-		"it is there":                      {written(nil), Nothing},
-		"its value was changed":            {written(func(s *corev1.Secret) { s.Data["password"] = nil }), Update},
-		"a value was added":                {written(func(s *corev1.Secret) { s.Data["more"] = nil }), Update},
-		"a label was changed":              {written(func(s *corev1.Secret) { s.Labels["app"] = "" }), Update},
-		"its type is another":              {written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), Replace},
-		"it was made immutable":            {written(func(s *corev1.Secret) { s.Immutable = new(true) }), Nothing},
-		"it was made immutable and is old": {written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), Replace},
-		"somebody else made one":           {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), ""},
+		"nothing is there":                                    {nil, Create},
+		"it is there":                                         {written(nil), Nothing},
+		"its value was changed":                               {written(func(s *corev1.Secret) { s.Data["password"] = nil }), Update},
+		"a value was added":                                   {written(func(s *corev1.Secret) { s.Data["more"] = nil }), Update},
+		"a label was changed":                                 {written(func(s *corev1.Secret) { s.Labels["app"] = "" }), Update},
+		"its type is another":                                 {written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), Replace},
+		"it was made immutable":                               {written(func(s *corev1.Secret) { s.Immutable = new(true) }), Nothing},
+		"it was made immutable and is old":                    {written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), Replace},
+		"its label was taken away":                            {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), Update},
+		"all its labels were":                                 {written(func(s *corev1.Secret) { s.Labels = nil }), Update},
+		"its label was taken away, and it was made immutable": {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), Replace},
+		"label and value were changed, and it is known":       {written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), Update},
+		"another one is in its place":                         {written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "other" }), ""},
+		"somebody else made one":                              {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Data["password"] = nil }), ""},
+		"somebody else made one of another type":              {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Type = corev1.SecretTypeTLS }), ""},
 	} {
-		change, err := Decide(login(), c.have)
+		change, err := Decide(login(), c.have, "known")
 		if (err != nil) != (c.want == "") || change.What != c.want {
 			t.Errorf("%s: %s, %v", name, change.What, err)
 		}
@@ -65,7 +71,7 @@ func TestDecide(t *testing.T) {
 		if string(s.Data["password"]) != value || len(s.Data) != 1 || s.Labels["app"] != "keda" || s.Labels[v1beta2.LabelSealed] != "true" || s.Type != corev1.SecretTypeOpaque {
 			t.Errorf("%s: writes %v %v %s", name, s.Labels, s.Data, s.Type)
 		}
-		if change.What == Update && (s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
+		if change.What == Update && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
 			t.Errorf("%s: takes away what others say about it: %v", name, s.ObjectMeta)
 		}
 	}
@@ -155,6 +161,14 @@ func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
 	require.Nil(t, there("default", "login"))
 	keeper.Keep(ctx, all, true)
 	require.NotNil(t, there("default", "login"))
+
+	// Whoever takes the label away, and changes the value, keeps nothing from it.
+	stripped := there("default", "login")
+	stripped.Labels, stripped.Data = nil, map[string][]byte{"password": []byte("tenant")}
+	require.NoError(t, api.Update(ctx, stripped))
+	require.Empty(t, keeper.Keep(ctx, all, true).Trouble)
+	require.Equal(t, value, string(there("default", "login").Data["password"]))
+	require.Equal(t, v1beta2.True, there("default", "login").Labels[v1beta2.LabelSealed])
 
 	// Another type replaces the Secret.
 	other := login()

@@ -1,0 +1,45 @@
+package bundle
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// WishDigest returns the digest of what a Kyma asks for. It is the same for all spellings of one wish: with defaults or without them, and in
+// any order of modules, which the API keeps as a map.
+func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
+	spec.Modules = slices.Clone(spec.Modules)
+	for i := range spec.Modules {
+		spec.Modules[i].CustomResourcePolicy = cmp.Or(spec.Modules[i].CustomResourcePolicy, v1beta2.PolicyCreateAndDelete)
+	}
+	slices.SortStableFunc(spec.Modules, func(a, b v1beta2.Module) int { return strings.Compare(a.Name, b.Name) })
+	if len(spec.Modules) == 0 {
+		spec.Modules = nil
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // plain data
+	}
+	return digest.FromBytes(data)
+}
+
+// Answers reports whether what the runtime's Kyma asks for is what the bundle was made for. The content decides, where the statement names
+// it: a Kyma that was replaced has its first generation again.
+func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
+	if p.KymaSpec != "" {
+		return p.KymaSpec == WishDigest(spec)
+	}
+	return p.KymaGeneration == generation
+}
+
+// GoesBack reports whether the statement names the rollback of a module from the version that a runtime has.
+func (p Predicate) GoesBack(module, from, to string) bool {
+	return slices.ContainsFunc(p.Rollback, func(r Rollback) bool { return r.Module == module && r.To == to && !Older(r.From, from) })
+}

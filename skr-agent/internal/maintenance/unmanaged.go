@@ -1,0 +1,48 @@
+package maintenance
+
+import (
+	"cmp"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Unmanaged returns the versions of the modules that are in the runtime without anybody looking after them, by name. A module without a Manifest
+// is told by what was known before, or by the status of the runtime's Kyma, which outlives a restart; one that is to be managed again stays
+// among them until it has a Manifest. The version is that of its last Manifest: the bundle's may be one whose upgrade waited.
+func Unmanaged(b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) map[string]string {
+	versions := map[string]string{}
+	if b == nil {
+		return versions
+	}
+	manifests := map[string]*v1beta2.Manifest{}
+	for i := range installed {
+		manifests[installed[i].Module()] = &installed[i]
+	}
+	for _, want := range b.State.Manifests {
+		m := manifests[want.Module]
+		switch {
+		case m != nil && (want.Unmanaged || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True):
+			versions[want.Module] = m.Spec.Version
+		case m != nil:
+		case known[want.Module] != "" || told(kyma, want.Module) != "":
+			versions[want.Module] = cmp.Or(known[want.Module], told(kyma, want.Module))
+		case want.Unmanaged:
+			versions[want.Module] = want.Version
+		}
+	}
+	return versions
+}
+
+// told returns the version of a module that the Kyma's status calls unmanaged, empty for none.
+func told(kyma *v1beta2.Kyma, module string) string {
+	if kyma == nil {
+		return ""
+	}
+	for _, m := range kyma.Status.Modules {
+		if m.Name == module && m.State == v1beta2.StateUnmanaged {
+			return m.Version
+		}
+	}
+	return ""
+}
