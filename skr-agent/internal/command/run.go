@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -15,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -116,6 +118,8 @@ func (f *runFlags) run(g *cli.Root) error {
 		return err
 	}
 	options.Deployment, options.UpgradeDeadline = deployment, f.upgradeDeadline
+	tryAgain := make(chan event.GenericEvent, 100)
+	options.TryAgain = tryAgain
 	if err := agent.Setup(mgr, agent.New(options)); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
@@ -125,7 +129,7 @@ func (f *runFlags) run(g *cli.Root) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Accounts: accounts,
+		Accounts: accounts, TryAgain: tryAgain,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
@@ -168,11 +172,11 @@ func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, 
 	if err != nil {
 		return agent.Options{}, err
 	}
-	signer, err := ownKey(ctx, uncached)
+	signer, keySecret, err := ownKey(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err
 	}
-	identity, err := ownIdentity(ctx, uncached)
+	identity, ageSecret, err := ownIdentity(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err
 	}
@@ -212,9 +216,11 @@ func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, 
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
 	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
+	memory := &objects.Keeper{Uncached: uncached, Signer: signer}
 	return agent.Options{
+		Keeper: memory, Own: []*corev1.Secret{keySecret, ageSecret}, Uncached: uncached,
 		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper}, Secrets: keeper, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper, Keeper: memory}, Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

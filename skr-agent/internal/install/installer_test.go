@@ -111,7 +111,7 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	w.state("sample", v1beta2.StateReady, "")
 	users := sample("users", "default")
 	require.NoError(t, w.client.Create(ctx, users))
-	require.NoError(t, w.client.Delete(ctx, w.manifest("sample")))
+	w.remove("sample")
 	w.state("sample", v1beta2.StateWarning, "Sample default/users")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(cr), cr))
@@ -207,7 +207,7 @@ func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
 		require.True(t, strings.HasPrefix(o.Name, "new-"), o.Name)
 	}
 
-	require.NoError(t, w.client.Delete(t.Context(), w.manifest("sample")))
+	w.remove("sample")
 	w.eventually("half of the objects are gone", func() bool { return !w.exists(&corev1.ConfigMap{}, home, "new-150") })
 	w.halt()
 	w.start()
@@ -242,7 +242,7 @@ func TestRealModulesAreInstalledAndRemoved(t *testing.T) {
 				}
 			}
 			w.state(module, v1beta2.StateReady, "")
-			require.NoError(t, w.client.Delete(t.Context(), w.manifest(module)))
+			w.remove(module)
 			w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, module) })
 		})
 	}

@@ -28,6 +28,12 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	if m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
+	if !m.IsRemoved() {
+		// Somebody deleted the Manifest, or its definition or namespace. The agent lets it go and makes it again.
+		out.state = v1beta2.StateDeleting
+		out.ready = finding{reason: v1beta2.ReasonRestoring, message: "no bundle removes this module: it stays, and its Manifest comes back"}
+		return out, nil
+	}
 	known := i.remembered(m)
 	byUsers, err := i.userObjects(ctx, m)
 	if err != nil {

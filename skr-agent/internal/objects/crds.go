@@ -2,8 +2,10 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +25,44 @@ const FieldOwner = "kyma-pull"
 // Foundation makes the namespace and the CRDs be there that everything else is written to. Stored objects are never lost: a CRD
 // is only ever applied, not replaced. One that is there and that a webhook keeps from being applied stays as it is.
 func Foundation(ctx context.Context, uncached client.Client) error {
-	objects := []*unstructured.Unstructured{{Object: map[string]any{
+	crds, err := definitions()
+	if err != nil {
+		return err
+	}
+	home := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
-	}}}
+	}}
+	if err := apply(ctx, uncached, home); err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if _, err := define(ctx, uncached, crd); err != nil {
+			return err
+		}
+	}
+	return established(ctx, uncached, crds)
+}
+
+// RestoreDefinitions puts back CRDs that are gone or that somebody changed, and reports whether the API server serves all of them. One that
+// is being deleted comes back when it is gone.
+func RestoreDefinitions(ctx context.Context, uncached client.Client) (served bool, err error) {
+	crds, err := definitions()
+	if err != nil {
+		return false, err
+	}
+	served = true
+	var problems []error
+	for _, crd := range crds {
+		live, err := define(ctx, uncached, crd)
+		problems = append(problems, err)
+		served = served && live != nil && isEstablished(live)
+	}
+	return served, errors.Join(problems...)
+}
+
+// definitions returns the CRDs of the agent's kinds.
+func definitions() ([]*unstructured.Unstructured, error) {
+	var crds []*unstructured.Unstructured
 	err := fs.WalkDir(charts.AgentCRDs, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -38,30 +75,42 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 		if err := yaml.Unmarshal(data, &crd.Object); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		objects = append(objects, crd)
+		crds = append(crds, crd)
 		return nil
 	})
+	return crds, err
+}
+
+// define applies a CRD, unless it is somebody else's, and returns what was there before, nil for nothing that stays.
+func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(crd.GroupVersionKind())
+	err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), live)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read CRD %s: %w", crd.GetName(), err)
+	}
+	switch {
+	case err != nil:
+		live = nil
+	case !live.GetDeletionTimestamp().IsZero():
+		return nil, nil
+	case definesMore(live, crd):
+		return live, nil // in a single cluster the definitions are the control plane's, which serve more than these
+	}
+	return live, apply(ctx, uncached, crd)
+}
+
+func apply(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) error {
+	err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if isIntercepted(err) && isThere(ctx, uncached, object) {
+		// An agent that did not start could not remove the module that brought the webhook.
+		log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
+		return nil
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	for _, object := range objects {
-		if converts, err := hasConversion(ctx, uncached, object); err != nil || converts {
-			if err != nil {
-				return err
-			}
-			continue // in a single cluster the definitions are the control plane's, which serve more than these
-		}
-		err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldOwner), client.ForceOwnership)
-		if isIntercepted(err) && isThere(ctx, uncached, object) {
-			// An agent that did not start could not remove the module that brought the webhook.
-			log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return established(ctx, uncached, objects[1:])
+	return nil
 }
 
 // isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving none.
@@ -108,16 +157,23 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasConversion reports whether a definition is there whose versions a webhook converts.
-func hasConversion(ctx context.Context, reader client.Reader, crd *unstructured.Unstructured) (bool, error) {
-	if crd.GetKind() != "CustomResourceDefinition" {
-		return false, nil
+// definesMore reports whether a definition that is there has a conversion webhook, or versions that ours does not have.
+func definesMore(live, ours *unstructured.Unstructured) bool {
+	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+		return true
 	}
-	found := &unstructured.Unstructured{}
-	found.SetGroupVersionKind(crd.GroupVersionKind())
-	if err := reader.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
-		return false, client.IgnoreNotFound(err)
+	known := versionsOf(ours)
+	return slices.ContainsFunc(versionsOf(live), func(version string) bool { return !slices.Contains(known, version) })
+}
+
+func versionsOf(crd *unstructured.Unstructured) []string {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var names []string
+	for _, v := range versions {
+		if version, ok := v.(map[string]any); ok {
+			name, _ := version["name"].(string)
+			names = append(names, name)
+		}
 	}
-	strategy, _, _ := unstructured.NestedString(found.Object, "spec", "conversion", "strategy")
-	return strategy == "Webhook", nil
+	return names
 }
