@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -120,6 +121,20 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	require.NoError(t, w.client.Delete(ctx, users))
 	w.state("sample", v1beta2.StateDeleting, "its finalizers are not done: example.org/slow")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+
+	t.Log("what handles the finalizers is put back, with and without a restart")
+	manager := func() types.UID {
+		found := &appsv1.Deployment{}
+		require.True(t, w.exists(found, home, "sample-manager"))
+		return found.UID
+	}
+	for range 2 {
+		before := manager()
+		require.NoError(t, w.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample-manager"}}))
+		w.eventually("the operator is back", func() bool { return w.exists(&appsv1.Deployment{}, home, "sample-manager") && manager() != before })
+		w.halt()
+		w.start()
+	}
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(cr), cr))
 	cr.SetFinalizers(nil)
 	require.NoError(t, w.client.Update(ctx, cr))
