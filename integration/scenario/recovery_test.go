@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -243,4 +245,66 @@ func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
 		spec.Modules = []v1beta2.Module{{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
 	}))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+}
+
+// empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is there any more to
+// take finalizers off: docs/install.md says how.
+func empties(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)
+	for _, o := range []client.Object{
+		&v1beta2.Manifest{}, &v1beta2.Kyma{}, &v1beta2.ModuleTemplate{}, &v1beta2.ModuleReleaseMeta{},
+		&appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{}, &corev1.Secret{},
+	} {
+		must(t, r.API.DeleteAllOf(ctx, o, in))
+	}
+	var manifests v1beta2.ManifestList
+	must(t, r.API.List(ctx, &manifests, in))
+	for i := range manifests.Items {
+		must(t, r.API.Patch(ctx, &manifests.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	}
+}
+
+func TestANewAgentTakesOverWhatIsInstalledAfterItsNamespaceWasDeleted(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
+	}))
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.UntilGone(ctx, "mailer"))
+	elsewhere := func() string {
+		var all []string
+		for line := range strings.Lines(installedObjects(t, r)) {
+			if strings.HasPrefix(line, "apiextensions") || strings.HasPrefix(line, "rbac") {
+				all = append(all, line)
+			}
+		}
+		return strings.Join(all, "")
+	}
+	before := elsewhere()
+	if before == "" {
+		t.Fatal("the modules have nothing outside of kyma-system")
+	}
+	must(t, r.Agent().Kill())
+	empties(t, r)
+	must(t, r.Enroll(ctx))
+	must(t, r.StartAgent())
+	until(t, time.Minute, "the runtime has what its admin asked for last", func() (bool, string) {
+		kyma, err := r.Kyma(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		return kyma.Spec.Channel == "fast" && len(kyma.Spec.Modules) == 1 && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
+	})
+	if _, err := settings(ctx, r); err != nil {
+		t.Errorf("what was in the namespace is not installed again: %v", err)
+	}
+	if now := elsewhere(); now != before {
+		t.Errorf("outside of the namespace other objects are installed:\n%s\nbefore:\n%s", now, before)
+	}
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
+	must(t, r.UntilGone(ctx, "scaler")) // its reports count: the new key is known
 }

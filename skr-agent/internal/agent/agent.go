@@ -299,7 +299,7 @@ func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
 	facts := report.Facts{
-		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(),
+		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Lost: a.Puller.Lost(), Refused: a.Puller.Refused(),
 		Unstaged: a.unstaged, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
 	}
 	var err error

@@ -134,6 +134,9 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	if err != nil {
 		problems["objects"] = err.Error()
 	}
+	if ctx.Err() != nil {
+		return 0 // the agent is ending, which is no news
+	}
 	told := maps.Clone(problems)
 	if polled && a.undocumented != nil {
 		a.undocumented = a.Puller.StageDocuments(ctx)
@@ -156,6 +159,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	served, err := objects.RestoreDefinitions(ctx, a.Uncached)
 	switch undefined := err != nil || !served; {
+	case ctx.Err() != nil:
 	case undefined && !a.undefined:
 		log.Info("definitions of the agent's kinds were deleted or changed, they are put back")
 		a.undefined = true
