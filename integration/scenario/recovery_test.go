@@ -32,14 +32,14 @@ func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1
 	})
 }
 
-// stored are the agent's Secrets by name: its content, its memory, its keys.
+// stored are the agent's Secrets by name, but for its keys: the content and what it remembers.
 func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	t.Helper()
 	var all corev1.SecretList
 	must(t, r.API.List(t.Context(), &all, client.InNamespace(v1beta2.RuntimeNamespace)))
 	found := map[string]corev1.Secret{}
 	for _, s := range all.Items {
-		if strings.HasPrefix(s.Name, "kyma-pull-content-") || strings.HasPrefix(s.Name, "skr-agent-") && s.Name != "skr-agent-bootstrap" {
+		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" || s.Name == "skr-agent-memory" {
 			found[s.Name] = s
 		}
 	}

@@ -58,8 +58,6 @@ type Options struct {
 	Secrets *secrets.Keeper
 	// Keeper puts back what the runtime lost.
 	Keeper *objects.Keeper
-	// Own are the agent's Secrets that never change, which are written again when somebody deletes them.
-	Own []*corev1.Secret
 	// TryAgain takes Manifests that the installer is to look at.
 	TryAgain chan<- event.GenericEvent
 	// Client may cache; it sees Kyma, Manifests and the catalog. Uncached does not.

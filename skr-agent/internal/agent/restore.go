@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,7 +37,7 @@ type changes struct {
 	definitions bool
 	// contents are blobs of which a Secret was changed or deleted.
 	contents map[digest.Digest]bool
-	// secrets are the agent's own that were deleted.
+	// secrets are those with the agent's memory that were deleted.
 	secrets map[string]bool
 }
 
@@ -66,7 +64,7 @@ func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool)
 		c.noteContents([]digest.Digest{d})
 		return true
 	}
-	if !deleted || !strings.HasPrefix(secret.Name, ownSecrets) {
+	if !deleted || secret.Name != pull.StateSecret && secret.Name != objects.MemorySecret {
 		return false
 	}
 	c.mu.Lock()
@@ -77,9 +75,6 @@ func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool)
 	c.secrets[secret.Name] = true
 	return true
 }
-
-// ownSecrets begins the names of the agent's own Secrets but for those with content.
-const ownSecrets = "skr-agent-"
 
 func (c *changes) take() (definitions bool, contents []digest.Digest, secrets map[string]bool) {
 	c.mu.Lock()
@@ -170,26 +165,13 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	return err
 }
 
-// restoreSecrets writes the agent's own Secrets again. Those of which nobody knows what they are, such as sealed ones, are others' to write.
+// restoreSecrets writes again what the agent remembers. Its keys it does not: deleting one is how an operator has it make another.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
-	for name := range deleted {
-		var err error
-		switch name {
-		case pull.StateSecret:
-			err = a.Puller.Save(ctx)
-		case objects.MemorySecret:
-			err = a.Keeper.Save(ctx)
-		default:
-			i := slices.IndexFunc(a.Own, func(own *corev1.Secret) bool { return own.Name == name })
-			if i < 0 {
-				continue
-			}
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name}, Immutable: a.Own[i].Immutable, Data: a.Own[i].Data}
-			if err = a.Uncached.Create(ctx, secret); apierrors.IsAlreadyExists(err) {
-				err = nil
-			}
+	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save, objects.MemorySecret: a.Keeper.Save} {
+		if !deleted[name] {
+			continue
 		}
-		if err != nil {
+		if err := save(ctx); err != nil {
 			a.changes.noteSecret(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}, true)
 			return fmt.Errorf("write Secret %s/%s again: %w", v1beta2.RuntimeNamespace, name, err)
 		}

@@ -77,24 +77,24 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	return b, nil
 }
 
-// ownKey returns the runtime's key, made on the first start, and the Secret with it.
-func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, *corev1.Secret, error) {
+// ownKey returns the runtime's key, made on the first start.
+func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
-	secret, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
+	key, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	signer, err := trust.LoadSigner(secret.Data[fieldKey])
+	signer, err := trust.LoadSigner(key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("Secret %s: %s: %w", name, fieldKey, err)
+		return nil, fmt.Errorf("Secret %s: %s: %w", name, fieldKey, err)
 	}
-	return signer, secret, nil
+	return signer, nil
 }
 
-// ownIdentity returns what decrypts the runtime's Secrets, made on the first start, and the Secret with it.
-func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, *corev1.Secret, error) {
+// ownIdentity returns what decrypts the runtime's Secrets, made on the first start.
+func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
-	secret, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
+	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
 		identity, err := age.GenerateX25519Identity()
 		if err != nil {
 			return nil, err
@@ -102,21 +102,21 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 		return []byte(identity.String()), nil
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	identity, err := age.ParseX25519Identity(string(secret.Data[fieldIdentity]))
+	identity, err := age.ParseX25519Identity(string(text))
 	if err != nil {
-		return nil, nil, fmt.Errorf("Secret %s: %s: is no identity of age: delete the Secret and restart the agent", name, fieldIdentity)
+		return nil, fmt.Errorf("Secret %s: %s: is no identity of age: delete the Secret and restart the agent", name, fieldIdentity)
 	}
-	return identity, secret, nil
+	return identity, nil
 }
 
-// kept returns an immutable Secret with one field, made on the first start.
-func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error)) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	err := uncached.Get(ctx, name, secret)
+// kept returns a field of an immutable Secret, made on the first start.
+func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error)) ([]byte, error) {
+	var secret corev1.Secret
+	err := uncached.Get(ctx, name, &secret)
 	if err == nil {
-		return secret, nil
+		return secret.Data[field], nil
 	}
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
@@ -125,14 +125,14 @@ func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, fi
 	if err != nil {
 		return nil, err
 	}
-	secret = &corev1.Secret{
+	secret = corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
 		Immutable:  new(true), Data: map[string][]byte{field: data},
 	}
-	if err := uncached.Create(ctx, secret); err != nil {
+	if err := uncached.Create(ctx, &secret); err != nil {
 		return nil, fmt.Errorf("create Secret %s: %w", name, err)
 	}
-	return secret, nil
+	return data, nil
 }
 
 // clusterUID is the UID of the kube-system namespace, which no two clusters share.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -226,11 +225,11 @@ func (f *runFlags) agent(
 	if err != nil {
 		return agent.Options{}, err
 	}
-	signer, keySecret, err := ownKey(ctx, uncached)
+	signer, err := ownKey(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err
 	}
-	identity, ageSecret, err := ownIdentity(ctx, uncached)
+	identity, err := ownIdentity(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err
 	}
@@ -267,7 +266,7 @@ func (f *runFlags) agent(
 	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	memory := &objects.Keeper{Uncached: uncached, Signer: signer}
 	return agent.Options{
-		Keeper: memory, Own: []*corev1.Secret{keySecret, ageSecret}, Uncached: uncached,
+		Keeper: memory, Uncached: uncached,
 		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
 		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper, Keeper: memory}, Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
