@@ -111,6 +111,9 @@ type Agent struct {
 	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in force are not stored.
 	undefined    bool
 	undocumented error
+	// definitions are those of the agent's kinds, which are looked at again at nextDefinitions.
+	definitions     objects.Definitions
+	nextDefinitions time.Time
 	// restoreFailed counts rounds in a row in which something could not be put back.
 	restoreFailed int
 }

@@ -28,6 +28,8 @@ import (
 const (
 	restoreInterval = time.Second
 	restoreMost     = 5
+	// definitionsInterval is how often definitions are looked at although no watch saw a change.
+	definitionsInterval = time.Minute
 )
 
 // changes is what happened since the last round to what the agent works by. Watches write it, and rounds take it.
@@ -111,7 +113,8 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.Duration {
 	definitions, contents, secrets := a.changes.take()
 	problems := map[string]string{}
-	if definitions || polled || a.undefined {
+	if definitions || a.undefined || !a.Now().Before(a.nextDefinitions) {
+		a.nextDefinitions = a.Now().Add(definitionsInterval)
 		if err := a.restoreDefinitions(ctx, log); err != nil {
 			problems["definitions"] = err.Error()
 		}
@@ -152,7 +155,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 
 // restoreDefinitions leaves in undefined whether one is not served yet.
 func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
-	served, err := objects.RestoreDefinitions(ctx, a.Uncached)
+	served, err := a.definitions.Restore(ctx, a.Uncached)
 	switch undefined := err != nil || !served; {
 	case ctx.Err() != nil:
 	case undefined && !a.undefined:

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -36,28 +37,68 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 		return err
 	}
 	for _, crd := range crds {
-		if _, err := define(ctx, uncached, crd); err != nil {
+		if err := define(ctx, uncached, crd); err != nil {
 			return err
 		}
 	}
 	return established(ctx, uncached, crds)
 }
 
-// RestoreDefinitions puts back CRDs that are gone or that somebody changed, and reports whether the API server serves all of them. One that
-// is being deleted comes back when it is gone.
-func RestoreDefinitions(ctx context.Context, uncached client.Client) (served bool, err error) {
+// Definitions puts back CRDs that are gone or that somebody changed. It is used by one goroutine.
+type Definitions struct {
+	// applied are the generations of CRDs as they were left, by UID.
+	applied map[types.UID]int64
+}
+
+// Restore reports whether the API server serves all kinds. A CRD that is being deleted comes back when it is gone. Nothing is written where
+// nothing was changed.
+func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {
 		return false, err
 	}
 	served = true
 	var problems []error
+	generations := map[types.UID]int64{}
 	for _, crd := range crds {
-		live, err := define(ctx, uncached, crd)
+		live, err := d.restore(ctx, uncached, crd)
 		problems = append(problems, err)
+		if live != nil {
+			generations[live.GetUID()] = live.GetGeneration()
+		}
 		served = served && live != nil && isEstablished(live)
 	}
+	d.applied = generations
 	return served, errors.Join(problems...)
+}
+
+// restore returns the CRD as it is now, nil for none that stays.
+func (d *Definitions) restore(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live, err := read(ctx, uncached, crd)
+	if err != nil || live != nil && d.applied[live.GetUID()] == live.GetGeneration() && live.GetDeletionTimestamp().IsZero() {
+		return live, err
+	}
+	if err := define(ctx, uncached, crd); err != nil {
+		return nil, err
+	}
+	if live, err = read(ctx, uncached, crd); err != nil || live == nil || !live.GetDeletionTimestamp().IsZero() {
+		return nil, err
+	}
+	return live, nil
+}
+
+// read returns an object as it is, nil for none.
+func read(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(object.GroupVersionKind())
+	err := uncached.Get(ctx, client.ObjectKeyFromObject(object), live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return live, nil
 }
 
 // definitions returns the CRDs of the agent's kinds.
@@ -81,23 +122,16 @@ func definitions() ([]*unstructured.Unstructured, error) {
 	return crds, err
 }
 
-// define applies a CRD, unless it is somebody else's, and returns what was there before, nil for nothing that stays.
-func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(crd.GroupVersionKind())
-	err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), live)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read CRD %s: %w", crd.GetName(), err)
+// define applies a CRD, unless it is somebody else's or is being deleted.
+func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) error {
+	live, err := read(ctx, uncached, crd)
+	if err != nil {
+		return err
 	}
-	switch {
-	case err != nil:
-		live = nil
-	case !live.GetDeletionTimestamp().IsZero():
-		return nil, nil
-	case definesMore(live, crd):
-		return live, nil // in a single cluster the definitions are the control plane's, which serve more than these
+	if live != nil && (!live.GetDeletionTimestamp().IsZero() || definesMore(live, crd)) {
+		return nil // in a single cluster the definitions are the control plane's, which serve more than these
 	}
-	return live, apply(ctx, uncached, crd)
+	return apply(ctx, uncached, crd)
 }
 
 func apply(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) error {

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Memory is what the runtime had when the agent looked last: it outlives the objects themselves, and their definitions.
@@ -89,9 +90,13 @@ type recovery struct {
 	restore []Remembered
 }
 
-// missing decides what comes back. removals are the modules that the bundle in force removes.
-func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, removals []string) recovery {
+// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name stays in memory alone: an agent that
+// remembers nothing, as older ones, may have removed it meanwhile.
+func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
+	named := func(name string) bool {
+		return b == nil || slices.ContainsFunc(slices.Concat(b.State.All(), b.State.Offers), func(m bundle.Manifest) bool { return m.Name == name })
+	}
 	live := map[string]*v1beta2.Manifest{}
 	for i := range manifests {
 		live[manifests[i].Name] = &manifests[i]
@@ -100,9 +105,12 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, remova
 		switch found := live[known.Name]; {
 		case known.Leaving != "":
 		case found == nil:
-			todo.restore = append(todo.restore, known)
+			if named(known.Name) {
+				todo.restore = append(todo.restore, known)
+			}
 		case !found.DeletionTimestamp.IsZero():
-			if !slices.Contains(removals, found.Module()) && controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
+			// Without a bundle nobody knows which deletion is meant.
+			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) && controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)
 			}
 		case found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True:

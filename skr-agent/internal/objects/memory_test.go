@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
 		release  []string // Manifests that are let go
 		restore  []string // Manifests that are made again
 		keeps    int      // Manifests in memory
+		bundle   string   // the module that the bundle in force has, "-" for no bundle; empty is keda
 	}{
 		"all is there":                                {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1},
 		"everything is gone":                          {memory: before, again: true, restore: []string{"keda"}, keeps: 1},
@@ -58,11 +60,19 @@ func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
 		"one that was removed and is still seen":      {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1},
 		"one that came after another was removed":     {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)}, release: []string{"keda"}, keeps: 1},
 		"one whose return was interrupted":            {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))}, restore: []string{"keda"}, keeps: 1},
+		"one that the bundle in force does not name":  {memory: before, kyma: kyma, keeps: 1, bundle: "other"},
+		"one of a runtime without a bundle":           {memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-"},
+		"one whose deletion no bundle explains":       {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, keeps: 1, bundle: "-"},
 		"one that is to stay after all":               {memory: before.leaving("keda", "1").leaving("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			memory := c.memory.Observe(c.kyma, c.live)
-			todo := memory.missing(c.kyma, c.live, c.removals)
+			b := bundleOf(module(cmp.Or(c.bundle, "keda"), "1.0.0"))
+			b.Statement.Predicate.Removals = c.removals
+			if c.bundle == "-" {
+				b = nil
+			}
+			todo := memory.missing(c.kyma, c.live, b)
 			var release, restore []string
 			for _, m := range todo.release {
 				release = append(release, m.Name)

@@ -66,11 +66,7 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	if err := k.keep(ctx, k.memory.Observe(kyma, manifests)); err != nil {
 		return nil, err
 	}
-	var removals []string
-	if b != nil {
-		removals = b.Statement.Predicate.Removals
-	}
-	todo := k.memory.missing(kyma, manifests, removals)
+	todo := k.memory.missing(kyma, manifests, b)
 	var problems []error
 	if todo.kyma {
 		made, err := k.restoreKyma(ctx, b)
@@ -79,10 +75,8 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		}
 		problems = append(problems, err)
 	}
-	if b != nil {
-		for i := range todo.release {
-			problems = append(problems, k.release(ctx, &todo.release[i]))
-		}
+	for i := range todo.release {
+		problems = append(problems, k.release(ctx, &todo.release[i]))
 	}
 	for _, manifest := range todo.restore {
 		made, err := k.restoreManifest(ctx, manifest)
