@@ -40,12 +40,15 @@ func (w Watched) String() string {
 //
 // It watches metadata only. A watch that the API server does not allow is said once and tried again: what is watched has to be looked at
 // by the clock as well.
-func WatchChanges(ctx context.Context, client metadata.Interface, what Watched, changed func(object *metav1.PartialObjectMetadata, deleted bool)) error {
-	informer := metadatainformer.NewFilteredMetadataInformer(client, what.Resource, what.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+func WatchChanges(
+	ctx context.Context, client metadata.Interface, what Watched, changed func(object *metav1.PartialObjectMetadata, deleted bool),
+) error {
+	named := func(o *metav1.ListOptions) {
 		if what.Name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, what.Name).String()
 		}
-	}).Informer()
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(client, what.Resource, what.Namespace, 0, cache.Indexers{}, named).Informer()
 	refused := &refusedWatch{what: what}
 	if err := informer.SetWatchErrorHandlerWithContext(refused.failed); err != nil {
 		return fmt.Errorf("watch %s: %w", what, err)
@@ -93,7 +96,8 @@ func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEv
 	}
 }
 
-// differs reports whether an object is another than before. Where the API server counts changes of what is asked for, its status does not matter.
+// differs reports whether an object is another than before. Where the API server counts changes of what is asked for, its status does
+// not matter.
 func differs(was, is *metav1.PartialObjectMetadata) bool {
 	if was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
 		return true

@@ -200,14 +200,14 @@ var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, S
 
 // watched are the objects that the webhooks need, each by its name.
 func (r *registration) watched() []manager.Watched {
+	configurations := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	all := []manager.Watched{
 		{Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Namespace: r.certificates.namespace, Name: secretName},
-		{Resource: schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, Name: configurationName},
+		{Resource: configurations, Name: configurationName},
 	}
 	for _, plural := range converted {
-		all = append(all, manager.Watched{
-			Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, Name: plural + "." + v1beta2.Group,
-		})
+		all = append(all, manager.Watched{Resource: crds, Name: plural + "." + v1beta2.Group})
 	}
 	return all
 }

@@ -105,17 +105,7 @@ type Agent struct {
 	unmanaged map[string]string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
-	// changes is what watches saw of what the agent works by; notRestored is what was said of it, and suspected of Manifests without content.
-	changes                changes
-	notRestored, suspected sayonce.Memo
-	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in force are not stored.
-	undefined    bool
-	undocumented error
-	// definitions are those of the agent's kinds, which are looked at again at nextDefinitions.
-	definitions     objects.Definitions
-	nextDefinitions time.Time
-	// restoreFailed counts rounds in a row in which something could not be put back.
-	restoreFailed int
+	restoration
 }
 
 // Subjects of Agent.said.

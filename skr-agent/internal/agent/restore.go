@@ -22,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sayonce"
 )
 
 // restoreInterval is how soon something is tried again that could not be put back, and restoreMost how often that doubles.
@@ -31,6 +32,22 @@ const (
 	// definitionsInterval is how often definitions are looked at although no watch saw a change.
 	definitionsInterval = time.Minute
 )
+
+// restoration is what a round has to know to put back what the agent works by.
+type restoration struct {
+	// changes is what watches saw; notRestored is what was said of it, and suspected of Manifests without content.
+	changes                changes
+	notRestored, suspected sayonce.Memo
+	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in force are not
+	// stored.
+	undefined    bool
+	undocumented error
+	// definitions are those of the agent's kinds, which are looked at again at nextDefinitions.
+	definitions     objects.Definitions
+	nextDefinitions time.Time
+	// restoreFailed counts rounds in a row in which something could not be put back.
+	restoreFailed int
+}
 
 // changes is what happened since the last round to what the agent works by. Watches write it, and rounds take it.
 type changes struct {
@@ -89,10 +106,9 @@ func (c *changes) take() (definitions bool, contents []digest.Digest, secrets ma
 // watchOwn watches what the agent works by: its definitions and its Secrets.
 func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue) error {
 	wake := func() { q.AddAfter(request, gather) }
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	for _, kind := range []string{"kymas", "manifests", "moduletemplates", "modulereleasemetas"} {
-		definition := manager.Watched{
-			Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, Name: kind + "." + v1beta2.Group,
-		}
+		definition := manager.Watched{Resource: crds, Name: kind + "." + v1beta2.Group}
 		err := manager.WatchChanges(ctx, client, definition, func(*metav1.PartialObjectMetadata, bool) {
 			a.changes.noteDefinition()
 			wake()
@@ -183,8 +199,8 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck looks whether contents that somebody touched are still what they should be. What is not is fetched again by stage, and documents of
-// the bundle in force here: at once, and then with every poll.
+// recheck looks whether contents that somebody touched are still what they should be. What is not is fetched again by stage, and
+// documents of the bundle in force here: at once, and then with every poll.
 func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched []digest.Digest) error {
 	touched = slices.DeleteFunc(touched, func(d digest.Digest) bool { return !a.kept[d] })
 	lost, err := a.Puller.Recheck(ctx, touched)
@@ -199,8 +215,8 @@ func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched []digest.D
 	return nil
 }
 
-// suspect has contents looked at again that modules could not use, once for each time that a module says so, and lets those modules try again
-// whose content was fetched in this round.
+// suspect has contents looked at again that modules could not use, once for each time that a module says so, and lets those modules try
+// again whose content was fetched in this round.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]

@@ -73,9 +73,9 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	return outcome{gone: true}, nil
 }
 
-// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to remove its finalizers.
-// A module that cannot be upgraded is removed as it is. What somebody deletes or changes meanwhile is put back, for without its operator the
-// module could never go.
+// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to remove its
+// finalizers. A module that cannot be upgraded is removed as it is. What somebody deletes or changes meanwhile is put back, for without
+// its operator the module could never go.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
@@ -88,8 +88,8 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 	return nil
 }
 
-// correctLeaving puts right the objects of a module on its way out that are not to go yet. After a restart of the agent it compares all of them,
-// and then those that watches saw change.
+// correctLeaving puts right the objects of a module on its way out that are not to go yet. After a restart of the agent it compares all
+// of them, and then those that watches saw change.
 func (i *Installer) correctLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource) error {
 	name := client.ObjectKeyFromObject(m)
 	changed := i.watches.take(name)
@@ -176,8 +176,8 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 	i.watches.retain(needed)
 }
 
-// deleteObjects deletes objects that are the Manifest's and gives those that are still there. An object of somebody else is left alone and
-// counts as gone; so does one that its chart says to keep.
+// deleteObjects deletes objects that are the Manifest's and gives those that are still there. An object of somebody else is left alone
+// and counts as gone; so does one that its chart says to keep.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool,
 ) (remaining []v1beta2.Resource, stuck []string, err error) {
@@ -216,8 +216,8 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf(" (its finalizers are not done: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// userObjects names custom resources of the module's definitions that the module did not make: neither from its content nor as its default
-// CR. They would go with their definition.
+// userObjects names custom resources of the module's definitions that the module did not make: neither from its content nor as its
+// default CR. They would go with their definition.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
 	defaultCR, _ := i.defaultCR(m)

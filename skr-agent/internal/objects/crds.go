@@ -50,8 +50,8 @@ type Definitions struct {
 	applied map[types.UID]int64
 }
 
-// Restore reports whether the API server serves all kinds. A CRD that is being deleted comes back when it is gone. Nothing is written where
-// nothing was changed.
+// Restore reports whether the API server serves all kinds. A CRD that is being deleted comes back when it is gone. Nothing is written
+// where nothing was changed.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {
@@ -159,14 +159,14 @@ func isThere(ctx context.Context, reader client.Reader, object *unstructured.Uns
 	return reader.Get(ctx, client.ObjectKeyFromObject(object), found) == nil
 }
 
-func established(ctx context.Context, reader client.Reader, crds []*unstructured.Unstructured) error {
+func established(ctx context.Context, uncached client.Client, crds []*unstructured.Unstructured) error {
 	for _, crd := range crds {
 		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			found := &unstructured.Unstructured{}
 			found.SetGroupVersionKind(crd.GroupVersionKind())
-			if err := reader.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
+			if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 				if apierrors.IsNotFound(err) {
-					return false, nil
+					return false, define(ctx, uncached, crd) // it was being deleted
 				}
 				return false, err
 			}

@@ -30,8 +30,8 @@ type Remembered struct {
 	Leaving types.UID `json:"leaving,omitempty"`
 }
 
-// Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a bundle's asking for it stays
-// in memory.
+// Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a bundle's asking for
+// it stays in memory.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) Memory {
 	next := Memory{Kyma: m.Kyma}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -90,8 +90,8 @@ type recovery struct {
 	restore []Remembered
 }
 
-// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name stays in memory alone: an agent that
-// remembers nothing, as older ones, may have removed it meanwhile.
+// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name stays in memory alone: an
+// agent that remembers nothing, as older ones, may have removed it meanwhile.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := func(name string) bool {

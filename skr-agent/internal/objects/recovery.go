@@ -47,9 +47,9 @@ const (
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
-// Restore puts back what is gone: Manifests with what their modules brought, and the runtime's Kyma as its admin wanted it. A Manifest that
-// somebody else deletes lets go of its module's objects, which stay, and comes back. b is the bundle in force, nil for none: without one nobody knows
-// which deletion is meant.
+// Restore puts back what is gone: Manifests with what their modules brought, and the runtime's Kyma as its admin wanted it. A Manifest
+// that somebody else deletes lets go of its module's objects, which stay, and comes back. b is the bundle in force, nil for none:
+// without one nobody knows which deletion is meant.
 //
 // It says what it did. An error says what could not be done yet.
 func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
@@ -114,8 +114,8 @@ func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error
 	return k.create(ctx, kyma, "Kyma")
 }
 
-// restoreManifest makes a Manifest and gives it back the list of its module's objects before the installer looks at it: by the list alone it
-// knows what an upgrade or a removal has to delete.
+// restoreManifest makes a Manifest and gives it back the list of its module's objects before the installer looks at it: by the list
+// alone it knows what an upgrade or a removal has to delete.
 func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -204,8 +204,8 @@ func (k *Keeper) Save(ctx context.Context) error {
 	return k.keep(ctx, k.memory)
 }
 
-// load reads the memory once. One that is damaged, or that another key signed, is as good as none: what is installed then stays for as long as
-// its Manifests do.
+// load reads the memory once. One that is damaged, or that another key signed, is as good as none: what is installed then stays for as
+// long as its Manifests do.
 func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil
