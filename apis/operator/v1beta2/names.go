@@ -45,6 +45,11 @@ const (
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
+	// AnnotationRemoval is ours: "true" on a Manifest whose module the agent removes, because a bundle says so. One that is deleted without it
+	// comes back, and its module stays.
+	AnnotationRemoval = "kyma-pull.dev/removal"
+	// AnnotationRestoring is ours: "true" on a Manifest that comes back, until it has the list of its module's objects again.
+	AnnotationRestoring = "kyma-pull.dev/restoring"
 	// AnnotationCarried is ours: it says on a Kyma in KCP that what its runtime reports is carried by hand, and how long that may
 	// take, as a duration such as 2160h; "true" stands for 90 days.
 	AnnotationCarried = "kyma-pull.dev/carried"
