@@ -32,10 +32,10 @@ type Catalog struct {
 	// moved receives an event when the catalog is another.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// held counts the changes that are being made and are not to be seen by halves; behind says that one of them was made since the
-	// catalog was read, and again asks for reading it.
-	held   atomic.Int32
-	behind atomic.Bool
+	// held counts the changes that are being made and are not to be seen by halves, ended those that are complete, and seen those of them
+	// that the snapshot has; again asks for reading the catalog.
+	held        atomic.Int32
+	ended, seen atomic.Int64
 	// began is when the newest of those changes began, in Unix nanoseconds; waited says that Kymas have been put off for long since then.
 	began  atomic.Int64
 	waited atomic.Bool
@@ -47,7 +47,7 @@ func (c *Catalog) Hold() (release func()) {
 	c.began.Store(time.Now().UnixNano())
 	c.held.Add(1)
 	return sync.OnceFunc(func() {
-		c.behind.Store(true)
+		c.ended.Add(1)
 		c.held.Add(-1)
 		select {
 		case c.again <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
@@ -57,7 +57,7 @@ func (c *Catalog) Hold() (release func()) {
 }
 
 // changing reports whether bundles would be of half a change.
-func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.behind.Load() }
+func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.ended.Load() != c.seen.Load() }
 
 // changingFor returns how long a change has been under way that is not complete, 0 without one.
 func (c *Catalog) changingFor() time.Duration {
@@ -78,15 +78,9 @@ func (c *Catalog) has(module string) bool {
 
 // Reconcile reads the whole catalog; the request's name means nothing.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	ended := c.ended.Load()
 	if c.held.Load() > 0 {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
-	}
-	c.behind.Store(false)
-	if c.waited.Swap(false) {
-		if err := c.markAll(ctx); err != nil {
-			c.waited.Store(true)
-			return ctrl.Result{}, err
-		}
 	}
 	var templates v1beta2.ModuleTemplateList
 	if err := c.Reader.List(ctx, &templates, client.InNamespace(c.Namespace)); err != nil {
@@ -100,12 +94,21 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
 	}
-	if before := c.snapshot.Load(); before != nil && before.Revision == next.Revision {
+	if c.held.Load() > 0 || c.ended.Load() != ended {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read may be half of a change
+	}
+	before := c.snapshot.Load()
+	same := before != nil && before.Revision == next.Revision
+	if same && c.seen.Load() == ended {
 		return ctrl.Result{}, nil
 	}
+	// The same catalog after a change is another snapshot all the same: no Kyma is resolved by the gates from before that change.
 	c.snapshot.Store(next)
+	c.seen.Store(ended)
 	mandatoryModules.Set(float64(len(next.Mandatory())))
-	ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))
+	if !same {
+		ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))
+	}
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 

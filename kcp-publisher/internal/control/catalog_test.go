@@ -1,11 +1,16 @@
 package control
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 func TestTheCatalogStaysAsItIsWhileItIsHeld(t *testing.T) {
@@ -28,6 +33,55 @@ func TestTheCatalogStaysAsItIsWhileItIsHeld(t *testing.T) {
 	case <-c.again:
 	default:
 		t.Error("nobody is asked to look")
+	}
+}
+
+// duringLists calls back before each list, when a catalog is read.
+type duringLists struct {
+	client.Reader
+	call func()
+}
+
+func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	d.call()
+	return nil
+}
+
+func TestNoKymaIsResolvedByWhatWasBeforeAChange(t *testing.T) {
+	c := &Catalog{again: make(chan event.GenericEvent, 1), moved: make(chan event.GenericEvent, 9)}
+	look := func(during func()) ctrl.Result {
+		t.Helper()
+		c.Reader = duringLists{call: during}
+		result, err := c.Reconcile(t.Context(), ctrl.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	look(func() {})
+	before := c.Snapshot()
+	k := &Kymas{Catalog: c, Rollouts: Rollouts{Catalog: c}, Watchers: Watchers{}}
+	k.Watchers.accepted.Store(&[]bundle.Watcher{})
+	k.Rollouts.view.Store(&plan.View{Catalog: before})
+	if k.view() == nil {
+		t.Fatal("nothing changes, and nothing is resolved")
+	}
+	release := c.Hold()
+	release()
+	look(func() {
+		if k.view() != nil {
+			t.Error("while the catalog is read after a change, Kymas are resolved by the one before")
+		}
+	})
+	if c.changing() || c.Snapshot() == before || len(c.moved) != 2 {
+		t.Errorf("after a change that the catalog does not show: changing %t, the gates are asked for %d times", c.changing(), len(c.moved))
+	}
+	if k.view() != nil {
+		t.Error("Kymas are resolved by gates from before the change")
+	}
+	held := c.Snapshot()
+	if result := look(func() { c.Hold() }); result.RequeueAfter <= 0 || c.Snapshot() != held {
+		t.Error("what was read while a change began is the catalog")
 	}
 }
 

@@ -56,6 +56,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err := errors.Join(r.Client.List(ctx, &policies, inNamespace), r.Client.List(ctx, &rollouts, inNamespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
+	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // they were read while a change began
+	}
 	var all []plan.Member
 	var round rollout.Round
 	if len(policies.Items)+len(rollouts.Items) > 0 {
@@ -136,8 +139,13 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 
 // mark asks for a look at every Kyma that is decided otherwise now.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	if before == nil || before.Catalog.Revision != now.Catalog.Revision {
-		return r.Catalog.markAll(ctx)
+	// Kymas that were put off for long look again only with their polls.
+	if waited := r.Catalog.waited.Swap(false); waited || before == nil || before.Catalog.Revision != now.Catalog.Revision {
+		err := r.Catalog.markAll(ctx)
+		if err != nil && waited {
+			r.Catalog.waited.Store(true)
+		}
+		return err
 	}
 	if len(before.Gates) > 0 && len(all) == 0 {
 		return r.Catalog.markAll(ctx) // the last policy is gone
