@@ -40,7 +40,7 @@ type Snapshot struct {
 type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is why the selector cannot be read: it selects nobody, and takes nothing from anybody.
+	// broken is why it is not known who may have the module: nobody gets it, and it is taken from nobody.
 	broken     error
 	entry      bundle.CatalogEntry
 	disclosing error // why no runtime may see it
@@ -87,9 +87,14 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 		if err != nil {
 			return nil, err
 		}
-		if first := s.metas[o.meta.Spec.ModuleName]; first == nil || key(&o.meta) < key(&first.meta) {
-			s.metas[o.meta.Spec.ModuleName] = o
+		name := o.meta.Spec.ModuleName
+		if first := s.metas[name]; first != nil {
+			if key(&first.meta) < key(&o.meta) {
+				o, first = first, o
+			}
+			o.broken = reason("module %s: has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name, key(&o.meta), key(&first.meta))
 		}
+		s.metas[name] = o
 	}
 	for i := range templates {
 		if !templates[i].DeletionTimestamp.IsZero() {
@@ -180,7 +185,7 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 
 // private are annotations that mean nothing in another cluster: kubectl's own record, which repeats the whole object, and the commit
 // that an object came with, which would make every runtime's catalog another one.
-var private = []string{"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest}
+var private = []string{"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest, v1beta2.AnnotationPrune}
 
 func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	raw, err := json.Marshal(spec)

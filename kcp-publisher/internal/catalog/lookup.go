@@ -130,6 +130,7 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	return Choice{}, reason("module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
 }
 
+// lookupOlder never finds that a module is hidden: while a ModuleReleaseMeta is made anew, an old template says nothing of who may have it.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.called[module]
 	var found []*template
@@ -148,10 +149,10 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	}
 	t := found[0]
 	if why := hiddenByLabels(t.Labels, kyma); why != "" {
-		return Choice{}, hidden("module %s: is not offered to this runtime: %s", module, why)
+		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, why)
 	}
 	if slices.Contains(s.restricted, t.module) {
-		return Choice{}, hidden("module %s: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
+		return Choice{}, reason("module %s: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
 	}
 	if t.broken == nil && (t.component == "" || t.version == "") {
 		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
@@ -190,6 +191,9 @@ func (s *Snapshot) Mandatory() []Choice {
 			continue
 		}
 		choice, err := s.version(o, "", o.meta.Spec.Mandatory.Version)
+		if o.broken != nil {
+			err = o.broken
+		}
 		if err != nil {
 			choice = Choice{Module: name, Err: err}
 		}

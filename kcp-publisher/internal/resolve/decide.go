@@ -6,7 +6,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
 // decide returns what a runtime gets of one module, with what it got last, and why that is not what it asks for. What cannot be resolved
@@ -20,7 +19,7 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		last = nil // the runtime has a newer one, by what is known besides
 	}
 	switch {
-	case catalog.Hidden(w.err):
+	case w.revoked:
 		return nil, failure("%v; what is installed of it is removed", w.err)
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
 		return last, nil // its template is gone; what was published of it is not

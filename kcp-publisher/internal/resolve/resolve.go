@@ -75,6 +75,8 @@ type wish struct {
 	floor string
 	// kept is what the catalog has of the floor, nil unless the choice is older and the last bundle does not have it either.
 	kept *catalog.Choice
+	// revoked says that the Kyma may not have the module, nor the version of it that it got last.
+	revoked bool
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
@@ -114,6 +116,11 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor = floor(last, request.Versions[w.module.Name])
+	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may have.
+	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
+		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
+		w.revoked = catalog.Hidden(err)
+	}
 	if w.err != nil || !w.downgrades() || last != nil && last.Version == w.floor {
 		return
 	}
@@ -164,7 +171,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	}
 	for _, w := range wishes(request, snapshot) {
 		last := lastManifest(request.Last, w.module.Name)
-		shall := !catalog.Hidden(w.err) || !w.module.Managed
+		shall := !w.revoked || !w.module.Managed
 		if shall {
 			result.Asked = append(result.Asked, w.module.Name)
 		}

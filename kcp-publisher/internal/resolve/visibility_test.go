@@ -15,12 +15,34 @@ const removed = "; what is installed of it is removed"
 
 func TestWhoMayHaveAModule(t *testing.T) {
 	for name, c := range map[string]story{
+		"A channel that moves to a beta version takes the version before from nobody": {
+			world: newWorld().template("keda", "1.0.0").template("keda", "1.1.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).meta("keda", "regular=1.0.0").ask("keda"),
+			then:  func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "1.1.0" }) },
+			want: []string{"keda@1.0.0 regular",
+				"Warning: module keda: version 1.1.0 is not offered to this runtime: ModuleTemplate kcp-system/keda-1.1.0: it is labeled operator.kyma-project.io/beta=true and the Kyma is not"}},
+		"A version that becomes beta is taken from everybody else": {
+			world: usual(), then: func(w *world) {
+				for i := range w.templates {
+					labelledTemplate(v1beta2.LabelBeta, v1beta2.True)(&w.templates[i])
+				}
+			},
+			want: []string{"Error: module keda: version 1.0.0 is not offered to this runtime: ModuleTemplate kcp-system/keda-1.0.0: it is labeled operator.kyma-project.io/beta=true and the Kyma is not" + removed}},
+		"A ModuleReleaseMeta that is made anew takes the module from nobody, whatever older templates say": {
+			world: usual().older("keda", "keda", "regular", "0.9.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)), then: func(w *world) { w.metas = nil },
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: is not offered to this runtime: it is labeled operator.kyma-project.io/beta=true and the Kyma is not"}},
+		"A second ModuleReleaseMeta of the module takes it from nobody": {
+			world: usual(), then: func(w *world) {
+				again := *w.metas[0].DeepCopy()
+				again.Name, again.Spec.Beta = "a-copy", true
+				w.metas = append(w.metas, again)
+			},
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: has two ModuleReleaseMetas: remove kcp-system/a-copy or kcp-system/keda, or correct its spec.moduleName"}},
 		"A pinned version is hidden like its module": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).askNothingBut("keda", pinned("1.0.0")),
 			want:  []string{"Error: module keda: is not offered to this runtime: it is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true" + removed}},
 		"An older lookup does not show a beta module to everybody": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda"),
-			want:  []string{"Error: module keda: is not offered to this runtime: it is labeled operator.kyma-project.io/beta=true and the Kyma is not" + removed}},
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is labeled operator.kyma-project.io/beta=true and the Kyma is not"}},
 		"An older lookup shows a beta module to a beta Kyma": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda").labeled(v1beta2.LabelBeta),
 			want:  []string{"keda@1.0.0 regular"}},
@@ -56,7 +78,7 @@ func TestWhoMayHaveAModule(t *testing.T) {
 			want:  []string{"Error: module keda: is not offered to this runtime: it is restricted and its ModuleReleaseMeta has no kymaSelector" + removed}},
 		"A restricted module is not found by the older lookups": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda").restricted("keda"),
-			want:  []string{"Error: module keda: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma" + removed}},
+			want:  []string{"Warning: module keda: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma"}},
 		"A kymaSelector lets those in that it selects": {
 			world: usual().edit(selecting("team", v1beta2.True)).labeled("team"), want: []string{"keda@1.0.0 regular"}},
 		"A kymaSelector that cannot be read selects nobody": {
