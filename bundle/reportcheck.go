@@ -119,6 +119,9 @@ func (r Report) checkLists() error {
 	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
 		return fmt.Errorf("secrets: trouble of %d bytes, at most %d", len(s.Trouble), MaxMessageBytes)
 	}
+	if t := r.Trouble; t != nil && (len(t.Message) > MaxMessageBytes || len(t.Reason) > MaxVersionBytes) {
+		return fmt.Errorf("trouble: message of %d bytes, at most %d", len(t.Message), MaxMessageBytes)
+	}
 	if n := len(r.Watched); n > MaxWatchers {
 		return fmt.Errorf("watched: %d watchers, at most %d", n, MaxWatchers)
 	}

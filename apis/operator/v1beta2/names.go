@@ -122,6 +122,9 @@ const (
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
 	ConditionAgent = "Agent"
+	// ConditionSynced is False on a Kyma on either side while the agent cannot write what the bundle in force says into the runtime, or cannot
+	// keep a newer bundle there; it is there only after such trouble.
+	ConditionSynced = "Synced"
 	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.
 	ConditionAccepted = "Accepted"
 	// ConditionSecrets says on a Kyma on either side whether the runtime's Secrets are there as sealed; it is absent when there are none.

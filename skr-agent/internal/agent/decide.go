@@ -18,12 +18,21 @@ const minRound = 10 * time.Millisecond
 // nextRound returns how long to wait for the next round: until the next poll, or as long as the shortest of others that is above 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
-	for _, other := range others {
-		if other > 0 {
-			next = min(next, other)
-		}
+	if other := shortest(others...); other > 0 {
+		next = min(next, other)
 	}
 	return max(next, minRound)
+}
+
+// shortest returns the shortest of the durations above 0, and 0 for none.
+func shortest(durations ...time.Duration) time.Duration {
+	var found time.Duration
+	for _, d := range durations {
+		if d > 0 && (found == 0 || d < found) {
+			found = d
+		}
+	}
+	return found
 }
 
 // settingsOf returns those of the bundle in force, nil for none.
