@@ -45,6 +45,12 @@ const (
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
+	// AnnotationApplied is ours: on a Manifest, the version that was applied whole last, as AppliedVersion in JSON.
+	AnnotationApplied = "kyma-pull.dev/applied"
+	// AnnotationRecreate is ours: on an object in a module's content, or on a ModuleTemplate for all objects of its version, "true" lets agents
+	// delete and create again an object whose change the API server refuses because the field is immutable. RecreateWithData lets them do so
+	// with an object of a kind that holds data, on that object in the content only.
+	AnnotationRecreate = "kyma-pull.dev/recreate"
 	// AnnotationCarried is ours: it says on a Kyma in KCP that what its runtime reports is carried by hand, and how long that may
 	// take, as a duration such as 2160h; "true" stands for 90 days.
 	AnnotationCarried = "kyma-pull.dev/carried"
@@ -85,6 +91,8 @@ const (
 
 	// True is the value that switches a label on.
 	True = "true"
+	// RecreateWithData is the value of AnnotationRecreate for an object whose data may go with it.
+	RecreateWithData = "with-data"
 	// False is the value that switches off what is on by itself.
 	False = "false"
 	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.

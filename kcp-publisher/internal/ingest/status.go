@@ -291,7 +291,9 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1bet
 	case r.Name == "":
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
-		status.State, status.Message = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing), cmp.Or(r.Message, "version "+r.Version+" is still installed")
+		// The version is the one that runs, not the one that is tried.
+		status.Version, status.State = cmp.Or(r.Version, m.Version), cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
+		status.Message = cmp.Or(r.Message, fmt.Sprintf("version %s is still installed, %s is to come", r.Version, m.Version))
 	default:
 		status.State, status.Message = r.State, r.Message
 	}

@@ -94,20 +94,26 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf are the digests that a Manifest names, whichever bundle it comes from.
+// contentOf are the digests that a Manifest names, whichever bundle it comes from: of what is to be installed, and of what is while that is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
-	var source v1beta2.ImageSpec
-	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
-		return nil // the installer says so
-	}
-	named := []string{source.Ref}
-	if m.Spec.Config != nil {
-		named = append(named, m.Spec.Config.Ref)
+	versions := []v1beta2.AppliedVersion{m.Wanted()}
+	if applied := m.Applied(); applied != nil {
+		versions = append(versions, *applied)
 	}
 	var found []digest.Digest
-	for _, ref := range named {
-		if d := digest.Digest(ref); d.Validate() == nil {
-			found = append(found, d)
+	for _, version := range versions {
+		var source v1beta2.ImageSpec
+		if err := json.Unmarshal(version.Install.Source.Raw, &source); err != nil {
+			continue // the installer says so
+		}
+		named := []string{source.Ref}
+		if version.Config != nil {
+			named = append(named, version.Config.Ref)
+		}
+		for _, ref := range named {
+			if d := digest.Digest(ref); d.Validate() == nil {
+				found = append(found, d)
+			}
 		}
 	}
 	return found

@@ -178,8 +178,10 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	}
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
-	if images == "" {
-		delete(manifest.Annotations, v1beta2.AnnotationImages)
+	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate} {
+		if want.Annotations[annotation] == "" {
+			delete(manifest.Annotations, annotation)
+		}
 	}
 	if !sameSpec(manifest.Spec, want.Spec) {
 		manifest.Spec = want.Spec

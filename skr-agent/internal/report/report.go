@@ -52,7 +52,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
 		module := bundle.ReportedModule{
-			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.Spec.Version,
+			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.RunningVersion(),
 			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Message: message(m),
 			Manifest: &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
