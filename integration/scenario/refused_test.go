@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -146,4 +148,72 @@ func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
 		must(t, r.UntilState(ctx, "scaler", "2.1.0", v1beta2.StateReady))
 		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 	})
+}
+
+// untilBothShow waits until both sides say of a module that it is of a version, in a state, with these texts in its message.
+func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
+	t.Helper()
+	for side, read := range map[string]func() (*v1beta2.Kyma, error){
+		"the control plane": func() (*v1beta2.Kyma, error) { return r.Record(t.Context()) },
+		"the runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(t.Context()) },
+	} {
+		until(t, 30*time.Second, fmt.Sprintf("%s says that %s is %s at %s", side, module, state, version), func() (bool, string) {
+			kyma, err := read()
+			if err != nil {
+				return false, err.Error()
+			}
+			for _, m := range kyma.Status.Modules {
+				if m.Name == module && m.Version == version && m.State == state && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(m.Message, text) }) {
+					return true, ""
+				}
+			}
+			return false, fmt.Sprintf("%+v", kyma.Status.Modules)
+		})
+	}
+}
+
+func TestAnUpgradeThatIsRefusedIsTakenBackOrRecreatesWhatItMay(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	deployment := &appsv1.Deployment{}
+	must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
+	fixed, wrong := sample.Scaler("2.0.0"), sample.Scaler("1.9.0")
+	fixed.Manifest = strings.ReplaceAll(fixed.Manifest, "{app: scaler}", "{app: another}")
+	wrong.Manifest = strings.Replace(wrong.Manifest, "level: info", "level: 1", 1)
+	must(t, f.Offer(ctx, fixed, wrong))
+	drifts := func() {
+		t.Helper()
+		config, err := settings(ctx, r)
+		must(t, err)
+		config.Data["level"] = "debug"
+		must(t, r.API.Update(ctx, config))
+		until(t, 20*time.Second, "drift of the version in force is reverted", func() (bool, string) {
+			config, err := settings(ctx, r)
+			return err == nil && config.Data["level"] == "info" && config.Data["version"] == "1.7.0", fmt.Sprint(config.Data, err)
+		})
+	}
+
+	promote(t, f, "1.9.0")
+	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateError, "nothing of version 1.9.0 was applied", "ConfigMap kyma-system/scaler-settings", "expected string")
+	drifts()
+	promote(t, f, "2.0.0")
+	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateError, "nothing of version 2.0.0 was applied", "spec.selector", v1beta2.AnnotationRecreate)
+	drifts()
+	promote(t, f, "1.7.0")
+	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateReady)
+	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
+
+	template := &v1beta2.ModuleTemplate{}
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler-2.0.0"}, template))
+	before := template.DeepCopy()
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, v1beta2.AnnotationRecreate, v1beta2.True)
+	must(t, f.Control.Patch(ctx, template, client.MergeFrom(before)))
+	promote(t, f, "2.0.0")
+	untilBothShow(t, r, "scaler", "2.0.0", v1beta2.StateReady)
+	again := &appsv1.Deployment{}
+	must(t, r.API.Get(ctx, inKyma("scaler-manager"), again))
+	if again.UID == deployment.UID || again.Spec.Selector.MatchLabels["app"] != "another" {
+		t.Errorf("the Deployment was not recreated: %v", again.Spec.Selector)
+	}
 }
