@@ -102,9 +102,12 @@ type ReportedKyma struct {
 
 // ReportedModule is one module as it is installed.
 type ReportedModule struct {
-	Name    string        `json:"name"`
-	Channel string        `json:"channel,omitempty"`
+	Name    string `json:"name"`
+	Channel string `json:"channel,omitempty"`
+	// Version is the one that was applied last. Wanted is the one that its Manifest asks for, where that is another one: it is being applied, or
+	// refused, which State says.
 	Version string        `json:"version,omitempty"`
+	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
 	// Message says why the state is not Ready, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`

@@ -147,8 +147,8 @@ func (r Report) checkModules() error {
 			return fmt.Errorf("modules[%d].name: %d bytes, want 1 to %d", i, len(m.Name), MaxModuleNameBytes)
 		case seen[m.Name]:
 			return fmt.Errorf("modules[%d].name: %s is there twice", i, Quote(m.Name, maxQuotedBytes))
-		case len(m.Channel) > MaxVersionBytes || len(m.Version) > MaxVersionBytes:
-			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel), len(m.Version), MaxVersionBytes)
+		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
+			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
 		case len(m.Message) > MaxMessageBytes:
 			return fmt.Errorf("modules[%d].message: %d bytes, at most %d", i, len(m.Message), MaxMessageBytes)
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):

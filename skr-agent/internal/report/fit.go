@@ -75,6 +75,7 @@ func (f *fitting) limitModules() {
 	modules = slices.DeleteFunc(modules, func(m bundle.ReportedModule) bool { return len(m.Name) > bundle.MaxModuleNameBytes })
 	for i := range modules {
 		m := &modules[i]
+		m.Wanted = bundle.Bounded(m.Wanted, bundle.MaxVersionBytes)
 		m.Version, m.Channel = bundle.Bounded(m.Version, bundle.MaxVersionBytes), bundle.Bounded(m.Channel, bundle.MaxVersionBytes)
 		if long(m.Manifest) || long(m.Resource) {
 			m.Manifest, m.Resource, f.left.Objects = nil, nil, true

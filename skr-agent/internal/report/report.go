@@ -59,6 +59,9 @@ func Modules(facts Facts) []bundle.ReportedModule {
 				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
 			},
 		}
+		if module.Version != m.Spec.Version {
+			module.Wanted = m.Spec.Version
+		}
 		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
 			module.State = v1beta2.StateDeleting
 		}
