@@ -114,6 +114,25 @@ func innermost(err error) error {
 	}
 }
 
+// noteOutage logs once that there may be newer bundles that cannot be had, whatever the reason, and that this is over.
+func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
+	state := ""
+	switch {
+	case a.notKept != nil:
+		state = "not kept"
+	case outage:
+		state = "unreadable"
+	}
+	switch changed := a.said.Changed(saidOutage, state); {
+	case changed && a.notKept != nil:
+		log.Error(err, "failed to keep a newer bundle in the runtime, the bundle in force stays")
+	case changed && outage:
+		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Place.String())
+	case changed:
+		log.Info("bundles can be read again", "location", a.Place.String())
+	}
+}
+
 func newRounds() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 }

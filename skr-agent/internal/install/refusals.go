@@ -124,11 +124,19 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	}
 	var names []string
 	for _, r := range p.recreate {
-		names = append(names, keyOf(r).String())
+		o, err := i.actor(m).owned(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		if o != nil && o.DeletionTimestamp.IsZero() {
+			names = append(names, keyOf(r).String())
+		}
 	}
-	text := firstFew(names)
-	log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version", m.Spec.Version, "objects", text)
-	i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text, m.Spec.Version)
+	if len(names) > 0 {
+		text := firstFew(names)
+		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version", m.Spec.Version, "objects", text)
+		i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text, m.Spec.Version)
+	}
 	remaining, stuck, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).made)
 	if err != nil || len(remaining) == 0 {
 		return "", err

@@ -216,7 +216,7 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 	t.Log("going back is an upgrade like any other, and what is refused of the version in force costs no sibling its correction")
 	w.wants("fixed", strings.Replace(fixedV1, "value: 1000", "value: 2000", 1), version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" })
-	w.denies("object.metadata.name != 'fixed-a' || object.data.version == 'drift'", "fixed-a")
+	allow := w.denies(admissionv1.Update, "object.metadata.name != 'fixed-a' || object.data.version == 'drift'", "fixed-a")
 	for _, name := range []string{"fixed-a", "fixed-b"} {
 		require.True(t, w.exists(config, home, name))
 		config.Data["version"] = "drift"
@@ -226,6 +226,23 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 	w.state("fixed", v1beta2.StateError, "ConfigMap kyma-system/fixed-a: ")
 	require.Equal(t, "drift", data("fixed-a"))
 	drifts("fixed-b")
+
+	t.Log("what cannot be deleted keeps no sibling from going")
+	allow()
+	w.eventually("version 1.0.0 is whole again", func() bool { return installed(w.manifest("fixed")) })
+	allow = w.denies(admissionv1.Delete, "oldObject.metadata.name != 'fixed-a'", "fixed-a")
+	require.NoError(t, w.client.Delete(ctx, w.manifest("fixed")))
+	w.eventually("the siblings are gone", func() bool {
+		return !w.exists(&corev1.ConfigMap{}, home, "fixed-b") && !w.exists(&appsv1.Deployment{}, home, "fixed")
+	})
+	w.state("fixed", v1beta2.StateDeleting, "ConfigMap kyma-system/fixed-a (cannot be deleted: ")
+	allow()
+	require.True(t, w.exists(claim, home, "fixed-data"))
+	claim.Finalizers = nil // nothing here protects claims that are in use
+	require.NoError(t, w.client.Update(ctx, claim))
+	w.eventually("all of it is gone", func() bool {
+		return !w.exists(&v1beta2.Manifest{}, home, "fixed") && !w.exists(&corev1.ConfigMap{}, home, "fixed-a")
+	})
 }
 
 const fixedClass = `
@@ -245,15 +262,16 @@ func (w *world) reason(name, condition string) string {
 	return ""
 }
 
-// denies refuses ConfigMaps for which an expression is false.
-func (w *world) denies(expression, name string) {
+// denies refuses an operation on ConfigMaps for which an expression is false, and returns what ends that.
+func (w *world) denies(operation admissionv1.OperationType, expression, name string) (allow func()) {
 	w.Helper()
+	invalid := metav1.StatusReasonInvalid
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			Operations: []admissionv1.OperationType{operation},
 			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"configmaps"}},
 		}}}},
-		Validations: []admissionv1.Validation{{Expression: expression}},
+		Validations: []admissionv1.Validation{{Expression: expression, Reason: &invalid}},
 	}}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 		PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
@@ -263,7 +281,23 @@ func (w *world) denies(expression, name string) {
 	w.eventually("the policy is in force", func() bool {
 		config := &corev1.ConfigMap{}
 		require.True(w, w.exists(config, home, name))
+		if operation == admissionv1.Delete {
+			return w.client.Delete(w.Context(), config, client.DryRunAll) != nil
+		}
 		config.Labels["tried"] = "true"
 		return w.client.Update(w.Context(), config, client.DryRunAll) != nil
 	})
+	return func() {
+		w.Helper()
+		require.NoError(w, w.client.Delete(w.Context(), binding))
+		require.NoError(w, w.client.Delete(w.Context(), policy))
+		w.eventually("the policy is gone", func() bool {
+			config := &corev1.ConfigMap{}
+			require.True(w, w.exists(config, home, name))
+			if operation == admissionv1.Delete {
+				return w.client.Delete(w.Context(), config, client.DryRunAll) == nil
+			}
+			return w.client.Update(w.Context(), config, client.DryRunAll) == nil
+		})
+	}
 }
