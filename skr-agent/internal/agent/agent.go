@@ -172,7 +172,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	a.report(ctx, log, facts)
 	err = errors.Join(watchErr, pruneErr, tellErr)
 	if polled || !a.proven {
-		a.upgrade(ctx, log, err == nil && len(written.Failures) == 0)
+		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, isOurs))
 	}
 	trial := time.Duration(0)
 	if a.Deployment != nil && !a.proven {

@@ -49,6 +49,12 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
+// isOurs reports whether a failure may be the agent's own doing. What a policy, webhook or quota of the runtime denies is not, and says nothing
+// against an image of the agent.
+func isOurs(f objects.Failure) bool {
+	return !slices.ContainsFunc([]string{"denied request", "denied the request", "exceeded quota"}, func(text string) bool { return strings.Contains(f.Err.Error(), text) })
+}
+
 // troubleOf returns what could not be written, nil for nothing. A bundle that cannot be kept comes first: while that lasts, nothing newer is followed.
 func troubleOf(notKept error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}

@@ -36,6 +36,18 @@ func TestTroubleNamesTheObjectsAndTheReason(t *testing.T) {
 	require.Contains(t, stored.Message, "let it write Secrets in kyma-system (no quota, admission policy or webhook may refuse them): exceeded quota")
 }
 
+func TestWhatATenantDeniesSaysNothingAgainstTheAgentsImage(t *testing.T) {
+	for text, want := range map[string]bool{
+		`moduletemplates "a" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no`: false,
+		`admission webhook "x" denied the request: no`:                                                        false,
+		`secrets "a" is forbidden: exceeded quota: x`:                                                         false,
+		`moduletemplates "a" is forbidden: User "agent" cannot update resource`:                               true,
+		`Manifest "a" is invalid: spec.version: required`:                                                     true,
+	} {
+		require.Equal(t, want, isOurs(objects.Failure{Err: errors.New(text)}), text)
+	}
+}
+
 func TestAModuleWhoseManifestIsRefusedIsToldLikeOneWithoutContent(t *testing.T) {
 	content := map[string]error{"keda": errors.New("no content")}
 	all := withRefused(content, []objects.Failure{
