@@ -87,6 +87,12 @@ func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
 	template.Namespace = v1beta2.RuntimeNamespace
 	end := refuse(t, r, v1beta2.Group, "moduletemplates", "object.metadata.name != 'scaler-1.9.0'", template)
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
+	// The catalog has what its channels mean.
+	channels := func(regular string) {
+		t.Helper()
+		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular), sample.Channel("fast", "1.9.0")))
+	}
+	channels("1.7.0")
 	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, "scaler-1.9.0", "a tenant does not like it")
 	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "scaler-1.9.0")
 
@@ -104,7 +110,7 @@ func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
 	config, err := settings(ctx, r)
 	must(t, err)
 	must(t, r.API.Delete(ctx, config))
-	promote(t, f, "1.8.0")
+	channels("1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	if _, err := settings(ctx, r); err != nil {
 		t.Error(err)
