@@ -145,7 +145,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	}
 	installed, err := a.manifests(ctx)
 	if err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	followed := autonomy.Follow(a.Puller.Current(), kyma, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
