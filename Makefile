@@ -35,11 +35,13 @@ test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leave
 # The random histories run one step after the other and would take ten times as long.
 test-race: ## the race detector over publishing while keys change; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
-	  CGO_ENABLED=1 go test -race -skip RandomHistories ./kcp-publisher/internal/control ./kcp-publisher/internal/publish; \
+	  CGO_ENABLED=1 go test -race -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/control ./kcp-publisher/internal/publish; \
 	else echo "test-race: no C compiler here, so nothing was checked"; fi
 
-histories: ## 10,000 random histories of an adversary who owns the registry, one runtime and one Kyma; HISTORIES=N for another number
-	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -run TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo ./kcp-publisher/internal/control
+# make test runs a part of the same histories.
+histories: ## 10,000 random histories each of attackers and of key changes, and 100,000 of rollouts; HISTORIES=N for another number
+	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -timeout $(TIMEOUT) ./kcp-publisher/internal/control ./kcp-publisher/internal/rollout \
+	  -run 'TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo|TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories|TestRandomHistoriesKeepEveryPromise'
 
 # Its go.mod follows the project's by itself: a new version there must not fail here.
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes

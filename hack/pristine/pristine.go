@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -125,6 +126,8 @@ func (s *Snapshot) restore(ctx context.Context) error {
 	for key := range now {
 		if before, known := s.stored[key]; known && before.Revision == now[key].Revision {
 			continue
+		} else if known && strings.HasPrefix(key, crds) && sameDefinition(before.Value, now[key].Value) {
+			s.stored[key] = now[key]
 		} else if isUnder(key, remembered) || known && strings.HasPrefix(key, crds) {
 			return fmt.Errorf("the API server would remember %s", key)
 		} else if !known && !strings.HasPrefix(key, apiServices) {
@@ -142,6 +145,22 @@ func (s *Snapshot) restore(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sameDefinition reports whether what is stored of a definition differs in nothing that is served: the API server goes on to write the
+// status of a new one for a while, and who applies one as it is becomes one of its managers.
+func sameDefinition(before, now []byte) bool {
+	var definitions [2]map[string]any
+	for i, stored := range [][]byte{before, now} {
+		if err := json.Unmarshal(stored, &definitions[i]); err != nil {
+			return false
+		}
+		delete(definitions[i], "status")
+		if metadata, ok := definitions[i]["metadata"].(map[string]any); ok {
+			delete(metadata, "managedFields")
+		}
+	}
+	return reflect.DeepEqual(definitions[0], definitions[1])
 }
 
 // compare fails as long as something is in etcd that was not, or the other way round. What the API server has written by then into

@@ -1,9 +1,12 @@
 package chart
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,9 +45,26 @@ func newGround(t *testing.T) *ground {
 	return &ground{t, api, c.Kubeconfig()}
 }
 
+// program returns the path of Helm, which `go tool` builds and keeps. To ask it anew for each command would take longer than the command.
+var program = sync.OnceValues(func() (string, error) {
+	var output []byte
+	for _, args := range [][]string{{"tool", "-modfile=hack/helm/go.mod", "helm", "version"}, {"tool", "-modfile=hack/helm/go.mod", "-n", "helm"}} {
+		command := exec.Command("go", args...)
+		command.Dir = filepath.Join("..", "..")
+		var err error
+		if output, err = command.Output(); err != nil {
+			return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+		}
+	}
+	return strings.TrimSpace(string(output)), nil
+})
+
 // helm runs Helm as users do.
 func (g *ground) helm(args ...string) (string, error) {
-	command := exec.CommandContext(g.Context(), "go", append([]string{"tool", "-modfile=hack/helm/go.mod", "helm", "--kubeconfig", g.kubeconfig}, args...)...)
+	g.Helper()
+	path, err := program()
+	require.NoError(g, err)
+	command := exec.CommandContext(g.Context(), path, append([]string{"--kubeconfig", g.kubeconfig}, args...)...)
 	command.Dir = filepath.Join("..", "..")
 	home := g.TempDir()
 	command.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)

@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/charts"
 )
 
 func thingOf(name string) *unstructured.Unstructured {
@@ -23,6 +26,20 @@ func thingOf(name string) *unstructured.Unstructured {
 	thing.SetKind("Thing")
 	thing.SetName(name)
 	return thing
+}
+
+// kymas returns the definition of Kymas as the chart has it.
+func kymas(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/operator.kyma-project.io_kymas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(data, &definition.Object); err != nil {
+		t.Fatal(err)
+	}
+	return definition
 }
 
 func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
@@ -62,6 +79,8 @@ func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
 	thing.SetFinalizers([]string{"example.org/held"})
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
+	// A definition that somebody applies as it is has one manager more, and nothing else is another.
+	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"), client.ForceOwnership))
 	must(api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}))
 	must(api.CoreV1().ConfigMaps("left").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}))
 	must(nil, api.CoreV1().Namespaces().Delete(ctx, "left", metav1.DeleteOptions{}))
@@ -149,6 +168,17 @@ func TestAClusterThatRemembersIsNotLentAgain(t *testing.T) {
 			}
 			_, err := kubernetes.NewForConfigOrDie(c.Config).AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
 			return err
+		},
+		"another definition": func(c *Cluster) error {
+			api, err := client.New(c.Config, client.Options{})
+			if err != nil {
+				return err
+			}
+			other := kymas(t)
+			if err := unstructured.SetNestedStringSlice(other.Object, []string{"left"}, "spec", "names", "categories"); err != nil {
+				return err
+			}
+			return api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("somebody"), client.ForceOwnership)
 		},
 		"a stopped API server": (*Cluster).Pause,
 	} {

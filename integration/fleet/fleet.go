@@ -339,9 +339,7 @@ func copyFile(from, to string) error {
 func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for pause := shortestPause; ; pause = min(pause*5/4, longestPause) {
 		ok, state := seen()
 		if ok {
 			return nil
@@ -349,10 +347,17 @@ func Until(ctx context.Context, limit time.Duration, what string, seen func() (b
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waited %s for: %s; last seen: %s", limit, what, state)
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }
+
+// How long Until waits between two looks: the longer it has waited, the longer it may wait. Looks are requests, and those of many
+// scenarios take the processors from what is awaited.
+const (
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 300 * time.Millisecond
+)
 
 // describe returns an object's status for people.
 func describe(v any) string {

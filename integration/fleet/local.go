@@ -77,6 +77,11 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 	start := cluster.Start
 	if f.options.Clusters != nil {
 		start = f.options.Clusters.Take
+		if !control {
+			// What the agent's chart would bring. An API server lets whoever creates the first object of a definition that is new wait for
+			// two seconds, which each scenario would.
+			options.CRDs = []fs.FS{charts.AgentCRDs}
+		}
 	}
 	c, err := start(ctx, options)
 	if err != nil {

@@ -235,7 +235,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 
 // UntilState waits until the control plane shows a module of the runtime in a version and state.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
-	return Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
+	err := Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -245,16 +245,20 @@ func (r *Runtime) UntilState(ctx context.Context, module, version string, state 
 				return true, ""
 			}
 		}
-		return false, describe(kyma.Status.Modules) + r.installed(ctx)
+		return false, describe(kyma.Status.Modules)
 	})
+	if err != nil {
+		return fmt.Errorf("%w%s", err, r.installed(ctx))
+	}
+	return nil
 }
 
 // UntilGone waits until neither side knows the module any more.
 func (r *Runtime) UntilGone(ctx context.Context, module string) error {
-	return Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
+	err := Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
 		err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, &v1beta2.Manifest{})
 		if client.IgnoreNotFound(err) != nil || err == nil {
-			return false, fmt.Sprintf("Manifest: %v%s", err, r.installed(ctx))
+			return false, fmt.Sprintf("Manifest: %v", err)
 		}
 		kyma, err := r.Record(ctx)
 		if err != nil {
@@ -267,6 +271,10 @@ func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 		}
 		return true, ""
 	})
+	if err != nil {
+		return fmt.Errorf("%w%s", err, r.installed(ctx))
+	}
+	return nil
 }
 
 // UntilAccepted waits until the runtime's own Kyma says so of its condition Accepted.

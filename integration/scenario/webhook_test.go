@@ -1,13 +1,17 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,6 +64,7 @@ func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
 	if err := f.Control.Create(ctx, broken); err == nil || !strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
 		t.Errorf("a template that nobody could resolve: %v", err)
 	}
+	comesBack(t, f)
 	rights, err := f.PublisherRights()
 	must(t, err)
 	lacksNothing(t, "publisher", rights)
@@ -67,4 +72,48 @@ func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
+}
+
+// comesBack takes away what the webhooks need, as who applies the chart's definitions again does, and expects it back.
+func comesBack(t *testing.T, f *fleet.Fleet) {
+	t.Helper()
+	ctx := t.Context()
+	certificates := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook")
+	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(certificates), certificates))
+	served := certificates.DeepCopyObject().(*corev1.Secret)
+	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"}}
+	must(t, f.Control.Delete(ctx, certificates))
+	must(t, f.Control.Delete(ctx, configuration))
+	crd := definitionOf("kymas")
+	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(crd), crd))
+	must(t, unstructured.SetNestedMap(crd.Object, map[string]any{"strategy": "None"}, "spec", "conversion"))
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	must(t, err)
+	for _, v := range versions {
+		if version, ok := v.(map[string]any); ok && version["name"] == "v1beta1" {
+			version["served"] = false
+		}
+	}
+	must(t, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+	must(t, f.Control.Update(ctx, crd))
+	until(t, 10*time.Second, "certificates, configuration and definition are as before", func() (bool, string) {
+		now := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook").(*corev1.Secret)
+		err := errors.Join(f.Control.Get(ctx, client.ObjectKeyFromObject(now), now), f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration),
+			f.Control.Get(ctx, client.ObjectKeyFromObject(crd), crd))
+		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
+		return err == nil && strategy == "Webhook" && len(configuration.Webhooks) == 1 && reflect.DeepEqual(now.Data, served.Data), fmt.Sprint(err, strategy)
+	})
+	until(t, 10*time.Second, "v1beta1 is served", func() (bool, string) {
+		old := &unstructured.Unstructured{}
+		old.SetAPIVersion("operator.kyma-project.io/v1beta1")
+		old.SetKind("Kyma")
+		err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "old"}, old)
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+func inControlPlane(o client.Object, name string) client.Object {
+	o.SetNamespace(sample.Namespace)
+	o.SetName(name)
+	return o
 }

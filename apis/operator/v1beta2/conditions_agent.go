@@ -50,6 +50,8 @@ const (
 	ReasonNoImagesListed = "NothingListed"
 	// ReasonRemoving says that the deletion of a module's objects is waited for.
 	ReasonRemoving = "Removing"
+	// ReasonRestoring says that somebody deleted a Manifest whose module no bundle removes: the module stays, and the Manifest comes back.
+	ReasonRestoring = "Restoring"
 	// ReasonCustomResourcesExist says that a module is removed once its custom resources are deleted.
 	ReasonCustomResourcesExist = "CustomResourcesExist"
 	// ReasonUnmanaged says that a module is not managed any more and its resources are left in place.

@@ -21,3 +21,8 @@ func (m *Manifest) ModuleLabel() string {
 	}
 	return m.Name
 }
+
+// IsRemoved reports whether the deletion of a Manifest is meant: a bundle removes its module, or leaves it in place without a Manifest.
+func (m *Manifest) IsRemoved() bool {
+	return m.Annotations[AnnotationRemoval] == True || m.Annotations[AnnotationUnmanaged] == True
+}

@@ -51,6 +51,11 @@ const (
 	// delete and create again an object whose change the API server refuses because the field is immutable. RecreateWithData lets them do so
 	// with an object of a kind that holds data, on that object in the content only.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
+	// AnnotationRemoval is ours: "true" on a Manifest whose module the agent removes, because a bundle says so. One that is deleted without it
+	// comes back, and its module stays.
+	AnnotationRemoval = "kyma-pull.dev/removal"
+	// AnnotationRestoring is ours: "true" on a Manifest that comes back, until it has the list of its module's objects again.
+	AnnotationRestoring = "kyma-pull.dev/restoring"
 	// AnnotationCarried is ours: it says on a Kyma in KCP that what its runtime reports is carried by hand, and how long that may
 	// take, as a duration such as 2160h; "true" stands for 90 days.
 	AnnotationCarried = "kyma-pull.dev/carried"

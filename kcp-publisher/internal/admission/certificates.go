@@ -43,6 +43,8 @@ type certificates struct {
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
+	// last is what the Secret had when it was read last: what is served until another is made. One goroutine uses it.
+	last map[string][]byte
 }
 
 // ensure reads the Secret, renews what is due, and gives the authorities that the API server shall trust.
@@ -64,6 +66,9 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 	if err != nil && !missing {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
+	if missing {
+		secret.Data = c.last // somebody deleted it, and clients trust what is served
+	}
 	data, changed, err := renewed(secret.Data, c.hosts, c.now())
 	if err != nil {
 		return nil, fmt.Errorf("make certificates of the webhooks: %w", err)
@@ -84,6 +89,7 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	c.serving.Store(&pair)
+	c.last = data
 	return data[keyCA], nil
 }
 

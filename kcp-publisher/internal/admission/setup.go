@@ -12,11 +12,15 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -25,6 +29,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
@@ -48,12 +53,16 @@ const (
 	checkInterval = time.Hour
 )
 
+// configurationName is that of the ValidatingWebhookConfiguration.
+const configurationName = "kcp-publisher.kyma-pull.dev"
+
 // converted are the kinds with a version before the one that is stored.
 var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
 // registration keeps the API server pointed to the webhooks, with the authorities that vouch for them.
 type registration struct {
 	certificates *certificates
+	metadata     metadata.Interface
 	// at makes the clientConfig of a webhook with this path.
 	at func(path string, authorities []byte) map[string]any
 }
@@ -68,7 +77,11 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
-	r := &registration{at: at, certificates: &certificates{client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now}}
+	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("set up the webhooks: %w", err)
+	}
+	r := &registration{at: at, metadata: metadataClient, certificates: &certificates{client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now}}
 	handler, err := webhooks(mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
@@ -149,23 +162,54 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 // NeedLeaderElection is false: every replica serves, and all say the same.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start keeps certificates and registrations in line until the context ends.
+// Start keeps certificates and registrations in line until the context ends: at once when somebody changes or deletes them, and every
+// checkInterval.
 func (r *registration) Start(ctx context.Context) error {
-	if err := r.once(ctx); err != nil {
-		return fmt.Errorf("register the webhooks: %w", err)
+	changed := make(chan struct{}, 1)
+	for _, watched := range r.watched() {
+		err := manager.WatchChanges(ctx, r.metadata, watched, func(*metav1.PartialObjectMetadata, bool) {
+			select {
+			case changed <- struct{}{}:
+			default: // it is looked at anyway
+			}
+		})
+		if err != nil {
+			return err
+		}
 	}
-	tick := time.NewTicker(checkInterval)
-	defer tick.Stop()
+	retry := retryBackoff
 	for {
+		next := checkInterval
+		if err := r.once(ctx); err != nil && ctx.Err() == nil {
+			next = retry.Step()
+			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 may not be served; it is tried again", "in", next.Round(time.Second).String())
+		} else {
+			retry = retryBackoff
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-			if err := r.once(ctx); err != nil && ctx.Err() == nil {
-				ctrl.Log.Error(err, "the webhooks' certificates could not be looked after, it is tried again")
-			}
+		case <-changed:
+		case <-time.After(next):
 		}
 	}
+}
+
+// retryBackoff is how long to wait after a failure.
+var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
+
+// watched are the objects that the webhooks need, each by its name.
+func (r *registration) watched() []manager.Watched {
+	configurations := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	all := []manager.Watched{
+		{Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Namespace: r.certificates.namespace, Name: secretName},
+		{Resource: configurations, Name: configurationName},
+	}
+	for _, plural := range converted {
+		all = append(all, manager.Watched{Resource: crds, Name: plural + "." + v1beta2.Group})
+	}
+	return all
 }
 
 func (r *registration) once(ctx context.Context) error {
@@ -206,7 +250,7 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 // validate lets ModuleTemplates be checked before they are written. Fail open: a publisher that is down must keep nobody from
 // working, and it checks again when it resolves.
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
-	const name = "kcp-publisher.kyma-pull.dev"
+	const name = configurationName
 	gvk := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)

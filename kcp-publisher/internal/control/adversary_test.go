@@ -17,21 +17,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
-// adversaryHistories is how many are run by default; $KYMA_PULL_HISTORIES asks for another number.
+// adversaryHistories is how many are run by default.
 const adversaryHistories = 500
+
+// historiesToRun returns how many random histories a test runs: $KYMA_PULL_HISTORIES, or its default.
+func historiesToRun(t *testing.T, byDefault uint64) uint64 {
+	t.Helper()
+	asked := os.Getenv("KYMA_PULL_HISTORIES")
+	if asked == "" {
+		return byDefault
+	}
+	count, err := strconv.ParseUint(asked, 10, 32)
+	if err != nil {
+		t.Fatalf("KYMA_PULL_HISTORIES: %v", err)
+	}
+	return count
+}
 
 // TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo lets an adversary who owns the registry, one runtime with its key, a publisher key that
 // was rotated out, and the right to edit one Kyma take turns with an operator who promotes and rolls back, a publisher that crashes, and an
 // honest runtime. After every look of that runtime a model, which knows what the operator did and asks none of the code under test, says
 // what may be in force. Where the adversary leaves, the runtime gets what it should have.
 func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
-	count := uint64(adversaryHistories)
-	if asked := os.Getenv("KYMA_PULL_HISTORIES"); asked != "" {
-		var err error
-		if count, err = strconv.ParseUint(asked, 10, 32); err != nil {
-			t.Fatalf("KYMA_PULL_HISTORIES: %v", err)
-		}
-	}
+	count := historiesToRun(t, adversaryHistories)
 	surroundings := newSurroundings(t)
 	for name, seed := range map[string]uint64{"a fixed seed": fixedSeed, "a fresh seed": rand.Uint64()} {
 		t.Run(name, func(t *testing.T) {

@@ -22,11 +22,15 @@ func (f Folder) RootKeyFiles() []string {
 // Finish signs the new version with root keys and, if they are enough, puts it in force. Else a draft is written for the others to sign.
 func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 	err = c.folder.Exclusively(context.Background(), func(f Folder) error {
-		current, err := f.Root()
+		now, err := f.read(FileRoot)
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(current.Raw, c.root.Raw) {
+		if !bytes.Equal(now, c.root.Raw) {
+			current, err := f.Root()
+			if err != nil {
+				return err
+			}
 			return fmt.Errorf("key folder %s: another program made root version %d meanwhile, and nothing was changed: try again", f.Dir, current.Version)
 		}
 		c.folder, c.files.folder = f, f
@@ -53,7 +57,7 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 	}
 	root, err := c.root.Next(data)
 	if err == nil {
-		return c.folder.putInForce(c.files, root)
+		return c.folder.putInForce(c.files, c.root, root)
 	}
 	if !missesSignatures(data, err) {
 		return nil, err
@@ -70,12 +74,8 @@ func missesSignatures(data []byte, err error) bool {
 	return broken == nil && trust.LacksSignatures(err)
 }
 
-// putInForce adds the root and takes up the keys that waited for it.
-func (f Folder) putInForce(files *written, root trust.Root) ([]Made, error) {
-	current, err := f.Root()
-	if err != nil {
-		return nil, err
-	}
+// putInForce adds the root after the current one, and takes up the keys that waited for it.
+func (f Folder) putInForce(files *written, current, root trust.Root) ([]Made, error) {
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(history(version.Version)); {
 		case err == nil && !bytes.Equal(there, version.Raw):

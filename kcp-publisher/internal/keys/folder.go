@@ -99,8 +99,8 @@ func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 			if keys, err = f.load(ctx); err != nil {
 				return err
 			}
-			now, err := f.Root()
-			if err != nil || bytes.Equal(now.Raw, keys.Root.Raw) {
+			now, err := f.read(FileRoot)
+			if err != nil || bytes.Equal(now, keys.Root.Raw) {
 				return err
 			}
 		}

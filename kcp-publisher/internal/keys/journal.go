@@ -101,13 +101,13 @@ func (f Folder) sweep() error {
 			}
 		}
 	}
+	drafts, err := filepath.Glob(f.path("root-*.draft.json"))
+	if err != nil || len(drafts) == 0 {
+		return err
+	}
 	root, err := readRoot(f.path(FileRoot))
 	if err != nil {
 		return nil //nolint:nilerr // there is none yet, or whoever reads it says what is wrong with it
-	}
-	drafts, err := filepath.Glob(f.path("root-*.draft.json"))
-	if err != nil {
-		return err
 	}
 	for _, draft := range drafts {
 		number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(draft), "root-"), ".draft.json")

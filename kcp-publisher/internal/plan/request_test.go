@@ -51,12 +51,16 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = 720 * time.Hour }},
 		"a runtime id of its own": {set(labels, v1beta2.LabelRuntimeID, "r-1"), func(*resolve.Request) {}, func(r *Runtime) { r.ID, r.Audience.Runtime = "r-1", "r-1" }},
 		"the spec that the runtime's own Kyma has": {requested,
-			func(r *resolve.Request) { r.Asked = own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+			func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+		"and all of it where the control plane's modules are not copied": {func(k *v1beta2.Kyma) {
+			requested(k)
+			k.Annotations = map[string]string{v1beta2.AnnotationNoModuleCopy: v1beta2.True}
+		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"the wish that a runtime with autonomy decides by": {func(k *v1beta2.Kyma) {
 			requested(k)
 			set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog)(k)
 		},
-			func(r *resolve.Request) { r.Asked, r.Settings.Autonomy = own, bundle.AutonomyCatalog },
+			func(r *resolve.Request) { r.Asked, r.Seed, r.Settings.Autonomy = own, own, bundle.AutonomyCatalog },
 			func(r *Runtime) { r.KymaGeneration, r.KymaSpec = 3, bundle.WishDigest(own) }},
 		"but not of a runtime that is not synchronized": {func(k *v1beta2.Kyma) { requested(k); k.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False} },
 			func(r *resolve.Request) { r.NoCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},

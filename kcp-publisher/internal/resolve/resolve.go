@@ -21,7 +21,7 @@ import (
 type Request struct {
 	// Labels are those of the Kyma in the control plane.
 	Labels map[string]string
-	// Seed is the spec of the Kyma in the control plane; a runtime without a Kyma gets it.
+	// Seed is what a runtime without a Kyma gets: the spec that its own had last, or that of the Kyma in the control plane before it had one.
 	Seed v1beta2.KymaSpec
 	// Asked is what is resolved: the spec of the runtime's own Kyma once it is known, else Seed.
 	Asked v1beta2.KymaSpec

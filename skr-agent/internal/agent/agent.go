@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -56,9 +57,13 @@ type Options struct {
 	Puller  *pull.Puller
 	Syncer  *objects.Syncer
 	Secrets *secrets.Keeper
-	// Reader may cache; it sees Kyma, Manifests and the catalog.
-	Client client.Client
-	Events events.EventRecorder
+	// Keeper puts back what the runtime lost.
+	Keeper *objects.Keeper
+	// TryAgain takes Manifests that the installer is to look at.
+	TryAgain chan<- event.GenericEvent
+	// Client may cache; it sees Kyma, Manifests and the catalog. Uncached does not.
+	Client, Uncached client.Client
+	Events           events.EventRecorder
 	// Signer is the runtime's own key, Token what introduces it, nil when there is none.
 	Signer trust.Signer
 	Token  *trust.Token
@@ -105,6 +110,7 @@ type Agent struct {
 	unmanaged map[string]string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
+	restoration
 }
 
 // Subjects of Agent.said.
@@ -132,8 +138,9 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}
+	restoring := a.restore(ctx, log, polled)
 	again, err := a.round(ctx, log, polled)
-	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, a.noteRound(ctx, log, err))}, nil
+	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
 }
 
 // round brings the runtime in line with the bundle in force and tells what became of it. It returns when there is more to do without being asked,
@@ -153,8 +160,9 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	a.noteDecided(log, followed)
 	var written objects.Outcome
 	var watchErr error
+	fetched := false
 	if b := followed.Bundle; b != nil {
-		a.stage(ctx, log, b.State)
+		fetched = a.stage(ctx, log, b.State)
 		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		written, watchErr = a.Syncer.Sync(ctx, b, a.unstaged, gate, a.Now()), a.watches.Set(b.State.Watchers)
 	}
@@ -163,6 +171,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		return 0, err
 	}
 	facts.Unenrolled = a.unenrolled(log)
+	a.suspect(facts.Manifests, fetched)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())
@@ -223,11 +232,11 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// stage fetches the content of what is followed, once, and again with every poll while some cannot be had.
-func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) {
+// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports whether it did.
+func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) bool {
 	needed := contentsOf(state)
 	if a.staged == needed {
-		return
+		return false
 	}
 	unstaged := a.Puller.Stage(ctx, state)
 	for module, why := range unstaged {
@@ -236,6 +245,7 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 		}
 	}
 	a.unstaged, a.staged = unstaged, needed
+	return true
 }
 
 // noteDecided logs once what the runtime does by itself.
@@ -286,7 +296,7 @@ func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
 	facts := report.Facts{
-		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Refused: a.Puller.Refused(),
+		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Lost: a.Puller.Lost(), Refused: a.Puller.Refused(),
 		Unstaged: a.unstaged, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
 	}
 	var err error

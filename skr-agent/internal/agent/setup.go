@@ -26,7 +26,7 @@ const gather = 300 * time.Millisecond
 
 // Setup adds the agent's controller to the manager.
 func Setup(mgr ctrl.Manager, agent *Agent) error {
-	agent.Client, agent.Syncer.Client = mgr.GetClient(), mgr.GetClient()
+	agent.Client, agent.Syncer.Client, agent.Keeper.Client = mgr.GetClient(), mgr.GetClient(), mgr.GetClient()
 	agent.Events = mgr.GetEventRecorder("skr-agent")
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -48,7 +48,7 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 		WatchesRawSource(source.Channel(start, another(0))).
 		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
 			agent.watches.Start(ctx, func(wait time.Duration) { q.AddAfter(request, max(wait, gather)) })
-			return nil
+			return agent.watchOwn(ctx, metadataClient, q)
 		})).
 		Watches(&v1beta2.Kyma{}, another(gather)).
 		Watches(&v1beta2.Manifest{}, another(gather)).

@@ -15,6 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -77,9 +79,9 @@ func newRun(g *cli.Root) *cobra.Command {
 
 func (f *runFlags) run(g *cli.Root) error {
 	ctrl.SetLogger(g.Logger())
-	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
+	checked, err := f.check()
 	if err != nil {
-		return cli.Usage(fmt.Errorf("--module-service-account: %w", err))
+		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
 	config, err := f.manager.Config()
@@ -94,28 +96,38 @@ func (f *runFlags) run(g *cli.Root) error {
 	if err != nil {
 		return fmt.Errorf("connect to the runtime: %w", err)
 	}
-	deployment, err := f.begin(ctx, uncached)
-	if err != nil {
+	var deployment *upgrade.Deployment
+	if err := f.manager.Prepare(ctx, f.patience(), func(ctx context.Context) (err error) {
+		deployment, err = f.begin(ctx, uncached)
 		return err
+	}); err != nil {
+		return unlessEnded(ctx, err)
 	}
-	if err := objects.Foundation(ctx, uncached); err != nil {
-		return fmt.Errorf("prepare the runtime: %w", err)
+	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
+	var options agent.Options
+	if err := f.manager.Prepare(ctx, f.patience(), func(ctx context.Context) (err error) {
+		if err := objects.Foundation(ctx, uncached); err != nil {
+			return fmt.Errorf("prepare the runtime: %w", err)
+		}
+		options, err = f.agent(ctx, g, config, uncached, store, checked)
+		return err
+	}); err != nil {
+		return unlessEnded(ctx, err)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme,
 		// Only Kyma's own objects are cached, and only those of its namespace: memory does not grow with the cluster.
 		Cache:            cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
 		LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
+		// An API server that does not let the agent watch yet is waited for.
+		Controller: ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 	})
 	if err != nil {
 		return err
 	}
-	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
-	options, err := f.agent(ctx, g, config, uncached, store)
-	if err != nil {
-		return err
-	}
 	options.Deployment, options.UpgradeDeadline = deployment, f.upgradeDeadline
+	tryAgain := make(chan event.GenericEvent, 100)
+	options.TryAgain = tryAgain
 	if err := agent.Setup(mgr, agent.New(options)); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
@@ -125,7 +137,7 @@ func (f *runFlags) run(g *cli.Root) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Accounts: accounts,
+		Accounts: checked.accounts, TryAgain: tryAgain,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
@@ -134,14 +146,57 @@ func (f *runFlags) run(g *cli.Root) error {
 	return mgr.Start(ctx)
 }
 
+// unlessEnded returns the error, nil when somebody asked the program to end.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// checked are flags that mean something.
+type checked struct {
+	accounts install.Accounts
+	mirrors  map[string]string
+}
+
+// check finds what is wrong with the flags before anything is waited for.
+func (f *runFlags) check() (checked, error) {
+	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
+	if err != nil {
+		return checked{}, cli.Usage(fmt.Errorf("--module-service-account: %w", err))
+	}
+	mirrors, err := bundle.ParseMirrors(f.mirrors)
+	if err != nil {
+		return checked{}, cli.Usage(err)
+	}
+	switch {
+	case (f.deployment == "") != (f.pod == ""):
+		err = errors.New("--deployment and --pod belong together")
+	case f.upgradeDeadline <= upgrade.Trial:
+		err = fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial)
+	case f.skew <= 0:
+		err = fmt.Errorf("--clock-skew %s: want more than 0", f.skew)
+	default:
+		return checked{accounts, mirrors}, nil
+	}
+	return checked{}, cli.Usage(err)
+}
+
+// cacheSyncTimeout is how long a controller waits for its first list.
+const cacheSyncTimeout = 24 * time.Hour
+
+// patience is how long a start waits for the API server, 0 for as long as it takes. An image that a bundle chose has to end at last, so that
+// its starts are counted and the one before comes back.
+func (f *runFlags) patience() time.Duration {
+	if f.deployment == "" {
+		return 0
+	}
+	return f.upgradeDeadline
+}
+
 // begin counts the start of the agent's image before anything else can end it; nil without --deployment.
 func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
-	if (f.deployment == "") != (f.pod == "") {
-		return nil, cli.Usage(errors.New("--deployment and --pod belong together"))
-	}
-	if f.upgradeDeadline <= upgrade.Trial {
-		return nil, cli.Usage(fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial))
-	}
 	if f.deployment == "" {
 		return nil, nil
 	}
@@ -159,7 +214,9 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	return deployment, nil
 }
 
-func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store) (agent.Options, error) {
+func (f *runFlags) agent(
+	ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store, flags checked,
+) (agent.Options, error) {
 	known, err := readBootstrap(ctx, uncached, f)
 	if err != nil {
 		return agent.Options{}, err
@@ -192,29 +249,26 @@ func (f *runFlags) agent(ctx context.Context, g *cli.Root, config *rest.Config, 
 	if err != nil {
 		return agent.Options{}, fmt.Errorf("read the version of Kubernetes: %w", err)
 	}
-	mirrors, err := bundle.ParseMirrors(f.mirrors)
-	if err != nil {
-		return agent.Options{}, cli.Usage(err)
-	}
 	var folder *importer.Folder
 	if f.importFolder != "" {
 		folder = &importer.Folder{Dir: f.importFolder}
 	}
-	if f.skew <= 0 {
-		return agent.Options{}, cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", f.skew))
-	}
 	puller := pull.New(pull.Options{
-		Mirrors: mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
+		Mirrors: flags.mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
 		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint, ClockSkew: f.skew},
 	})
-	if err := puller.Restore(ctx); err != nil {
+	if err := puller.Restore(ctx); manager.IsPassing(err) {
+		return agent.Options{}, err
+	} else if err != nil {
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
 	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
+	memory := &objects.Keeper{Uncached: uncached, Signer: signer}
 	return agent.Options{
+		Keeper: memory, Uncached: uncached,
 		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper}, Secrets: keeper, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper, Keeper: memory}, Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

@@ -163,6 +163,23 @@ func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	return true, nil
 }
 
+// DigestOf returns the digest of the blob that a Secret with these annotations is part of, empty for a Secret of something else.
+func DigestOf(annotations map[string]string) digest.Digest {
+	return digest.Digest(annotations[annotationDigest])
+}
+
+// Recheck reports whether a blob is there as its digest says. One that is not counts as missing from then on, also for Has.
+func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
+	_, err := s.Load(ctx, d)
+	if errors.Is(err, ErrBroken) || errors.Is(err, ErrMissing) {
+		if err := s.drop(ctx, indexName(d)); err != nil {
+			return false, fmt.Errorf("drop what is left of content %s: %w", d, err)
+		}
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Prune deletes every blob that is not to be kept, and what interrupted writes left behind. A blob that is being put at
 // the same time must be among those to keep. It gives the number of blobs deleted.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {

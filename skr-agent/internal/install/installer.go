@@ -18,7 +18,7 @@ import (
 // Reconcile does what one Manifest needs next, and says what became of it.
 func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m, err := i.read(ctx, req)
-	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
+	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True || m.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
 		return ctrl.Result{}, err
 	}
 	var out outcome

@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -111,7 +112,7 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	w.state("sample", v1beta2.StateReady, "")
 	users := sample("users", "default")
 	require.NoError(t, w.client.Create(ctx, users))
-	require.NoError(t, w.client.Delete(ctx, w.manifest("sample")))
+	w.remove("sample")
 	w.state("sample", v1beta2.StateWarning, "Sample default/users")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(cr), cr))
@@ -120,6 +121,20 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	require.NoError(t, w.client.Delete(ctx, users))
 	w.state("sample", v1beta2.StateDeleting, "its finalizers are not done: example.org/slow")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+
+	t.Log("what handles the finalizers is put back, with and without a restart")
+	manager := func() types.UID {
+		found := &appsv1.Deployment{}
+		require.True(t, w.exists(found, home, "sample-manager"))
+		return found.UID
+	}
+	for range 2 {
+		before := manager()
+		require.NoError(t, w.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample-manager"}}))
+		w.eventually("the operator is back", func() bool { return w.exists(&appsv1.Deployment{}, home, "sample-manager") && manager() != before })
+		w.halt()
+		w.start()
+	}
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(cr), cr))
 	cr.SetFinalizers(nil)
 	require.NoError(t, w.client.Update(ctx, cr))
@@ -207,7 +222,7 @@ func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
 		require.True(t, strings.HasPrefix(o.Name, "new-"), o.Name)
 	}
 
-	require.NoError(t, w.client.Delete(t.Context(), w.manifest("sample")))
+	w.remove("sample")
 	w.eventually("half of the objects are gone", func() bool { return !w.exists(&corev1.ConfigMap{}, home, "new-150") })
 	w.halt()
 	w.start()
@@ -242,7 +257,7 @@ func TestRealModulesAreInstalledAndRemoved(t *testing.T) {
 				}
 			}
 			w.state(module, v1beta2.StateReady, "")
-			require.NoError(t, w.client.Delete(t.Context(), w.manifest(module)))
+			w.remove(module)
 			w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, module) })
 		})
 	}

@@ -52,7 +52,7 @@ func TestAModuleTakesNothingThatItDidNotMake(t *testing.T) {
 	content := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\ndata: {is: stolen}\n"
 	gone := func(name string) {
 		t.Helper()
-		require.NoError(t, w.client.Delete(ctx, w.manifest(name)))
+		w.remove(name)
 		w.eventually("Manifest "+name+" is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, name) })
 	}
 
@@ -108,7 +108,7 @@ func TestOnlyADefaultCRThatItMadeGoesWithAModule(t *testing.T) {
 			m.Spec.Resource, m.Spec.CustomResourcePolicy = o, v1beta2.PolicyCreateAndDelete
 		}
 	}
-	remove := func(name string) { t.Helper(); require.NoError(t, w.client.Delete(ctx, w.manifest(name))) }
+	remove := w.remove
 	gone := func(name string) {
 		t.Helper()
 		w.eventually("Manifest "+name+" is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, name) })

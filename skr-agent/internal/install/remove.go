@@ -28,6 +28,12 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	if m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
+	if !m.IsRemoved() {
+		// Somebody deleted the Manifest, or its definition or namespace. The agent lets it go and makes it again.
+		out.state = v1beta2.StateDeleting
+		out.ready = finding{reason: v1beta2.ReasonRestoring, message: "no bundle removes this module: it stays, and its Manifest comes back"}
+		return out, nil
+	}
 	known := i.remembered(m)
 	byUsers, err := i.userObjects(ctx, m)
 	if err != nil {
@@ -53,30 +59,57 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 			return i.removing(m, known, out, stuck), err
 		}
 	}
-	for _, stage := range stages {
+	for n, stage := range stages {
 		remaining, stuck, err := i.deleteObjects(ctx, m, stage, i.owner(m).made)
 		if err != nil {
 			return outcome{}, err
 		}
 		out.inventory = without(out.inventory, keysOf(without(stage, keysOf(remaining))))
 		if len(remaining) > 0 {
-			return i.removing(m, known, out, stuck), nil
+			err := i.correctLeaving(ctx, m, known, slices.Concat(stages[n+1:]...))
+			return i.removing(m, known, out, stuck), err
 		}
 	}
 	return outcome{gone: true}, nil
 }
 
-// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to remove its finalizers.
-// A module that cannot be upgraded is removed as it is.
+// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to remove its
+// finalizers. A module that cannot be upgraded is removed as it is. What somebody deletes or changes meanwhile is put back, for without
+// its operator the module could never go.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
-		return nil
+		return i.correctLeaving(ctx, m, known, m.Status.Synced)
 	}
 	upgraded, err := i.apply(ctx, m, known, stepApply, nil)
 	if err != nil {
 		return err
 	}
 	out.inventory, out.resources, out.installation, out.images = upgraded.inventory, upgraded.resources, upgraded.installation, upgraded.images
+	return nil
+}
+
+// correctLeaving puts right the objects of a module on its way out that are not to go yet. After a restart of the agent it compares all
+// of them, and then those that watches saw change.
+func (i *Installer) correctLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource) error {
+	name := client.ObjectKeyFromObject(m)
+	changed := i.watches.take(name)
+	changed.keepOnly(keysOf(stay))
+	if known.checked != m.Generation {
+		changed = keysOf(stay)
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if known.holdBack(i.now()) > 0 {
+		i.watches.giveBack(name, changed)
+		return nil
+	}
+	corrected, err := i.apply(ctx, m, known, stepCorrect, changed)
+	if err != nil || corrected.state != "" {
+		i.watches.giveBack(name, changed)
+		return err
+	}
+	known.checked, known.checkedAt = m.Generation, i.now()
 	return nil
 }
 
@@ -195,8 +228,8 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf(" (its finalizers are not done: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// userObjects names custom resources of the module's definitions that the module did not make: neither from its content nor as its default
-// CR. They would go with their definition.
+// userObjects names custom resources of the module's definitions that the module did not make: neither from its content nor as its
+// default CR. They would go with their definition.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
 	defaultCR, _ := i.defaultCR(m)

@@ -96,7 +96,7 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 
 	t.Log("so is a module removed")
 	w.allows("modules", rule("", "configmaps", "get", "create", "patch"))
-	require.NoError(t, w.client.Delete(ctx, w.manifest("fits")))
+	w.remove("fits")
 	w.state("fits", v1beta2.StateError, `User "system:serviceaccount:kyma-system:modules" cannot delete resource "configmaps"`)
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
 	w.allows("modules", rule("", "configmaps", writing...))
@@ -135,7 +135,7 @@ func TestAModuleLeavesTheAgentsOwnSecretsAlone(t *testing.T) {
 	w.wants("attacker", aConfigMap("attacker"), asDefaultCR)
 	w.state("attacker", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name of the agent's own")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "attacker"))
-	require.NoError(t, w.client.Delete(ctx, w.manifest("attacker")))
+	w.remove("attacker")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "attacker") })
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(key), key), "the key of the agent is still there")
 }

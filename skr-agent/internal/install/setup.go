@@ -16,7 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
@@ -31,6 +34,8 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts say with whose rights modules are installed: the agent's own.
 	Accounts Accounts
+	// TryAgain are Manifests to look at, nil for none: what they need is there again.
+	TryAgain <-chan event.GenericEvent
 	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
 	Namespace string
 	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it applied.
@@ -103,10 +108,14 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}),
 	)
+	if options.TryAgain == nil {
+		options.TryAgain = make(chan event.GenericEvent)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("install").
 		For(&v1beta2.Manifest{}, builder.WithPredicates(worthwhile)).
 		WatchesRawSource(i.watches).
+		WatchesRawSource(source.Channel(options.TryAgain, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.Concurrency,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, slowestRetry),

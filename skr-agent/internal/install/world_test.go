@@ -175,6 +175,16 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 }
 
 // eventually waits for a condition and shows the Manifests if it never holds.
+// remove deletes a Manifest as the agent does when a bundle removes its module.
+func (w *world) remove(name string) {
+	w.Helper()
+	m := w.manifest(name)
+	before := m.DeepCopy()
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRemoval, v1beta2.True)
+	require.NoError(w, w.client.Patch(w.Context(), m, client.MergeFrom(before)))
+	require.NoError(w, w.client.Delete(w.Context(), m))
+}
+
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); {

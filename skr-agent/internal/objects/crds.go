@@ -2,13 +2,16 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,9 +26,84 @@ const FieldOwner = "kyma-pull"
 // Foundation makes the namespace and the CRDs be there that everything else is written to. Stored objects are never lost: a CRD
 // is only ever applied, not replaced. One that is there and that a webhook keeps from being applied stays as it is.
 func Foundation(ctx context.Context, uncached client.Client) error {
-	objects := []*unstructured.Unstructured{{Object: map[string]any{
+	crds, err := definitions()
+	if err != nil {
+		return err
+	}
+	home := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
-	}}}
+	}}
+	if err := apply(ctx, uncached, home); err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if err := define(ctx, uncached, crd); err != nil {
+			return err
+		}
+	}
+	return established(ctx, uncached, crds)
+}
+
+// Definitions puts back CRDs that are gone or that somebody changed. It is used by one goroutine.
+type Definitions struct {
+	// applied are the generations of CRDs as they were left, by UID.
+	applied map[types.UID]int64
+}
+
+// Restore reports whether the API server serves all kinds. A CRD that is being deleted comes back when it is gone. Nothing is written
+// where nothing was changed.
+func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
+	crds, err := definitions()
+	if err != nil {
+		return false, err
+	}
+	served = true
+	var problems []error
+	generations := map[types.UID]int64{}
+	for _, crd := range crds {
+		live, err := d.restore(ctx, uncached, crd)
+		problems = append(problems, err)
+		if live != nil {
+			generations[live.GetUID()] = live.GetGeneration()
+		}
+		served = served && live != nil && isEstablished(live)
+	}
+	d.applied = generations
+	return served, errors.Join(problems...)
+}
+
+// restore returns the CRD as it is now, nil for none that stays.
+func (d *Definitions) restore(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live, err := read(ctx, uncached, crd)
+	if err != nil || live != nil && d.applied[live.GetUID()] == live.GetGeneration() && live.GetDeletionTimestamp().IsZero() {
+		return live, err
+	}
+	if err := define(ctx, uncached, crd); err != nil {
+		return nil, err
+	}
+	if live, err = read(ctx, uncached, crd); err != nil || live == nil || !live.GetDeletionTimestamp().IsZero() {
+		return nil, err
+	}
+	return live, nil
+}
+
+// read returns an object as it is, nil for none.
+func read(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(object.GroupVersionKind())
+	err := uncached.Get(ctx, client.ObjectKeyFromObject(object), live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return live, nil
+}
+
+// definitions returns the CRDs of the agent's kinds.
+func definitions() ([]*unstructured.Unstructured, error) {
+	var crds []*unstructured.Unstructured
 	err := fs.WalkDir(charts.AgentCRDs, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -38,30 +116,35 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 		if err := yaml.Unmarshal(data, &crd.Object); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		objects = append(objects, crd)
+		crds = append(crds, crd)
 		return nil
 	})
+	return crds, err
+}
+
+// define applies a CRD, unless it is somebody else's or is being deleted.
+func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) error {
+	live, err := read(ctx, uncached, crd)
 	if err != nil {
 		return err
 	}
-	for _, object := range objects {
-		if converts, err := hasConversion(ctx, uncached, object); err != nil || converts {
-			if err != nil {
-				return err
-			}
-			continue // in a single cluster the definitions are the control plane's, which serve more than these
-		}
-		err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldOwner), client.ForceOwnership)
-		if isIntercepted(err) && isThere(ctx, uncached, object) {
-			// An agent that did not start could not remove the module that brought the webhook.
-			log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
+	if live != nil && (!live.GetDeletionTimestamp().IsZero() || definesMore(live, crd)) {
+		return nil // in a single cluster the definitions are the control plane's, which serve more than these
 	}
-	return established(ctx, uncached, objects[1:])
+	return apply(ctx, uncached, crd)
+}
+
+func apply(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) error {
+	err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if isIntercepted(err) && isThere(ctx, uncached, object) {
+		// An agent that did not start could not remove the module that brought the webhook.
+		log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
 }
 
 // isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving none.
@@ -76,14 +159,14 @@ func isThere(ctx context.Context, reader client.Reader, object *unstructured.Uns
 	return reader.Get(ctx, client.ObjectKeyFromObject(object), found) == nil
 }
 
-func established(ctx context.Context, reader client.Reader, crds []*unstructured.Unstructured) error {
+func established(ctx context.Context, uncached client.Client, crds []*unstructured.Unstructured) error {
 	for _, crd := range crds {
 		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			found := &unstructured.Unstructured{}
 			found.SetGroupVersionKind(crd.GroupVersionKind())
-			if err := reader.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
+			if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 				if apierrors.IsNotFound(err) {
-					return false, nil
+					return false, define(ctx, uncached, crd) // it was being deleted
 				}
 				return false, err
 			}
@@ -108,16 +191,23 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasConversion reports whether a definition is there whose versions a webhook converts.
-func hasConversion(ctx context.Context, reader client.Reader, crd *unstructured.Unstructured) (bool, error) {
-	if crd.GetKind() != "CustomResourceDefinition" {
-		return false, nil
+// definesMore reports whether a definition that is there has a conversion webhook, or versions that ours does not have.
+func definesMore(live, ours *unstructured.Unstructured) bool {
+	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+		return true
 	}
-	found := &unstructured.Unstructured{}
-	found.SetGroupVersionKind(crd.GroupVersionKind())
-	if err := reader.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
-		return false, client.IgnoreNotFound(err)
+	known := versionsOf(ours)
+	return slices.ContainsFunc(versionsOf(live), func(version string) bool { return !slices.Contains(known, version) })
+}
+
+func versionsOf(crd *unstructured.Unstructured) []string {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var names []string
+	for _, v := range versions {
+		if version, ok := v.(map[string]any); ok {
+			name, _ := version["name"].(string)
+			names = append(names, name)
+		}
 	}
-	strategy, _, _ := unstructured.NestedString(found.Object, "spec", "conversion", "strategy")
-	return strategy == "Webhook", nil
+	return names
 }

@@ -42,3 +42,26 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	}
 	return s.delete(ctx, kyma, "Kyma")
 }
+
+// markRemoval says on a Manifest, and remembers, that a bundle asked to remove it, before it is deleted: without the mark its module stays.
+func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
+	if m.Annotations[v1beta2.AnnotationRemoval] == v1beta2.True {
+		return nil
+	}
+	if err := s.Keeper.Leave(ctx, m); err != nil {
+		return err
+	}
+	before := m.DeepCopy()
+	m.Annotations = with(m.Annotations, map[string]string{v1beta2.AnnotationRemoval: v1beta2.True})
+	if err := s.Client.Patch(ctx, m, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("mark Manifest %s/%s for its removal: %w", m.Namespace, m.Name, err)
+	}
+	return nil
+}
+
+// clearRemoval takes the marks off a Manifest that is to stay after all.
+func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
+	delete(m.Annotations, v1beta2.AnnotationRemoval)
+	delete(m.Annotations, v1beta2.AnnotationUnmanaged)
+	return s.Keeper.Stay(ctx, m)
+}

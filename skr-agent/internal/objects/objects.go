@@ -28,6 +28,8 @@ type Syncer struct {
 	Client client.Client
 	// Secrets are deleted with the last module of a runtime whose Kyma was deleted.
 	Secrets *secrets.Keeper
+	// Keeper is told which Manifests a bundle removes; nil remembers nothing.
+	Keeper *Keeper
 
 	attempts attempts
 }
@@ -183,6 +185,11 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 			delete(manifest.Annotations, annotation)
 		}
 	}
+	if manifest.DeletionTimestamp.IsZero() && manifest.IsRemoved() {
+		if err := s.clearRemoval(ctx, manifest); err != nil {
+			return err
+		}
+	}
 	if !sameSpec(manifest.Spec, want.Spec) {
 		manifest.Spec = want.Spec
 	}
@@ -242,6 +249,11 @@ func (s *Syncer) list(ctx context.Context, list client.ObjectList, kinds string,
 }
 
 func (s *Syncer) delete(ctx context.Context, object client.Object, kind string) error {
+	if manifest, ok := object.(*v1beta2.Manifest); ok {
+		if err := s.markRemoval(ctx, manifest); err != nil {
+			return err
+		}
+	}
 	if !object.GetDeletionTimestamp().IsZero() {
 		return nil
 	}

@@ -55,8 +55,10 @@ type Puller struct {
 	manifest, acceptedUnder []byte
 }
 
+// StateSecret is the Secret that the bundle in force is remembered in.
+const StateSecret = "skr-agent-state"
+
 const (
-	stateSecret   = "skr-agent-state"
 	stateAccepted = "accepted.json"
 	stateManifest = "manifest.json"
 	// stateRoot is the newest root that was followed, stateBundleRoot the one that the bundle in force was accepted under.
@@ -96,22 +98,22 @@ func (p *Puller) Clock() time.Time {
 // cluster's Secrets are not the publisher. State that is lost or damaged is said and started over, never guessed.
 func (p *Puller) Restore(ctx context.Context) error {
 	var secret corev1.Secret
-	err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: stateSecret}, &secret)
+	err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: StateSecret}, &secret)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, stateSecret, err)
+		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
 	under, err := p.restoreRoots(secret.Data)
 	if err != nil {
-		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, stateSecret, err)
+		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
 	if len(secret.Data[stateAccepted]) == 0 {
 		return nil // a newer root was followed, and no bundle was accepted yet
 	}
 	if err := json.Unmarshal(secret.Data[stateAccepted], &p.accepted); err != nil {
-		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, stateSecret, stateAccepted, err)
+		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
 	}
 	p.manifest = secret.Data[stateManifest]
 	fetched := bundle.Fetched{
@@ -120,7 +122,7 @@ func (p *Puller) Restore(ctx context.Context) error {
 	// By the root of that time: what is in force stays in force when its key is taken out of use.
 	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
-		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, stateSecret, err)
+		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
 	config, err := p.Store.Load(ctx, verified.Config.Digest)
 	if err != nil {
@@ -266,7 +268,7 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 // save writes what must survive a restart, in one request.
 func (p *Puller) save(ctx context.Context) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: stateSecret},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: StateSecret},
 		Data:       map[string][]byte{stateRoot: p.Trust.Root.Raw},
 	}
 	if p.manifest != nil {

@@ -208,7 +208,7 @@ func (w *world) publish() digest.Digest {
 func (w *world) kept() string {
 	w.Helper()
 	var secret corev1.Secret
-	err := w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: stateSecret}, &secret)
+	err := w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: StateSecret}, &secret)
 	if !apierrors.IsNotFound(err) {
 		require.NoError(w, err)
 	}
@@ -325,7 +325,7 @@ func TestWhatWasTamperedWithInTheClusterIsNotInForce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var secret corev1.Secret
-			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: stateSecret}, &secret))
+			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: StateSecret}, &secret))
 			before := secret.DeepCopy()
 			change(secret.Data)
 			require.NoError(t, w.client.Update(t.Context(), &secret))

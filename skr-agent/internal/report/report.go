@@ -22,6 +22,8 @@ type Facts struct {
 	// Bundle is the one in force, nil before the first; Expired says that its time is over.
 	Bundle  *bundle.Bundle
 	Expired bool
+	// Lost says which bundle was in force and is not stored any more, empty for none.
+	Lost string
 	// Decided are the modules that the runtime chose by itself; Bundle is as the runtime follows it.
 	Decided []string
 	// Refused are the bundles refused since.
@@ -127,6 +129,9 @@ func New(runtime string, facts Facts) bundle.Report {
 	return fit(r, maxPayloadBytes)
 }
 
+// noBundle is said before the first bundle.
+const noBundle = "no bundle was accepted yet"
+
 // maxConditionBytes is well below what the API takes as the message of a condition.
 const maxConditionBytes = 4096
 
@@ -174,7 +179,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	}
 	switch {
 	case facts.Bundle == nil:
-		after.State, why = v1beta2.StateProcessing, "no bundle was accepted yet"
+		after.State, why = v1beta2.StateProcessing, cmp.Or(facts.Lost, noBundle)
 	case facts.Bundle.Statement.Predicate.Deleting:
 		after.State, why = v1beta2.StateDeleting, "the Kyma was deleted in the control plane: the modules are being removed"
 	}
@@ -228,7 +233,7 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 		last := facts.Refused[len(facts.Refused)-1]
 		set(v1beta2.ConditionAccepted, string(last.Reason), fmt.Sprintf("bundle %s was refused: %s; the one before stays in force", shortened(last.Digest), last.Detail), false)
 	case facts.Bundle == nil:
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, "no bundle was accepted yet", false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, cmp.Or(facts.Lost, noBundle), false)
 	case facts.Expired:
 		set(v1beta2.ConditionAccepted, string(refusal.Expired), fmt.Sprintf("the bundle in force expired at %s and no newer one came; it stays in force", facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
 	default:

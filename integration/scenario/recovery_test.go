@@ -1,0 +1,327 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// untilShown waits until the runtime's own Kyma shows a module in a version and state.
+func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State) {
+	t.Helper()
+	until(t, time.Minute, fmt.Sprintf("the runtime's Kyma shows %s %s as %s", module, version, state), func() (bool, string) {
+		kyma, err := r.Kyma(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		return slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
+			return m.Name == module && m.Version == version && m.State == state
+		}), fmt.Sprintf("%+v", kyma.Status.Modules)
+	})
+}
+
+// stored are the agent's Secrets by name, but for its keys: the content and what it remembers.
+func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
+	t.Helper()
+	var all corev1.SecretList
+	must(t, r.API.List(t.Context(), &all, client.InNamespace(v1beta2.RuntimeNamespace)))
+	found := map[string]corev1.Secret{}
+	for _, s := range all.Items {
+		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" || s.Name == "skr-agent-memory" {
+			found[s.Name] = s
+		}
+	}
+	return found
+}
+
+// starts counts how often the agent started.
+func starts(r *fleet.Runtime) int { return strings.Count(r.Agent().Log(), "starting") }
+
+func TestWhatAnAgentStoresComesBackWithoutARestart(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	settle(t, f)
+	before, started := stored(t, r), starts(r)
+	back := func(what string) {
+		t.Helper()
+		until(t, 30*time.Second, what, func() (bool, string) {
+			now := stored(t, r)
+			for name, secret := range before {
+				if name != "skr-agent-memory" && fmt.Sprint(now[name].Data) != fmt.Sprint(secret.Data) {
+					return false, name
+				}
+				if now[name].Name == "" {
+					return false, name
+				}
+			}
+			return true, ""
+		})
+	}
+
+	// All that is stored is deleted, and one piece comes back with other bytes.
+	for _, secret := range before {
+		must(t, r.API.Delete(ctx, &secret))
+	}
+	back("everything that the agent stores is there again")
+	for _, secret := range before {
+		if len(secret.Data["data"]) == 0 {
+			continue
+		}
+		forged := corev1.Secret{ObjectMeta: *secret.ObjectMeta.DeepCopy(), Immutable: secret.Immutable, Type: secret.Type, Data: map[string][]byte{"data": []byte("other bytes")}}
+		forged.ResourceVersion, forged.UID = "", ""
+		must(t, r.API.Delete(ctx, &secret))
+		_ = r.API.Create(ctx, &forged) // the agent may have been faster
+	}
+	back("what is stored is what it was")
+
+	// Without a registry a module says what it lacks, others go on, and all is well when the registry is back.
+	must(t, f.Registry.Stop())
+	manifest := &v1beta2.Manifest{}
+	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+	for _, secret := range stored(t, r) {
+		if strings.Contains(string(manifest.Spec.Install.Source.Raw), secret.Annotations["kyma-pull.dev/content-digest"]) && secret.Annotations["kyma-pull.dev/content-digest"] != "" {
+			must(t, r.API.Delete(ctx, &secret))
+		}
+	}
+	for _, name := range []string{"scaler-settings", "mailer-settings"} {
+		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name}})))
+	}
+	until(t, time.Minute, "scaler says what it lacks", func() (bool, string) {
+		kyma, err := r.Kyma(ctx)
+		return err == nil && slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
+			return m.Name == "scaler" && m.State == v1beta2.StateError && m.Message != ""
+		}), fmt.Sprintf("%v %+v", err, kyma.Status.Modules)
+	})
+	untilShown(t, r, "mailer", "1.0.0", v1beta2.StateReady)
+	must(t, f.Registry.Resume())
+	until(t, 10*time.Second, "the drift of scaler is corrected", func() (bool, string) {
+		_, err := settings(ctx, r)
+		return err == nil, fmt.Sprint(err)
+	})
+	back("everything is stored again")
+	if now := starts(r); now != started {
+		t.Errorf("the agent started %d times more", now-started)
+	}
+
+	// What was written again is whole: it is all that an agent has that starts alone.
+	must(t, f.Registry.Stop())
+	r.Agent().Kill()
+	config, err := settings(ctx, r)
+	must(t, err)
+	must(t, r.API.Delete(ctx, config))
+	must(t, r.StartAgent())
+	until(t, 30*time.Second, "the deleted object is back", func() (bool, string) {
+		_, err := settings(ctx, r)
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// definitionOf is a CRD of the agent's kinds.
+func definitionOf(kind string) *unstructured.Unstructured {
+	return definition(kind + "." + v1beta2.Group)
+}
+
+// loseDefinitions deletes definitions of the agent's kinds, and returns a wait for others in their place.
+func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthers func()) {
+	t.Helper()
+	var lost []*unstructured.Unstructured
+	for _, kind := range kinds {
+		crd := definitionOf(kind)
+		must(t, r.API.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+		lost = append(lost, crd)
+		must(t, r.API.Delete(t.Context(), definitionOf(kind)))
+	}
+	return func() {
+		t.Helper()
+		until(t, 30*time.Second, "other definitions are there", func() (bool, string) {
+			for _, crd := range lost {
+				now := crd.DeepCopy()
+				if err := r.API.Get(t.Context(), client.ObjectKeyFromObject(crd), now); err != nil || now.GetUID() == crd.GetUID() {
+					return false, fmt.Sprint(crd.GetName(), err)
+				}
+			}
+			return true, ""
+		})
+	}
+}
+
+// installedObjects are the UIDs of what modules brought, by kind and name.
+func installedObjects(t *testing.T, r *fleet.Runtime) string {
+	t.Helper()
+	var all []string
+	for _, kind := range []string{"v1/ConfigMap", "v1/ServiceAccount", "apps/v1/Deployment", "apiextensions.k8s.io/v1/CustomResourceDefinition", "rbac.authorization.k8s.io/v1/ClusterRole"} {
+		list := &unstructured.UnstructuredList{}
+		cut := strings.LastIndex(kind, "/")
+		list.SetAPIVersion(kind[:cut])
+		list.SetKind(kind[cut+1:] + "List")
+		must(t, r.API.List(t.Context(), list, client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}))
+		for i := range list.Items {
+			all = append(all, fmt.Sprintf("%s %s %s", kind, list.Items[i].GetName(), list.Items[i].GetUID()))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
+	}))
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.UntilGone(ctx, "mailer"))
+	settle(t, f)
+	f.Publisher().Stop()
+	must(t, f.Registry.Stop()) // nobody but the runtime knows what it had
+	before, started := installedObjects(t, r), starts(r)
+	if !strings.Contains(before, "scaler-settings") {
+		t.Fatalf("nothing to lose is installed:\n%s", before)
+	}
+	asWished := func(what string) {
+		t.Helper()
+		until(t, 30*time.Second, "after "+what+" the runtime's Kyma asks for what its admin asked for, and is Ready", func() (bool, string) {
+			kyma, err := r.Kyma(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			return kyma.Spec.Channel == "fast" && len(kyma.Spec.Modules) == 1 && kyma.Spec.Modules[0].Name == "scaler" && kyma.Status.State == v1beta2.StateReady,
+				fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
+		})
+		until(t, 30*time.Second, "after "+what+" the module has its Manifest and list of objects, and the catalog is there", func() (bool, string) {
+			manifest := &v1beta2.Manifest{}
+			if err := r.API.Get(ctx, inKyma("scaler"), manifest); err != nil {
+				return false, err.Error()
+			}
+			err := r.API.Get(ctx, inKyma("scaler-1.8.0"), &v1beta2.ModuleTemplate{})
+			return err == nil && manifest.DeletionTimestamp.IsZero() && len(manifest.Status.Synced) > 0 && manifest.Status.State == v1beta2.StateReady,
+				fmt.Sprintf("%v %+v", err, manifest.Status)
+		})
+		if now := installedObjects(t, r); now != before {
+			t.Errorf("after %s other objects are installed:\n%s\nbefore:\n%s", what, now, before)
+		}
+	}
+	kyma, err := r.Kyma(ctx)
+	must(t, err)
+	must(t, r.API.Delete(ctx, kyma))
+	asWished("the Kyma was deleted")
+	manifest := &v1beta2.Manifest{}
+	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+	must(t, r.API.Delete(ctx, manifest))
+	until(t, 30*time.Second, "the Manifest is another one", func() (bool, string) {
+		now := &v1beta2.Manifest{}
+		err := r.API.Get(ctx, inKyma("scaler"), now)
+		return err == nil && now.UID != manifest.UID, fmt.Sprint(err)
+	})
+	asWished("a Manifest was deleted")
+	loseDefinitions(t, r, "moduletemplates", "manifests", "kymas", "modulereleasemetas")()
+	asWished("all definitions were deleted")
+	drift, err := settings(ctx, r)
+	must(t, err)
+	drift.Data["level"] = "debug"
+	must(t, r.API.Update(ctx, drift))
+	until(t, 30*time.Second, "drift is corrected", func() (bool, string) {
+		config, err := settings(ctx, r)
+		return err == nil && config.Data["level"] == "info", fmt.Sprint(err)
+	})
+
+	// The same while the agent is away.
+	must(t, r.Agent().Kill())
+	untilOthers := loseDefinitions(t, r, "kymas", "manifests")
+	must(t, r.StartAgent())
+	untilOthers()
+	asWished("definitions were deleted while no agent ran")
+	if now := starts(r); now > started+1 {
+		t.Errorf("the agent started %d times, want 1", now-started)
+	}
+
+	// What a bundle asks to remove goes, and stays gone.
+	must(t, f.Registry.Resume())
+	must(t, f.StartPublisher())
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
+	must(t, r.UntilGone(ctx, "scaler"))
+	if _, err := settings(ctx, r); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the module's objects stayed: %v", err)
+	}
+	loseDefinitions(t, r, "manifests")()
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = []v1beta2.Module{{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+	}))
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+}
+
+// empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is there any more to
+// take finalizers off: docs/install.md says how.
+func empties(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)
+	for _, o := range []client.Object{
+		&v1beta2.Manifest{}, &v1beta2.Kyma{}, &v1beta2.ModuleTemplate{}, &v1beta2.ModuleReleaseMeta{},
+		&appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{}, &corev1.Secret{},
+	} {
+		must(t, r.API.DeleteAllOf(ctx, o, in))
+	}
+	var manifests v1beta2.ManifestList
+	must(t, r.API.List(ctx, &manifests, in))
+	for i := range manifests.Items {
+		must(t, r.API.Patch(ctx, &manifests.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	}
+}
+
+func TestANewAgentTakesOverWhatIsInstalledAfterItsNamespaceWasDeleted(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
+	}))
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.UntilGone(ctx, "mailer"))
+	elsewhere := func() string {
+		var all []string
+		for line := range strings.Lines(installedObjects(t, r)) {
+			if strings.HasPrefix(line, "apiextensions") || strings.HasPrefix(line, "rbac") {
+				all = append(all, line)
+			}
+		}
+		return strings.Join(all, "")
+	}
+	before := elsewhere()
+	if before == "" {
+		t.Fatal("the modules have nothing outside of kyma-system")
+	}
+	must(t, r.Agent().Kill())
+	empties(t, r)
+	must(t, r.Enroll(ctx))
+	must(t, r.StartAgent())
+	until(t, time.Minute, "the runtime has what its admin asked for last", func() (bool, string) {
+		kyma, err := r.Kyma(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		return kyma.Spec.Channel == "fast" && len(kyma.Spec.Modules) == 1 && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
+	})
+	if _, err := settings(ctx, r); err != nil {
+		t.Errorf("what was in the namespace is not installed again: %v", err)
+	}
+	if now := elsewhere(); now != before {
+		t.Errorf("outside of the namespace other objects are installed:\n%s\nbefore:\n%s", now, before)
+	}
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
+	must(t, r.UntilGone(ctx, "scaler")) // its reports count: the new key is known
+}

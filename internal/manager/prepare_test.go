@@ -1,0 +1,97 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func TestErrorsOfTheMomentAreWaitedFor(t *testing.T) {
+	kind := schema.GroupResource{Resource: "secrets"}
+	unreachable := &url.Error{Op: "Get", URL: "https://127.0.0.1", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":                      {nil, false},
+		"connection refused":        {fmt.Errorf("read Secret: %w", unreachable), true},
+		"401":                       {apierrors.NewUnauthorized("expired"), true},
+		"403":                       {apierrors.NewForbidden(kind, "one", errors.New("no role yet")), true},
+		"429":                       {apierrors.NewTooManyRequestsError("later"), true},
+		"500":                       {apierrors.NewInternalError(errors.New("etcd")), true},
+		"503":                       {apierrors.NewServiceUnavailable("starting"), true},
+		"a bad gateway":             {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", kind, "one", "", 0, true), true},
+		"too slow":                  {context.DeadlineExceeded, true},
+		"404":                       {apierrors.NewNotFound(kind, "one"), false},
+		"a bad request":             {apierrors.NewBadRequest("what"), false},
+		"a wrong flag":              {cli.Usage(unreachable), false},
+		"something that is no root": {errors.New("parse root"), false},
+	} {
+		if got := IsPassing(c.err); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestAProgramThatWaitsForItsAPIServerIsAliveAndNotReady(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	probe := func(path string) int {
+		answer, err := http.Get("http://" + address + path)
+		if err != nil {
+			return 0
+		}
+		defer func() { _ = answer.Body.Close() }()
+		return answer.StatusCode
+	}
+	tries := 0
+	f := &Flags{probeAddress: address}
+	err = f.Prepare(t.Context(), 0, func(context.Context) error {
+		tries++
+		switch tries {
+		case 1:
+			return apierrors.NewServiceUnavailable("starting")
+		case 2:
+			if alive, ready := probe("/healthz"), probe("/readyz"); alive != http.StatusOK || ready != http.StatusServiceUnavailable {
+				t.Errorf("alive %d, ready %d", alive, ready)
+			}
+			return apierrors.NewUnauthorized("expired")
+		}
+		return nil
+	})
+	if err != nil || tries != 3 {
+		t.Errorf("%v after %d tries", err, tries)
+	}
+	if probe("/healthz") != 0 {
+		t.Error("the address is not free for the manager")
+	}
+	wrong := cli.Usage(errors.New("--runtime: wrong"))
+	if err := f.Prepare(t.Context(), 0, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {
+		t.Errorf("a wrong flag: %v", err)
+	}
+	if err := f.Prepare(t.Context(), time.Nanosecond, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(err) {
+		t.Errorf("when its time is over: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := f.Prepare(ended, 0, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !errors.Is(err, context.Canceled) {
+		t.Errorf("asked to end: %v", err)
+	}
+}

@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestOnlyLossesOfWhatTheAgentKeepsAreNoticed(t *testing.T) {
+	var c changes
+	content := digest.FromString("content")
+	secret := func(name string, annotations map[string]string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
+	}
+	piece := secret("kyma-pull-content-sha256-1", map[string]string{"kyma-pull.dev/content-digest": content.String()})
+	for what, matters := range map[string]bool{
+		"content that is deleted": c.noteSecret(piece, true), "content that is replaced": c.noteSecret(piece, false),
+		"the state that is deleted": c.noteSecret(secret("skr-agent-state", nil), true),
+	} {
+		require.True(t, matters, what)
+	}
+	for what, matters := range map[string]bool{
+		"the state that the agent writes":   c.noteSecret(secret("skr-agent-state", nil), false),
+		"a key that an operator deletes":    c.noteSecret(secret("skr-agent-key", nil), true),
+		"somebody else's Secret":            c.noteSecret(secret("login", nil), true),
+		"a Secret that pretends to be some": c.noteSecret(secret("login", map[string]string{"kyma-pull.dev/content-digest": "none"}), true),
+	} {
+		require.False(t, matters, what)
+	}
+	c.noteDefinition()
+	definitions, contents, secrets := c.take()
+	require.True(t, definitions)
+	require.Equal(t, []digest.Digest{content}, contents)
+	require.Equal(t, map[string]bool{"skr-agent-state": true}, secrets)
+	definitions, contents, secrets = c.take()
+	require.False(t, definitions)
+	require.Empty(t, contents)
+	require.Empty(t, secrets)
+}

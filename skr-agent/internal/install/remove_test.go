@@ -1,0 +1,59 @@
+package install
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestAnOperatorIsPutBackWhileItsModuleWaitsForAFinalizer(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.wants("sample", sampleCRD+sampleRest+sampleExtra)
+	w.runs(home, "sample-manager")
+	w.state("sample", v1beta2.StateReady, "")
+	bundled := sample("bundled", home)
+	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(bundled), bundled))
+	bundled.SetFinalizers([]string{"example.org/slow"})
+	require.NoError(t, w.client.Update(ctx, bundled))
+	w.remove("sample")
+	w.state("sample", v1beta2.StateDeleting, "its finalizers are not done: example.org/slow")
+	for _, when := range []string{"while the agent runs", "after it started again"} {
+		t.Log(when)
+		was := &appsv1.Deployment{}
+		require.True(t, w.exists(was, home, "sample-manager"))
+		require.NoError(t, w.client.Delete(ctx, was))
+		w.eventually("the operator is back", func() bool {
+			now := &appsv1.Deployment{}
+			return w.exists(now, home, "sample-manager") && now.UID != was.UID
+		})
+		w.halt()
+		w.start()
+	}
+	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(bundled), bundled))
+	bundled.SetFinalizers(nil)
+	require.NoError(t, w.client.Update(ctx, bundled))
+	w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+}
+
+func TestAManifestThatNoBundleRemovesKeepsItsModule(t *testing.T) {
+	w := newWorld(t)
+	w.wants("sample", sampleRest)
+	w.runs(home, "sample-manager")
+	w.state("sample", v1beta2.StateReady, "")
+	require.NoError(t, w.client.Delete(t.Context(), w.manifest("sample")))
+	w.state("sample", v1beta2.StateDeleting, "no bundle removes this module")
+	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+	m := w.manifest("sample")
+	before := m.DeepCopy()
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRemoval, v1beta2.True)
+	require.NoError(t, w.client.Patch(t.Context(), m, client.MergeFrom(before)))
+	w.eventually("the manifest is gone once a bundle removes it", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+}

@@ -1,0 +1,137 @@
+package objects
+
+import (
+	"cmp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// installed is a Manifest of a module with one object.
+func installed(name string, uid types.UID, change ...func(*v1beta2.Manifest)) v1beta2.Manifest {
+	m := v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Finalizers: []string{v1beta2.FinalizerManifest}},
+		Spec:       v1beta2.ManifestSpec{Version: "1.0.0"},
+		Status:     v1beta2.ManifestStatus{Synced: []v1beta2.Resource{{Name: name}}},
+	}
+	for _, c := range change {
+		c(&m)
+	}
+	return m
+}
+
+func deleted(m *v1beta2.Manifest) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+func marked(annotation string) func(*v1beta2.Manifest) {
+	return func(m *v1beta2.Manifest) { m.Annotations = map[string]string{annotation: v1beta2.True} }
+}
+
+func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
+	before := Memory{}.Observe(&v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}}, []v1beta2.Manifest{installed("keda", "1")})
+	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	for name, c := range map[string]struct {
+		memory   Memory
+		kyma     *v1beta2.Kyma
+		live     []v1beta2.Manifest
+		removals []string
+		again    bool     // the Kyma is made again
+		release  []string // Manifests that are let go
+		restore  []string // Manifests that are made again
+		keeps    int      // Manifests in memory
+		bundle   string   // the module that the bundle in force has, "-" for no bundle; empty is keda
+	}{
+		"all is there":                                {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1},
+		"everything is gone":                          {memory: before, again: true, restore: []string{"keda"}, keeps: 1},
+		"nothing was there":                           {memory: Memory{}},
+		"a Manifest is being deleted":                 {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1},
+		"one that nobody remembered":                  {kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1},
+		"one with the mark of its removal":            {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationRemoval))}, keeps: 1},
+		"one that is left unmanaged":                  {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationUnmanaged))}, keeps: 1},
+		"one that the bundle removes, without a mark": {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, removals: []string{"keda"}, keeps: 1},
+		"one that was removed and is gone":            {memory: before.leaving("keda", "1"), kyma: kyma},
+		"one that was removed and is still seen":      {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1},
+		"one that came after another was removed":     {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)}, release: []string{"keda"}, keeps: 1},
+		"one whose return was interrupted":            {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))}, restore: []string{"keda"}, keeps: 1},
+		"one that the bundle in force does not name":  {memory: before, kyma: kyma, keeps: 1, bundle: "other"},
+		"one of a runtime without a bundle":           {memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-"},
+		"one whose deletion no bundle explains":       {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, keeps: 1, bundle: "-"},
+		"one that is to stay after all":               {memory: before.leaving("keda", "1").leaving("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := c.memory.Observe(c.kyma, c.live)
+			b := bundleOf(module(cmp.Or(c.bundle, "keda"), "1.0.0"))
+			b.Statement.Predicate.Removals = c.removals
+			if c.bundle == "-" {
+				b = nil
+			}
+			todo := memory.missing(c.kyma, c.live, b)
+			var release, restore []string
+			for _, m := range todo.release {
+				release = append(release, m.Name)
+			}
+			for _, m := range todo.restore {
+				restore = append(restore, m.Name)
+				require.Len(t, m.Synced, 1, "the list of its objects")
+			}
+			require.Equal(t, c.again, todo.kyma)
+			require.Equal(t, c.release, release)
+			require.Equal(t, c.restore, restore)
+			require.Len(t, memory.Manifests, c.keeps)
+			if c.again {
+				require.Equal(t, "fast", memory.Kyma.Channel)
+			}
+		})
+	}
+}
+
+func signer(t *testing.T) trust.Signer {
+	t.Helper()
+	key, err := trust.GenerateKey()
+	require.NoError(t, err)
+	signer, err := trust.LoadSigner(key)
+	require.NoError(t, err)
+	return signer
+}
+
+func TestAMemoryOfAnotherKeyIsNotFollowed(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	t.Cleanup(func() {
+		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
+	})
+	own := signer(t)
+	keeper := &Keeper{Client: cluster, Uncached: cluster, Signer: own}
+	w.Keeper = keeper
+	b := bundleOf(module("keda", "1.0.0"))
+	w.sync(b)
+	_, err := keeper.Restore(ctx, b)
+	require.NoError(t, err)
+	forget := func() {
+		require.NoError(t, cluster.DeleteAllOf(ctx, &v1beta2.Manifest{}, client.InNamespace(namespace)))
+		require.NoError(t, cluster.DeleteAllOf(ctx, &v1beta2.Kyma{}, client.InNamespace(namespace)))
+	}
+	forget()
+	restored, err := (&Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}).Restore(ctx, b)
+	require.ErrorContains(t, err, "it is not signed by this agent's key")
+	require.Empty(t, restored)
+
+	restored, err = (&Keeper{Client: cluster, Uncached: cluster, Signer: own}).Restore(ctx, b)
+	require.NoError(t, err)
+	require.Equal(t, []string{"Kyma default", "Manifest keda"}, restored)
+	require.True(t, w.get(&v1beta2.Manifest{}, "keda"))
+
+	b.State.Manifests, b.Statement.Predicate.Removals = nil, []string{"keda"}
+	w.sync(b)
+	forget()
+	restored, err = keeper.Restore(ctx, b)
+	require.NoError(t, err)
+	require.Equal(t, []string{"Kyma default"}, restored, "a module that a bundle removed came back")
+}

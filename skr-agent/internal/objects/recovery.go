@@ -1,0 +1,296 @@
+package objects
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Keeper puts back what the runtime lost of the objects that the agent works by, and keeps in a Secret what that takes. It is used by one
+// goroutine.
+type Keeper struct {
+	// Client may cache, Uncached does not.
+	Client, Uncached client.Client
+	// Signer is the agent's own: what somebody else wrote into the Secret is not followed.
+	Signer trust.Signer
+
+	memory Memory
+	// saved is the memory as it is stored, nil when that is not known.
+	saved  []byte
+	loaded bool
+}
+
+const (
+	// MemorySecret is the Secret that the memory is kept in.
+	MemorySecret    = "skr-agent-memory"
+	memoryData      = "memory.json.gz"
+	memorySignature = "signature"
+	// maxMemoryBytes leaves room for the rest of a Secret, and maxUnpackedBytes bounds what it may unpack to.
+	maxMemoryBytes   = 900 << 10
+	maxUnpackedBytes = 64 << 20
+	// signedAs keeps signatures of memories apart from all others by the same key.
+	signedAs = "kyma-pull agent memory v1\n"
+)
+
+// Restore puts back what is gone: Manifests with what their modules brought, and the runtime's Kyma as its admin wanted it. A Manifest
+// that somebody else deletes lets go of its module's objects, which stay, and comes back. b is the bundle in force, nil for none:
+// without one nobody knows which deletion is meant.
+//
+// It says what it did. An error says what could not be done yet.
+func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
+	if err := k.load(ctx); err != nil {
+		return nil, err
+	}
+	kyma, manifests, err := k.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if b != nil && b.Statement.Predicate.Deleting {
+		return nil, k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests).Manifests}) // what was asked for is over
+	}
+	if err := k.keep(ctx, k.memory.Observe(kyma, manifests)); err != nil {
+		return nil, err
+	}
+	todo := k.memory.missing(kyma, manifests, b)
+	var problems []error
+	if todo.kyma {
+		made, err := k.restoreKyma(ctx, b)
+		if made {
+			restored = append(restored, "Kyma "+v1beta2.RuntimeKymaName)
+		}
+		problems = append(problems, err)
+	}
+	for i := range todo.release {
+		problems = append(problems, k.release(ctx, &todo.release[i]))
+	}
+	for _, manifest := range todo.restore {
+		made, err := k.restoreManifest(ctx, manifest)
+		if made {
+			restored = append(restored, "Manifest "+manifest.Name)
+		}
+		problems = append(problems, err)
+	}
+	return restored, errors.Join(problems...)
+}
+
+// look returns the runtime's Kyma, nil while there is none, and all Manifests.
+func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
+	kyma := &v1beta2.Kyma{}
+	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
+	if apierrors.IsNotFound(err) {
+		kyma, err = nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the runtime's Kyma: %w", err)
+	}
+	var manifests v1beta2.ManifestList
+	if err := k.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
+		return nil, nil, fmt.Errorf("list Manifests: %w", err)
+	}
+	return kyma, manifests.Items, nil
+}
+
+// restoreKyma reports whether the Kyma was not there.
+func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, Spec: *k.memory.Kyma.DeepCopy()}
+	if b != nil {
+		kyma.Labels, kyma.Annotations = b.State.Kyma.Labels, b.State.Kyma.Annotations
+	}
+	return k.create(ctx, kyma, "Kyma")
+}
+
+// restoreManifest makes a Manifest and gives it back the list of its module's objects before the installer looks at it: by the list
+// alone it knows what an upgrade or a removal has to delete.
+func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
+	manifest := &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: known.Name, Labels: known.Labels,
+			Annotations: with(known.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}),
+		},
+		Spec: *known.Spec.DeepCopy(),
+	}
+	made, err := k.create(ctx, manifest, "Manifest")
+	if err != nil {
+		return made, err
+	}
+	if !made {
+		if err := k.Uncached.Get(ctx, client.ObjectKeyFromObject(manifest), manifest); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		if manifest.Annotations[v1beta2.AnnotationRestoring] != v1beta2.True {
+			return false, nil // it is there, which the cache does not show yet
+		}
+	}
+	before := manifest.DeepCopy()
+	manifest.Status.Synced, manifest.Status.State = known.Synced, v1beta2.StateProcessing
+	if err := k.Uncached.Status().Patch(ctx, manifest, client.MergeFrom(before)); err != nil {
+		return made, fmt.Errorf("restore status of Manifest %s/%s: %w", namespace, known.Name, err)
+	}
+	before = manifest.DeepCopy()
+	delete(manifest.Annotations, v1beta2.AnnotationRestoring)
+	if err := k.Uncached.Patch(ctx, manifest, client.MergeFrom(before)); err != nil {
+		return made, fmt.Errorf("restore Manifest %s/%s: %w", namespace, known.Name, err)
+	}
+	return true, nil
+}
+
+// create reports whether the object was not there.
+func (k *Keeper) create(ctx context.Context, object client.Object, kind string) (bool, error) {
+	err := k.Uncached.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("restore %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), err)
+	}
+	return true, nil
+}
+
+// release lets a Manifest go without its module.
+func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
+	before := m.DeepCopy()
+	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
+	// Somebody may have marked it meanwhile, so that the version matters.
+	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("keep the module of Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
+	}
+	return nil
+}
+
+// Leave remembers that a bundle asked to remove a Manifest, before it is deleted.
+func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
+	if k == nil {
+		return nil
+	}
+	if err := k.load(ctx); err != nil {
+		return err
+	}
+	return k.keep(ctx, k.memory.leaving(m.Name, m.UID))
+}
+
+// Stay remembers that a Manifest is to stay after all.
+func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
+	if k == nil {
+		return nil
+	}
+	if err := k.load(ctx); err != nil {
+		return err
+	}
+	return k.keep(ctx, k.memory.leaving(m.Name, ""))
+}
+
+// Save has the memory written again, because somebody deleted it.
+func (k *Keeper) Save(ctx context.Context) error {
+	if !k.loaded {
+		return nil // whoever reads it first finds none
+	}
+	k.saved = nil
+	return k.keep(ctx, k.memory)
+}
+
+// load reads the memory once. One that is damaged, or that another key signed, is as good as none: what is installed then stays for as
+// long as its Manifests do.
+func (k *Keeper) load(ctx context.Context) error {
+	if k.loaded {
+		return nil
+	}
+	var secret corev1.Secret
+	err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: MemorySecret}, &secret)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read Secret %s/%s: %w", namespace, MemorySecret, err)
+	}
+	k.loaded = true
+	if err != nil {
+		return nil //nolint:nilerr // there is none yet
+	}
+	text, err := k.open(secret.Data)
+	if err == nil {
+		err = json.Unmarshal(text, &k.memory)
+	}
+	if err != nil {
+		k.memory = Memory{}
+		return fmt.Errorf("read Secret %s/%s, which is not followed: %w", namespace, MemorySecret, err)
+	}
+	k.saved = text
+	return nil
+}
+
+// keep changes the memory, and its Secret when that says something else.
+func (k *Keeper) keep(ctx context.Context, next Memory) error {
+	k.memory = next
+	text, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(text, k.saved) {
+		return nil
+	}
+	data, err := k.seal(text)
+	if err != nil {
+		return fmt.Errorf("remember what the runtime has: %w", err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
+	err = k.Uncached.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = k.Uncached.Update(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("remember what the runtime has: write Secret %s/%s: %w", namespace, MemorySecret, err)
+	}
+	k.saved = text
+	return nil
+}
+
+func (k *Keeper) seal(text []byte) (map[string][]byte, error) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	if _, err := writer.Write(text); err != nil {
+		return nil, err
+	}
+	if err := writer.Close(); err != nil {
+		return nil, err
+	}
+	if packed.Len() > maxMemoryBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d", packed.Len(), maxMemoryBytes)
+	}
+	signature, err := k.Signer.SignMessage(io.MultiReader(bytes.NewReader([]byte(signedAs)), bytes.NewReader(packed.Bytes())))
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return map[string][]byte{memoryData: packed.Bytes(), memorySignature: signature}, nil
+}
+
+func (k *Keeper) open(data map[string][]byte) ([]byte, error) {
+	key, err := k.Signer.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	if !trust.CheckSignature(key, append([]byte(signedAs), data[memoryData]...), data[memorySignature]) {
+		return nil, errors.New("it is not signed by this agent's key")
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(data[memoryData]))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(reader, maxUnpackedBytes+1))
+	if err == nil && len(text) > maxUnpackedBytes {
+		err = fmt.Errorf("more than %d bytes", maxUnpackedBytes)
+	}
+	return text, err
+}

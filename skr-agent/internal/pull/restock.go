@@ -1,0 +1,91 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// Recheck looks whether contents that somebody may have changed are stored as their digests say. What is not counts as missing from
+// then on, and is what it returns.
+func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
+	for _, d := range suspects {
+		whole, err := p.Store.Recheck(ctx, d)
+		if err != nil {
+			return lost, err
+		}
+		if !whole {
+			lost = append(lost, d)
+		}
+	}
+	return lost, nil
+}
+
+// StageDocuments makes the documents of the bundle in force, and what proves its releases, be in the store again. Without them it could
+// not be restored after a restart.
+func (p *Puller) StageDocuments(ctx context.Context) error {
+	if p.current == nil {
+		return nil
+	}
+	for _, d := range []ocispec.Descriptor{p.current.Config, p.current.Catalog} {
+		if err := p.restock(ctx, d.Digest, func() ([]byte, error) { return p.document(ctx, d) }); err != nil {
+			return fmt.Errorf("documents of the bundle in force: %w", err)
+		}
+	}
+	if !p.Trust.Root.Locked() {
+		return nil
+	}
+	for _, m := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
+		for _, c := range m.Release {
+			if err := p.restock(ctx, c.Digest, func() ([]byte, error) { return p.proof(ctx, c) }); err != nil {
+				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
+			}
+		}
+	}
+	return nil
+}
+
+// restock stores what is not there.
+func (p *Puller) restock(ctx context.Context, d digest.Digest, read func() ([]byte, error)) error {
+	there, err := p.Store.Has(ctx, d)
+	if err != nil || there {
+		return err
+	}
+	data, err := read()
+	if err != nil {
+		return err
+	}
+	return p.Store.Put(ctx, d, data)
+}
+
+// document reads a document of the bundle in force where bundles are.
+func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, error) {
+	repository, err := p.Place.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
+	if err != nil {
+		return nil, err
+	}
+	data, err := store.FetchBlob(ctx, repository, d, bundle.MaxDocumentBytes)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("%s is not in %s any more, the next bundle brings others: %w", d.Digest, p.Place.Name(bundle.DesiredRepository(p.Trust.Runtime)), err)
+	}
+	return data, err
+}
+
+// Lost says which bundle was in force before a restart and cannot be restored, empty for none: it is followed again as soon as it can
+// be read.
+func (p *Puller) Lost() string {
+	if p.current != nil || p.manifest == nil {
+		return ""
+	}
+	return fmt.Sprintf("bundle %d was accepted, but what is stored of it is lost: waiting to read it again", p.accepted.Sequence)
+}
+
+// Save writes again what must survive a restart, when somebody deleted it.
+func (p *Puller) Save(ctx context.Context) error { return p.save(ctx) }
