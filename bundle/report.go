@@ -51,6 +51,8 @@ type Report struct {
 	Decided []string `json:"decided,omitempty"`
 	// AgentProblem says why the agent does not run the image that the bundle's settings name, empty when it does.
 	AgentProblem string `json:"agentProblem,omitempty"`
+	// Trouble says what the agent could not write into its runtime, nil when it could write everything.
+	Trouble *ReportedTrouble `json:"trouble,omitempty"`
 	// Secrets says what became of the Secrets that the bundle in force brought, nil when it brought none.
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
@@ -100,9 +102,12 @@ type ReportedKyma struct {
 
 // ReportedModule is one module as it is installed.
 type ReportedModule struct {
-	Name    string        `json:"name"`
-	Channel string        `json:"channel,omitempty"`
+	Name    string `json:"name"`
+	Channel string `json:"channel,omitempty"`
+	// Version is the one that was applied last. Wanted is the one that its Manifest asks for, where that is another one: it is being applied, or
+	// refused, which State says.
 	Version string        `json:"version,omitempty"`
+	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
 	// Message says why the state is not Ready, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
@@ -112,6 +117,16 @@ type ReportedModule struct {
 	// Manifest and Resource are the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
+}
+
+// ReportedTrouble is what an agent could not write.
+type ReportedTrouble struct {
+	// Reason is that of the condition Synced, which the trouble becomes.
+	Reason string `json:"reason"`
+	// Message names the objects and says why, at most MaxMessageBytes.
+	Message string `json:"message"`
+	// Catalog says that some of the objects are ModuleTemplates or ModuleReleaseMetas.
+	Catalog bool `json:"catalog,omitempty"`
 }
 
 // ReportedSecrets is what became of sealed Secrets.

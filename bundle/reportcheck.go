@@ -90,7 +90,7 @@ func (r Report) Check() error {
 			return fmt.Errorf("observed.digest: %w", err)
 		}
 	}
-	for _, check := range []func() error{r.checkLists, r.checkModules, r.checkAsked} {
+	for _, check := range []func() error{r.checkLists, r.checkTrouble, r.checkModules, r.checkAsked} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -116,9 +116,6 @@ func (r Report) checkLists() error {
 			return fmt.Errorf("decided[%d]: %d bytes, at most %d", i, len(module), MaxModuleNameBytes)
 		}
 	}
-	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
-		return fmt.Errorf("secrets: trouble of %d bytes, at most %d", len(s.Trouble), MaxMessageBytes)
-	}
 	if n := len(r.Watched); n > MaxWatchers {
 		return fmt.Errorf("watched: %d watchers, at most %d", n, MaxWatchers)
 	}
@@ -126,6 +123,17 @@ func (r Report) checkLists() error {
 		if len(w.Watcher) > maxNameBytes || len(w.Trouble) > MaxMessageBytes || len(w.Objects) > MaxWatchedReported {
 			return fmt.Errorf("watched[%d]: %d objects, at most %d; trouble of %d bytes, at most %d", i, len(w.Objects), MaxWatchedReported, len(w.Trouble), MaxMessageBytes)
 		}
+	}
+	return nil
+}
+
+// checkTrouble checks what the agent says of itself.
+func (r Report) checkTrouble() error {
+	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
+		return fmt.Errorf("secrets: trouble of %d bytes, at most %d", len(s.Trouble), MaxMessageBytes)
+	}
+	if t := r.Trouble; t != nil && (len(t.Message) > MaxMessageBytes || len(t.Reason) > MaxVersionBytes) {
+		return fmt.Errorf("trouble: message of %d bytes, at most %d", len(t.Message), MaxMessageBytes)
 	}
 	if t := r.Truncated; t != nil && (t.Modules < 0 || t.Asked < 0) {
 		return errors.New("truncated: counts what is left out, which is no less than 0")
@@ -144,8 +152,8 @@ func (r Report) checkModules() error {
 			return fmt.Errorf("modules[%d].name: %d bytes, want 1 to %d", i, len(m.Name), MaxModuleNameBytes)
 		case seen[m.Name]:
 			return fmt.Errorf("modules[%d].name: %s is there twice", i, Quote(m.Name, maxQuotedBytes))
-		case len(m.Channel) > MaxVersionBytes || len(m.Version) > MaxVersionBytes:
-			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel), len(m.Version), MaxVersionBytes)
+		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
+			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
 		case len(m.Message) > MaxMessageBytes:
 			return fmt.Errorf("modules[%d].message: %d bytes, at most %d", i, len(m.Message), MaxMessageBytes)
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):

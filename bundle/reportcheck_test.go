@@ -90,6 +90,7 @@ func TestWhatIsMoreThanAReportHoldsIsRefusedByItsField(t *testing.T) {
 		"watched":            func(r *Report) { r.Watched = make([]ReportedWatch, 33) },
 		"watched[0]":         func(r *Report) { r.Watched = []ReportedWatch{{Objects: make([]WatchedObject, 65)}} },
 		"truncated":          func(r *Report) { r.Truncated = &Truncated{Modules: -1} },
+		"trouble":            func(r *Report) { r.Trouble = &ReportedTrouble{Message: long(513)} },
 		"modules":            func(r *Report) { r.Modules = make([]ReportedModule, 501) },
 		"modules[0].name":    func(r *Report) { r.Modules[0].Name = long(318) },
 		"modules[1].name":    func(r *Report) { r.Modules = append(r.Modules, r.Modules[0]) },

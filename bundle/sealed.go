@@ -191,6 +191,52 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	return &Sealed{Recipient: recipient, Revision: s.Named(recipient), Data: out.Bytes()}, nil
 }
 
+// ageBytes is more than what age adds to the content for one recipient.
+const ageBytes = 512
+
+// Fitting returns those Secrets that can be sealed together, the small ones first, and names those that cannot with the reason: one that is too
+// large costs itself and no other.
+func (s Secrets) Fitting(runtime string) (Secrets, error) {
+	fitting := Secrets{Removals: s.Removals}
+	var problems []error
+	if n := len(s.Removals); n > MaxSecretRemovals {
+		fitting.Removals = s.Removals[:MaxSecretRemovals]
+		problems = append(problems, fmt.Errorf("%d Secrets are to go, at most %d at once", n, MaxSecretRemovals))
+	}
+	left := MaxSealedBytes - ageBytes - encodedBytes(sealedContent{Runtime: runtime, Secrets: fitting})
+	most := left
+	sizes := make(map[string]int, len(s.Secrets))
+	for _, one := range s.Secrets {
+		sizes[one.At()] = encodedBytes(one) + 1
+	}
+	bySize := slices.SortedFunc(slices.Values(s.Secrets), func(a, b RuntimeSecret) int {
+		return cmp.Or(cmp.Compare(sizes[a.At()], sizes[b.At()]), cmp.Compare(a.At(), b.At()))
+	})
+	for _, one := range bySize {
+		size := sizes[one.At()]
+		switch {
+		case size > most:
+			problems = append(problems, fmt.Errorf("secret %s: %d bytes when encoded, at most %d for all Secrets of a runtime: make it smaller", one.At(), size, most))
+		case size > left:
+			problems = append(problems, fmt.Errorf("secret %s: %d bytes when encoded, the others leave %d of %d: give the runtime smaller Secrets, or fewer", one.At(), size, left, most))
+		case len(fitting.Secrets) == MaxSecrets:
+			problems = append(problems, fmt.Errorf("secret %s: the runtime has %d others, which is the most", one.At(), MaxSecrets))
+		default:
+			fitting.Secrets = append(fitting.Secrets, one)
+			left -= size
+		}
+	}
+	return fitting, errors.Join(problems...)
+}
+
+func encodedBytes(v any) int {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("secrets always encode: %v", err)) // they are made of text and bytes
+	}
+	return len(data)
+}
+
 // Open decrypts what was sealed to the identity for the runtime. Errors never hold content.
 func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, error) {
 	if len(s.Data) > MaxSealedBytes {

@@ -243,3 +243,40 @@ func BenchmarkSecrets(b *testing.B) {
 	})
 	b.ReportMetric(float64(len(sealed.Data)), "bytes")
 }
+
+// TestOneSecretThatIsTooLargeCostsOnlyItself tries many sizes: what is said to fit can be sealed, and all that can be told is told.
+func TestOneSecretThatIsTooLargeCostsOnlyItself(t *testing.T) {
+	to := identity(t).Recipient().String()
+	of := func(name string, n int) RuntimeSecret {
+		s := password("1")
+		s.Name, s.Data = name, map[string][]byte{"a": make([]byte, n)}
+		return s
+	}
+	all := Secrets{Secrets: []RuntimeSecret{of("huge", MaxSealedBytes), of("small", 10)}, Removals: []string{"kyma-system/old"}}
+	for n := 100; n < MaxSealedBytes; n += 997 {
+		all.Secrets = append(all.Secrets, of(fmt.Sprintf("s-%d", n), n))
+		fitting, err := all.Fitting(trusttest.Runtime)
+		if err == nil || !strings.Contains(err.Error(), "secret kyma-system/huge: 32") || !strings.Contains(err.Error(), "at most 2") || strings.Contains(err.Error(), "/small") {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+		told := strings.Count(err.Error(), "secret kyma-system/")
+		if len(fitting.Secrets)+told != len(all.Secrets) || len(fitting.Removals) != 1 || fitting.Secrets[0].Name != "small" {
+			t.Fatalf("%d bytes: %d fit, %d are told", n, len(fitting.Secrets), told)
+		}
+		if _, err := fitting.Seal(trusttest.Runtime, to); err != nil {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+	var many Secrets
+	for i := range MaxSecrets + 1 {
+		many.Secrets = append(many.Secrets, of(fmt.Sprintf("s-%02d", i), 1))
+	}
+	fitting, err := many.Fitting(trusttest.Runtime)
+	if err == nil || !strings.Contains(err.Error(), "secret kyma-system/s-64: ") || len(fitting.Secrets) != MaxSecrets {
+		t.Errorf("%d fit: %v", len(fitting.Secrets), err)
+	}
+	promised := Secrets{Secrets: []RuntimeSecret{of("promised", 17_000)}}
+	if fitting, err := promised.Fitting(trusttest.Runtime); err != nil || len(fitting.Secrets) != 1 {
+		t.Errorf("docs/secrets.md promises 17,000 bytes: %v", err)
+	}
+}

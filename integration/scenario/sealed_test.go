@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,8 +199,15 @@ func TestEachRuntimeGetsItsOwnSecretsAndNobodyElseReadsThem(t *testing.T) {
 	untilSecret(t, a, "scaler-login", first)
 	must(t, f.Registry.Resume())
 
+	// One that is too large costs only itself: the others rotate, and go.
+	huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
+	must(t, f.Control.Create(ctx, huge))
+	if message := untilSecretsSay(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message, "secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
+		t.Errorf("it says %q", message)
+	}
 	rotate(t, f, ofA, second)
 	untilSecret(t, a, "scaler-login", second)
+	must(t, f.Control.Delete(ctx, huge))
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
 	// An agent whose key is lost makes another and gets everything anew.

@@ -17,6 +17,9 @@ const (
 	ReasonApplied = "Applied"
 	// ReasonApplyFailed says that the API server refused an object of a module.
 	ReasonApplyFailed = "ApplyFailed"
+	// ReasonImmutable says that a new version changes fields that the API server lets nobody change, of objects that may not be recreated. The
+	// message names them and what to do.
+	ReasonImmutable = "Immutable"
 	// ReasonInstalling says that a module is being applied, or is waited for.
 	ReasonInstalling = "Installing"
 	// ReasonTimeout says that a module's objects did not become ready in time.
@@ -54,6 +57,8 @@ const (
 	// ReasonUnmanaged says that a module is not managed any more and its resources are left in place.
 	ReasonUnmanaged = "Unmanaged"
 
+	// ReasonRecreating is of the event on a Manifest whose new version needs objects to be recreated.
+	ReasonRecreating = "Recreating"
 	// ReasonDriftCorrected is of the event on a Manifest whose objects were changed by somebody else.
 	ReasonDriftCorrected = "DriftCorrected"
 	// ReasonAgentUpgradeRolledBack is of the event on the runtime's Kyma when the agent's new image did not prove itself.

@@ -45,6 +45,12 @@ const (
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
 	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
+	// AnnotationApplied is ours: on a Manifest, the version that was applied whole last, as AppliedVersion in JSON.
+	AnnotationApplied = "kyma-pull.dev/applied"
+	// AnnotationRecreate is ours: on an object in a module's content, or on a ModuleTemplate for all objects of its version, "true" lets agents
+	// delete and create again an object whose change the API server refuses because the field is immutable. RecreateWithData lets them do so
+	// with an object of a kind that holds data, on that object in the content only.
+	AnnotationRecreate = "kyma-pull.dev/recreate"
 	// AnnotationRemoval is ours: "true" on a Manifest whose module the agent removes, because a bundle says so. One that is deleted without it
 	// comes back, and its module stays.
 	AnnotationRemoval = "kyma-pull.dev/removal"
@@ -90,6 +96,8 @@ const (
 
 	// True is the value that switches a label on.
 	True = "true"
+	// RecreateWithData is the value of AnnotationRecreate for an object whose data may go with it.
+	RecreateWithData = "with-data"
 	// False is the value that switches off what is on by itself.
 	False = "false"
 	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
@@ -127,6 +135,9 @@ const (
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
 	ConditionAgent = "Agent"
+	// ConditionSynced is False on a Kyma on either side while the agent cannot write what the bundle in force says into the runtime, or cannot
+	// keep a newer bundle there; it is there only after such trouble.
+	ConditionSynced = "Synced"
 	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.
 	ConditionAccepted = "Accepted"
 	// ConditionSecrets says on a Kyma on either side whether the runtime's Secrets are there as sealed; it is absent when there are none.

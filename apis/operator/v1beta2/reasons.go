@@ -31,6 +31,14 @@ const (
 	// ReasonBundleRefused is of Accepted: the agent refused a bundle. The message names the bundle and the check.
 	ReasonBundleRefused = "BundleRefused"
 
+	// ReasonSynced is of Synced: everything is written as the bundle in force says.
+	ReasonSynced = "Synced"
+	// ReasonObjectRefused is of Synced and, in a runtime, of ModuleCatalog: objects could not be written. The message names them, with what
+	// the API server says; they are tried again.
+	ReasonObjectRefused = "ObjectRefused"
+	// ReasonStorageRefused is of Synced and Accepted: the agent cannot keep a newer bundle in Secrets of kyma-system. The message says why.
+	ReasonStorageRefused = "StorageRefused"
+
 	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to the one before.
 	ReasonUpgraded   = "Upgraded"
 	ReasonRolledBack = "RolledBack"

@@ -135,7 +135,7 @@ func notPublished(kyma *v1beta2.Kyma, _ []v1beta2.ModuleStatus, _ string) string
 }
 
 func notInForce(kyma *v1beta2.Kyma, _ []v1beta2.ModuleStatus, _ string) string {
-	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting, v1beta2.ConditionSecrets} {
+	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting, v1beta2.ConditionSynced, v1beta2.ConditionSecrets} {
 		if c := meta.FindStatusCondition(kyma.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
 			return c.Message
 		}

@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"cmp"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -8,7 +10,7 @@ import (
 
 // evidence notes what the newest report proves of the versions that rollouts gave. It proves nothing unless it names the newest
 // bundle by its digest, was made for the wishes of the Kyma that the bundle answers, and tells of the module in exactly the
-// version that was given: all else is about something that was there before.
+// version that was given, applied or tried: all else is about something that was there before.
 func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil
@@ -23,9 +25,10 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	versions := resolve.Versions(facts.Published.State)
 	for module, given := range facts.Given {
 		given.State = ""
-		if m := said[module]; m.Version == versions[module] {
+		// A version that is refused was not applied, and fails all the same.
+		if m := said[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
-			given.Ready = given.Ready || m.State == v1beta2.StateReady
+			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
 		}
 		proven[module] = given
 	}

@@ -27,6 +27,12 @@ func TestWhatAReportProvesOfAVersionThatWasGiven(t *testing.T) {
 		"Trouble of the version before": {func(f *Facts) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].State = "0.9.0", v1beta2.StateError
 		}, "", false},
+		"The version is refused, and the one before runs": {func(f *Facts) {
+			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version, f.Report.Modules[0].State = "1.0.0", "0.9.0", v1beta2.StateError
+		}, v1beta2.StateError, false},
+		"The version is wanted, and the one before is ready": {func(f *Facts) {
+			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version = "1.0.0", "0.9.0"
+		}, v1beta2.StateReady, false},
 		"An upgrade that waits for its window": {func(f *Facts) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].Maintenance = "0.9.0", true
 		}, "", false},

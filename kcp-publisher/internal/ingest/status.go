@@ -100,6 +100,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	registry(after, facts, set)
 	agent(after, facts, set)
 	secrets(after.Conditions, facts, set)
+	synced(after, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
@@ -110,9 +111,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		m := after.Modules[notReady]
 		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
 	}
-	catalogThere := facts.Report != nil && current(facts)
-	set(v1beta2.ConditionModuleCatalog, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[catalogThere],
-		map[bool]string{true: "the runtime has the latest catalog", false: "the runtime has not reported the latest bundle yet"}[catalogThere], catalogThere)
+	moduleCatalog(facts, set)
 	operation := readyMessage(after)
 	if facts.PublishError != nil {
 		operation = bounded(facts.PublishError.Error())
@@ -146,7 +145,7 @@ func bounded(message string) string {
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {
-	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent} {
+	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent, v1beta2.ConditionSynced, v1beta2.ConditionSecrets} {
 		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
 			return c.Message
 		}
@@ -175,6 +174,8 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, "no bundle is published yet", false)
 	case facts.Carried && !knows(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
+	case !knows(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, trouble(facts).Message, false)
 	case !knows(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
@@ -290,7 +291,9 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1bet
 	case r.Name == "":
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
-		status.State, status.Message = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing), cmp.Or(r.Message, "version "+r.Version+" is still installed")
+		// The version is the one that runs, not the one that is tried.
+		status.Version, status.State = cmp.Or(r.Version, m.Version), cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
+		status.Message = cmp.Or(r.Message, fmt.Sprintf("version %s is still installed, %s is to come", r.Version, m.Version))
 	default:
 		status.State, status.Message = r.State, r.Message
 	}
@@ -338,6 +341,8 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning)
 	case facts.Report != nil && len(facts.Report.Refused) > 0:
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
+	case trouble(facts) != nil:
+		return worse(state, v1beta2.StateWarning)
 	case !current(facts):
 		return worse(state, v1beta2.StateProcessing)
 	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil, facts.Report.LeavesWishesOut(),

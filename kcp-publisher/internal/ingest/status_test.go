@@ -235,13 +235,13 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"keda@1.0.0 Ready", "mail@1.0.0 Processing: the runtime does not have the module yet"}},
 		"A module whose former version is still installed is not ready": {
 			healthy().with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Processing",
-				"not Modules (NotReady): module mail is Processing: version 0.9.0 is still installed",
-				"not Ready (NotReady): module mail is Processing: version 0.9.0 is still installed",
-				"keda@1.0.0 Ready", "mail@1.0.0 Processing: version 0.9.0 is still installed"}},
+				"not Modules (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 is to come",
+				"not Ready (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 is to come",
+				"keda@1.0.0 Ready", "mail@0.9.0 Processing: version 0.9.0 is still installed, 1.0.0 is to come"}},
 		"An upgrade that does not get through is in trouble": {
 			healthy().with(reported("mail", v1beta2.StateError, "no such image")).with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
 				"not Modules (NotReady): module mail is Error: no such image", "not Ready (NotReady): module mail is Error: no such image",
-				"keda@1.0.0 Ready", "mail@1.0.0 Error: no such image"}},
+				"keda@1.0.0 Ready", "mail@0.9.0 Error: no such image"}},
 		"An upgrade that waits for its window leaves the module as it is": {
 			healthy().with(reported("mail", v1beta2.StateReady, "waits")).with(waitingForWindow), []string{"Ready",
 				"keda@1.0.0 Ready", "mail@0.9.0 Ready in maintenance: waits"}},

@@ -30,6 +30,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.Leaving = leaving(request.Asked, report)
 	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
+	request.Running = running(kyma.Status.Runtime, report)
 	return request, nil
 }
 
@@ -59,6 +60,21 @@ func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[str
 	for _, m := range report.Modules {
 		known, ok := versions[m.Name]
 		if m.Version != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, m.Version)) {
+			versions[m.Name] = m.Version
+		}
+	}
+	return versions
+}
+
+// running returns the versions that a runtime still runs because those of the bundle in force are refused there, by module. The runtime is believed
+// only about that very bundle: what it says of an older one may be over.
+func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
+	if status == nil || status.Published == nil || report == nil || report.Observed == nil || report.Observed.Digest.String() != status.Published.Digest {
+		return nil
+	}
+	versions := map[string]string{}
+	for _, m := range report.Modules {
+		if m.State == v1beta2.StateError && !m.Maintenance && m.Version != "" && bundle.Older(m.Version, status.Published.Versions[m.Name]) {
 			versions[m.Name] = m.Version
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // seal returns what the next bundle says about Secrets, and what it says already is not sealed again. A Secret is kept while its module
 // is asked for or still there, for a module may need it to clean up; what else is known is to go. Nothing known is nothing to say: what
-// the last bundle said stays. So it does with Secrets that cannot be sealed.
+// the last bundle said stays. So it does with Secrets that cannot be sealed; one that does not fit is left out, and stays in the runtime as it is.
 func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -41,12 +41,21 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 		}
 		return nil, errors.New("the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
 	}
-	if none || before != nil && before.Revision == next.Named(r.Secrets.Recipient) {
-		return before, nil
+	next, tooMuch := next.Fitting(r.ID)
+	nothingFits := len(next.Secrets)+len(next.Removals) == 0
+	if nothingFits || before != nil && before.Revision == next.Named(r.Secrets.Recipient) {
+		return before, wrapped(tooMuch)
 	}
 	sealed, err := next.Seal(r.ID, r.Secrets.Recipient)
 	if err != nil {
-		return before, fmt.Errorf("seal Secrets: %w", err)
+		return before, wrapped(err)
 	}
-	return sealed, nil
+	return sealed, wrapped(tooMuch)
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("seal Secrets: %w", err)
 }

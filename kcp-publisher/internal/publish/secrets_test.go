@@ -51,7 +51,8 @@ func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
 		"a runtime that is not heard is told the same": {said(keda), nil, nil, nil, nil, ""},
 		"one that is let go is, too":                   {said(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}}, func(r *plan.Runtime) { r.Deleting = true }, nil, nil, ""},
 		"an agent that is too old":                     {nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "newer version"},
-		"too much":                                     {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge}}, nil, nil, nil, "smaller"},
+		"one that is too large costs only itself":      {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all}, Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: "},
+		"nothing but too much changes nothing":         {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil, "make it smaller"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := plan.Runtime{ID: "one", Secrets: c.secrets}

@@ -95,9 +95,10 @@ func (w *wish) misplaced() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the choice is older than what the runtime has, and no rollout takes that back.
+// downgrades reports whether the choice is older than what the runtime has, and no rollout takes that back. A version that runs all the time,
+// because the newer one could not be applied, is none.
 func (w *wish) downgrades() bool {
-	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor
+	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
 }
 
 // stays says who asks for an older version than the runtime has.

@@ -15,14 +15,17 @@ func TestNoModuleGoesBelowWhatIsRememberedOfIt(t *testing.T) {
 		versions map[string]string
 		manifest string
 		known    string
+		running  string
 	}{
-		"nothing is remembered":                      {versions: nil, manifest: "1.0.0", known: "1.0.0"},
-		"an older version is remembered":             {versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a newer one is, and nothing may be kept":    {versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
-		"a newer one is, and what was kept is old":   {kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
-		"a newer one is, which is nowhere to be had": {kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0"},
-		"a rollout takes the newer one back":         {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a rollout takes another one back":           {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0"},
+		"nothing is remembered":                             {versions: nil, manifest: "1.0.0", known: "1.0.0"},
+		"an older version is remembered":                    {versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0"},
+		"a newer one is, and nothing may be kept":           {versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
+		"a newer one is, and what was kept is old":          {kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
+		"a newer one is, which is nowhere to be had":        {kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0"},
+		"a rollout takes the newer one back":                {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
+		"a rollout takes another one back":                  {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0"},
+		"the newer one is refused there, and this one runs": {versions: map[string]string{"keda": "1.1.0"}, running: "1.0.0", manifest: "1.0.0", known: "1.0.0"},
+		"another one runs":                                  {versions: map[string]string{"keda": "1.1.0"}, running: "1.0.1", manifest: "1.1.0", known: "1.1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := usual()
@@ -30,6 +33,9 @@ func TestNoModuleGoesBelowWhatIsRememberedOfIt(t *testing.T) {
 				w.published(t)
 			}
 			w.request.Versions = c.versions
+			if c.running != "" {
+				w.request.Running = map[string]string{"keda": c.running}
+			}
 			if c.gate != nil {
 				w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: *c.gate}
 			}

@@ -90,6 +90,9 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 		}
 		all[v1beta2.AnnotationCustomStateCheck] = string(text)
 	}
+	if recreate := w.choice.Template.Annotations[v1beta2.AnnotationRecreate]; recreate == v1beta2.True {
+		all[v1beta2.AnnotationRecreate] = recreate
+	}
 	return all, nil
 }
 

@@ -45,6 +45,9 @@ type Request struct {
 	Last *bundle.DesiredState
 	// Versions are what the runtime was given or has, by module: none goes below without a rollback, whether or not Last has it.
 	Versions map[string]string
+	// Running are the versions that the runtime still runs because what it was given instead is refused there, by module: a module may go back to
+	// exactly that version, which changes nothing of what runs.
+	Running map[string]string
 }
 
 // Result is what a runtime shall run.
@@ -77,6 +80,8 @@ type wish struct {
 	kept *catalog.Choice
 	// revoked says that the Kyma may not have the module, nor the version of it that it got last.
 	revoked bool
+	// running is the version that the runtime says it runs instead of the one that it was given, empty when it runs that.
+	running string
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
@@ -115,7 +120,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 // keep finds what a runtime has of the module: it stays where the choice is older.
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
-	w.floor = floor(last, request.Versions[w.module.Name])
+	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
 	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may have.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)

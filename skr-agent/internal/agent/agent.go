@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,8 +95,12 @@ type Agent struct {
 	resumed  bool
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
-	// unread says that the last look at the registry brought nothing to follow: it could not be read, or what it has was refused.
-	unread bool
+	// unread says that the last look at the registry brought nothing to follow: it could not be read, what it has was refused, or it could not
+	// be kept, which notKept says why.
+	unread  bool
+	notKept error
+	// rounds is the backoff of rounds that could not be finished.
+	rounds wait.Backoff
 	// well is since when all rounds were whole, proven that the agent's image has done its work, agentProblem why the agent is not
 	// what the bundle wants.
 	well         time.Time
@@ -111,15 +116,20 @@ type Agent struct {
 // Subjects of Agent.said.
 const (
 	saidOutage      = "registry"
+	saidRound       = "round"
+	saidTrouble     = "trouble"
 	saidDecided     = "decided"
 	saidCertificate = "certificate"
 	saidUnenrolled  = "enrolled"
 )
 
 // New returns an Agent that has not looked at anything yet.
-func New(options Options) *Agent { return &Agent{Options: options, unstaged: map[string]error{}} }
+func New(options Options) *Agent {
+	return &Agent{Options: options, unstaged: map[string]error{}, rounds: newRounds()}
+}
 
-// Reconcile does one round. It never fails because a registry or one object is in trouble: that is told, and tried again.
+// Reconcile does one round. It never fails: the queue's own backoff would take the place of the poll interval. What went wrong is told, and
+// tried again while polls go on.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	now := a.Now()
@@ -129,52 +139,55 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}
 	restoring := a.restore(ctx, log, polled)
+	again, err := a.round(ctx, log, polled)
+	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
+}
+
+// round brings the runtime in line with the bundle in force and tells what became of it. It returns when there is more to do without being asked,
+// 0 for never before the next poll.
+func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
 	kyma, err := a.kyma(ctx)
 	if err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	installed, err := a.manifests(ctx)
 	if err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	followed := autonomy.Follow(a.Puller.Current(), kyma, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
 	gate := a.gate(kyma)
 	a.noteDecided(log, followed)
-	var syncErr error
+	var written objects.Outcome
+	var watchErr error
 	fetched := false
 	if b := followed.Bundle; b != nil {
 		fetched = a.stage(ctx, log, b.State)
 		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
-		syncErr = errors.Join(a.Syncer.Sync(ctx, b, a.unstaged, gate), a.watches.Set(b.State.Watchers))
+		written, watchErr = a.Syncer.Sync(ctx, b, a.unstaged, gate, a.Now()), a.watches.Set(b.State.Watchers)
 	}
 	facts, err := a.facts(ctx, gate, followed)
 	if err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	facts.Unenrolled = a.unenrolled(log)
 	a.suspect(facts.Manifests, fetched)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())
-	if err := a.tellKyma(ctx, &facts); err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := a.prune(ctx, facts); err != nil {
-		return ctrl.Result{}, err
-	}
+	pruneErr := a.prune(ctx, facts)
+	a.addTrouble(log, &facts, written, watchErr, pruneErr)
+	tellErr := a.tellKyma(ctx, &facts)
 	a.report(ctx, log, facts)
+	err = errors.Join(watchErr, pruneErr, tellErr)
 	if polled || !a.proven {
-		a.upgrade(ctx, log, syncErr == nil)
-	}
-	if syncErr != nil {
-		return ctrl.Result{}, fmt.Errorf("sync the runtime: %w", syncErr)
+		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, isOurs))
 	}
 	trial := time.Duration(0)
 	if a.Deployment != nil && !a.proven {
 		trial = upgrade.Trial
 	}
-	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), moreToTell, opens, trial, restoring)}, nil
+	return shortest(written.Retry, moreToTell, opens, trial), err
 }
 
 func (a *Agent) pollInterval() time.Duration {
@@ -192,7 +205,10 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
-	a.unread = err != nil
+	a.unread, a.notKept = err != nil, nil
+	if errors.Is(err, pull.ErrNotKept) {
+		a.notKept = err
+	}
 	for _, refused := range a.Puller.Refused() {
 		if !slices.Contains(before, refused) {
 			a.tellRefused(ctx, log, refused)
@@ -213,16 +229,6 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	if len(a.unstaged) > 0 {
 		a.staged = "" // what could not be had may be there now
-	}
-}
-
-// noteOutage logs once that bundles cannot be read, whatever the reason, and that they can be read again.
-func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
-	switch changed := a.said.Changed(saidOutage, map[bool]string{true: "unreadable"}[outage]); {
-	case changed && outage:
-		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Place.String())
-	case changed:
-		log.Info("bundles can be read again", "location", a.Place.String())
 	}
 }
 

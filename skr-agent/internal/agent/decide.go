@@ -18,12 +18,21 @@ const minRound = 10 * time.Millisecond
 // nextRound returns how long to wait for the next round: until the next poll, or as long as the shortest of others that is above 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
-	for _, other := range others {
-		if other > 0 {
-			next = min(next, other)
-		}
+	if other := shortest(others...); other > 0 {
+		next = min(next, other)
 	}
 	return max(next, minRound)
+}
+
+// shortest returns the shortest of the durations above 0, and 0 for none.
+func shortest(durations ...time.Duration) time.Duration {
+	var found time.Duration
+	for _, d := range durations {
+		if d > 0 && (found == 0 || d < found) {
+			found = d
+		}
+	}
+	return found
 }
 
 // settingsOf returns those of the bundle in force, nil for none.
@@ -85,20 +94,26 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf are the digests that a Manifest names, whichever bundle it comes from.
+// contentOf are the digests that a Manifest names, whichever bundle it comes from: of what is to be installed, and of what is while that is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
-	var source v1beta2.ImageSpec
-	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
-		return nil // the installer says so
-	}
-	named := []string{source.Ref}
-	if m.Spec.Config != nil {
-		named = append(named, m.Spec.Config.Ref)
+	versions := []v1beta2.AppliedVersion{m.Wanted()}
+	if applied := m.Applied(); applied != nil {
+		versions = append(versions, *applied)
 	}
 	var found []digest.Digest
-	for _, ref := range named {
-		if d := digest.Digest(ref); d.Validate() == nil {
-			found = append(found, d)
+	for _, version := range versions {
+		var source v1beta2.ImageSpec
+		if err := json.Unmarshal(version.Install.Source.Raw, &source); err != nil {
+			continue // the installer says so
+		}
+		named := []string{source.Ref}
+		if version.Config != nil {
+			named = append(named, version.Config.Ref)
+		}
+		for _, ref := range named {
+			if d := digest.Digest(ref); d.Validate() == nil {
+				found = append(found, d)
+			}
 		}
 	}
 	return found

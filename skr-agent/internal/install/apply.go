@@ -9,6 +9,7 @@ import (
 	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,10 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		return out, err
 	}
 	applied, wait, err := i.write(ctx, m, p, wasInstalled)
+	if wasInstalled && len(applied) > 0 {
+		i.recordDrift(ctx, m, applied)
+		known.countCorrection(i.now())
+	}
 	if err != nil {
 		return i.refused(m, known, out, err)
 	}
@@ -35,14 +40,13 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		return out, nil
 	}
 	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
-	if wasInstalled && len(applied) > 0 {
-		i.recordDrift(ctx, m, applied)
-		known.countCorrection(i.now())
-	}
 	if todo == stepCorrect {
 		return out, nil
 	}
 	if out, err = i.prune(ctx, m, known, p, out); err != nil {
+		return outcome{}, err
+	}
+	if err := i.noteApplied(ctx, m); err != nil {
 		return outcome{}, err
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
@@ -58,7 +62,9 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		return plan{}, outcome{}, err
 	}
 	if problem != nil {
-		return plan{}, i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem}), nil
+		out := i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem})
+		out.untouched = true
+		return plan{}, out, nil
 	}
 	known.images = m.Annotations[v1beta2.AnnotationImages]
 	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
@@ -72,8 +78,20 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		}
 		if problem != nil {
 			out.installation = problem
-			return plan{}, i.failed(m, known, out), nil
+			out = i.failed(m, known, out)
+			out.untouched = true
+			return plan{}, out, nil
 		}
+	}
+	if p.recreate, problem, err = i.dryRun(ctx, m, p); err != nil {
+		return plan{}, outcome{}, err
+	}
+	if problem != nil {
+		out.installation = problem
+		out = i.failed(m, known, out)
+		out.untouched = true
+		known.refuse(m, out, i.now())
+		return plan{}, out, nil
 	}
 	// So that it is found again whatever happens meanwhile.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
@@ -84,9 +102,12 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 
 // write applies a plan and creates the default CR, and returns the objects that were not as they should be; see applyPlan.
 func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasInstalled bool) ([]key, string, error) {
+	if wait, err := i.recreate(ctx, m, p); err != nil || wait != "" {
+		return nil, wait, err
+	}
 	applied, wait, err := i.applyPlan(ctx, m, p)
 	if err != nil || wait != "" {
-		return nil, wait, err
+		return applied, wait, err
 	}
 	created, wait, err := i.createDefaultCR(ctx, i.actor(m), p)
 	if created && wasInstalled {
@@ -97,11 +118,12 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 
 // refused ends a pass with an error of the API server: one of the moment, one that passes by itself, or one of the module.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, err error) (outcome, error) {
+	err = ofObject(err)
 	switch {
-	case apierrors.IsInternalError(err):
+	case passesByItself(err):
 		// Webhooks fail like this while what serves them starts, which may be this very module.
 		return i.waiting(m, known, out, "waiting for the API server to take "+err.Error()), nil
-	case passing(err):
+	case passing(err) && !isMistake(err):
 		return outcome{}, err
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: err.Error()}
@@ -211,6 +233,8 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 		return nil, "", err
 	}
 	i.watches.begin(p.inventory)
+	isolated := isInForce(m)
+	var refused []error
 	for _, stage := range p.stages {
 		if len(stage) == 0 {
 			continue
@@ -224,16 +248,45 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 		case !inPlace:
 			return applied, "waiting for watches to start", nil
 		}
-		changes, err := a.apply.ApplyAll(ctx, stage, ssa.DefaultApplyOptions())
-		if err != nil {
+		changed, err := a.applyStage(ctx, stage, isolated)
+		applied = append(applied, changed...)
+		switch {
+		case err != nil && !isolated:
 			return applied, "", err
+		case err != nil:
+			refused = append(refused, err)
+			continue
 		}
-		applied = append(applied, notAsWanted(changes)...)
 		if wait, err := a.unestablished(ctx, stage); err != nil || wait != "" {
 			return applied, wait, err
 		}
 	}
-	return applied, "", nil
+	return applied, "", errors.Join(refused...)
+}
+
+// applyStage applies objects after all of them passed a dry run. Isolated ones, of a version that is in force already, are applied one by one when
+// one is refused: it costs no other its correction.
+func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructured, isolated bool) ([]key, error) {
+	changes, err := a.apply.ApplyAll(ctx, stage, ssa.DefaultApplyOptions())
+	if err == nil {
+		return notAsWanted(changes), nil
+	}
+	if !isolated || passing(err) && !passesByItself(err) {
+		return nil, err
+	}
+	var applied []key
+	var refused []error
+	for _, o := range stage {
+		entry, err := a.apply.Apply(ctx, o, ssa.DefaultApplyOptions())
+		if err != nil {
+			refused = append(refused, objectError{keyOfObject(o), err})
+			continue
+		}
+		one := ssa.NewChangeSet()
+		one.Add(*entry)
+		applied = append(applied, notAsWanted(one)...)
+	}
+	return applied, errors.Join(refused...)
 }
 
 func notAsWanted(changes *ssa.ChangeSet) []key {

@@ -127,7 +127,15 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	out := outcome{inventory: m.Status.Synced}
 	if todo != stepLook {
 		var err error
-		if out, err = i.apply(ctx, m, known, todo, changed); err != nil || out.state != "" {
+		if refused := known.stillRefused(m, i.now()); refused != nil && todo == stepApply {
+			out = *refused
+		} else {
+			out, err = i.apply(ctx, m, known, todo, changed)
+		}
+		if err == nil && out.state == v1beta2.StateError && (out.untouched || isInForce(m)) {
+			changed = i.keepInForce(ctx, m, known, changed)
+		}
+		if err != nil || out.state != "" {
 			i.watches.giveBack(name, changed)
 			return out, err
 		}

@@ -98,7 +98,7 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	w.wants("sample", sampleRest+"apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}")
 	w.state("sample", v1beta2.StateError, "Nothing x (example.org/v1): the cluster does not know this kind")
 	w.wants("sample", sampleRest+"apiVersion: v1\nkind: Service\nmetadata: {name: broken}\nspec: {ports: [{port: 99999999}]}")
-	w.state("sample", v1beta2.StateError, "Service/kyma-system/broken")
+	w.state("sample", v1beta2.StateError, "Service kyma-system/broken")
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "sample-extra"))
 
 	t.Log("an upgrade prunes what is gone, but no definition that is in use")

@@ -32,6 +32,8 @@ type plan struct {
 	// inventory is that of the applied plan; prune is what the old inventory has above it, in the order of deletion.
 	inventory []v1beta2.Resource
 	prune     []v1beta2.Resource
+	// recreate are objects that are deleted first, because the API server lets nobody change them.
+	recreate []v1beta2.Resource
 	// defaultCR is created when it is not there, and otherwise its user's. nil when there is none.
 	defaultCR *unstructured.Unstructured
 	// resources and images say what the content is.

@@ -27,6 +27,8 @@ type outcome struct {
 	ready                           finding
 	// again is when to look again without being asked; 0 is never.
 	again time.Duration
+	// untouched says that nothing was written: what was in force is so still.
+	untouched bool
 	// asBefore says that the status keeps what it says.
 	asBefore bool
 	// gone says that nothing keeps the Manifest from disappearing.

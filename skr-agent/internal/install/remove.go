@@ -176,12 +176,13 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 	i.watches.retain(needed)
 }
 
-// deleteObjects deletes objects that are the Manifest's and gives those that are still there. An object of somebody else is left alone
-// and counts as gone; so does one that its chart says to keep.
+// deleteObjects deletes objects that are the Manifest's and gives those that are still there. An object of somebody else is left alone and
+// counts as gone; so does one that its chart says to keep. One that may not be deleted keeps no other from going.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool,
 ) (remaining []v1beta2.Resource, stuck []string, err error) {
 	a := i.actor(m)
+	var lacking error
 	for _, r := range resources {
 		o, err := a.owned(ctx, r)
 		if err != nil {
@@ -192,8 +193,16 @@ func (i *Installer) deleteObjects(
 		}
 		if o.DeletionTimestamp.IsZero() {
 			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-			if client.IgnoreNotFound(err) != nil {
+			switch {
+			case client.IgnoreNotFound(err) == nil:
+			case apierrors.IsForbidden(err):
+				lacking = fmt.Errorf("delete %s: %w", keyOf(r), err)
+				continue
+			case passing(err):
 				return nil, nil, fmt.Errorf("delete %s: %w", keyOf(r), err)
+			default:
+				remaining, stuck = append(remaining, r), append(stuck, fmt.Sprintf("%s (cannot be deleted: %s)", keyOf(r), plain(err)))
+				continue
 			}
 			if o, err = a.owned(ctx, r); err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
@@ -205,6 +214,9 @@ func (i *Installer) deleteObjects(
 		}
 		remaining = append(remaining, r)
 		stuck = append(stuck, keyOf(r).String()+leftover(o))
+	}
+	if lacking != nil {
+		return nil, nil, lacking
 	}
 	return remaining, stuck, nil
 }

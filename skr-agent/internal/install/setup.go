@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +59,9 @@ func (o Options) orDefaults() Options {
 	o.Resync = cmp.Or(o.Resync, time.Hour)
 	return o
 }
+
+// slowestRetry is the longest time until a Manifest is looked at again after an error of the moment.
+const slowestRetry = 30 * time.Second
 
 // Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between workers.
 type Installer struct {
@@ -112,7 +116,10 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		For(&v1beta2.Manifest{}, builder.WithPredicates(worthwhile)).
 		WatchesRawSource(i.watches).
 		WatchesRawSource(source.Channel(options.TryAgain, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: options.Concurrency,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, slowestRetry),
+		}).
 		Complete(i)
 }
 
@@ -130,6 +137,13 @@ type memo struct {
 	looks        int
 	// held is why something that should be gone is still there, in a module that is otherwise fine.
 	held string
+	// refused is what became of the version that the API server refuses, of a Manifest that asks for refusedAs; it is tried again at retry.
+	refused   *outcome
+	refusedAs string
+	retry     time.Time
+	// kept is the version in force that was compared whole at keptAt, while another one was refused.
+	kept   string
+	keptAt time.Time
 	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
 	corrected time.Time
 	streak    int

@@ -3,7 +3,6 @@ package objects
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,39 +15,37 @@ import (
 
 // catalog writes the modules that the runtime may see and removes those it may not see any more. Only what carries Kyma's own
 // label is removed: a runtime's admin may have templates of their own.
-func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) error {
+func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
+	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
-	var problems []error
 	wanted := map[string]bool{}
+	want := func(entry bundle.CatalogEntry, object client.Object, spec any, kind string) {
+		wanted[kind+"/"+entry.Name] = true
+		s.attempts.try(kind, entry.Name, "", func() error { return s.entry(ctx, entry, object, spec, kind) })
+	}
 	for _, entry := range catalog.ModuleTemplates {
-		wanted["ModuleTemplate/"+entry.Name] = true
 		template := &v1beta2.ModuleTemplate{}
-		problems = append(problems, s.entry(ctx, entry, template, &template.Spec, "ModuleTemplate"))
+		want(entry, template, &template.Spec, templateKind)
 	}
 	for _, entry := range catalog.ModuleReleaseMetas {
-		wanted["ModuleReleaseMeta/"+entry.Name] = true
 		meta := &v1beta2.ModuleReleaseMeta{}
-		problems = append(problems, s.entry(ctx, entry, meta, &meta.Spec, "ModuleReleaseMeta"))
+		want(entry, meta, &meta.Spec, metaKind)
+	}
+	drop := func(object client.Object, kind string) {
+		if !wanted[kind+"/"+object.GetName()] {
+			s.attempts.try(kind, object.GetName(), "", func() error { return s.delete(ctx, object, kind) })
+		}
 	}
 	var templates v1beta2.ModuleTemplateList
-	if err := s.Client.List(ctx, &templates, client.InNamespace(namespace), managed); err != nil {
-		return fmt.Errorf("list ModuleTemplates: %w", err)
-	}
+	s.attempts.try(templateKind, all, "", func() error { return s.list(ctx, &templates, "ModuleTemplates", managed) })
 	for i := range templates.Items {
-		if object := &templates.Items[i]; !wanted["ModuleTemplate/"+object.Name] {
-			problems = append(problems, s.delete(ctx, object, "ModuleTemplate"))
-		}
+		drop(&templates.Items[i], templateKind)
 	}
 	var metas v1beta2.ModuleReleaseMetaList
-	if err := s.Client.List(ctx, &metas, client.InNamespace(namespace), managed); err != nil {
-		return fmt.Errorf("list ModuleReleaseMetas: %w", err)
-	}
+	s.attempts.try(metaKind, all, "", func() error { return s.list(ctx, &metas, "ModuleReleaseMetas", managed) })
 	for i := range metas.Items {
-		if object := &metas.Items[i]; !wanted["ModuleReleaseMeta/"+object.Name] {
-			problems = append(problems, s.delete(ctx, object, "ModuleReleaseMeta"))
-		}
+		drop(&metas.Items[i], metaKind)
 	}
-	return errors.Join(problems...)
 }
 
 // entry writes one catalog entry; spec points into object.

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,21 +14,24 @@ import (
 // deleteAll removes what came with the Kyma that was deleted in the control plane: the modules, in their own order and with all
 // that may block them; once they are gone, the Secrets that were sealed for them and the catalog; and the runtime's Kyma last, so that
 // its status tells what is in the way until nothing is.
-func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) error {
+func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
-	if err := s.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("list Manifests: %w", err)
-	}
-	var problems []error
+	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
-		problems = append(problems, s.delete(ctx, &manifests.Items[i], "Manifest"))
+		m := &manifests.Items[i]
+		s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })
 	}
-	if len(manifests.Items) > 0 {
-		return errors.Join(problems...)
+	if len(manifests.Items) > 0 || s.attempts.failing() {
+		return
 	}
-	if err := errors.Join(s.Secrets.Clear(ctx, sealed), s.catalog(ctx, bundle.Catalog{})); err != nil {
-		return err
+	s.attempts.try("Secret", all, "", func() error { return s.Secrets.Clear(ctx, sealed) })
+	s.catalog(ctx, bundle.Catalog{})
+	if !s.attempts.failing() {
+		s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.deleteKyma(ctx) })
 	}
+}
+
+func (s *Syncer) deleteKyma(ctx context.Context) error {
 	kyma := &v1beta2.Kyma{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {

@@ -7,10 +7,10 @@ package objects
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,41 +23,52 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// Syncer writes to one runtime. Reads may come from a cache.
+// Syncer writes to one runtime. Reads may come from a cache. It is used by one goroutine.
 type Syncer struct {
 	Client client.Client
 	// Secrets are deleted with the last module of a runtime whose Kyma was deleted.
 	Secrets *secrets.Keeper
 	// Keeper is told which Manifests a bundle removes; nil remembers nothing.
 	Keeper *Keeper
+
+	attempts attempts
 }
 
 const namespace = v1beta2.RuntimeNamespace
 
+// all stands for the name of an object where all of a kind are read.
+const all = "*"
+
 // Sync brings the objects in line with the bundle. unstaged are the modules whose content is not at hand, with the reason:
 // their Manifests stay as they are, and so do those whose upgrade the gate holds. What fails for one object does not keep the
-// others from being written.
-func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate) error {
+// others from being written; it is tried again with its own backoff.
+func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) Outcome {
+	s.attempts.begin(b.Digest.String(), now)
 	if b.Statement.Predicate.Deleting {
-		return s.deleteAll(ctx, b.Statement.Predicate.Sealed)
+		s.deleteAll(ctx, b.Statement.Predicate.Sealed)
+		return s.attempts.end()
 	}
-	problems := []error{s.kyma(ctx, b.State.Kyma), s.catalog(ctx, b.Modules)}
+	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
+	s.catalog(ctx, b.Modules)
 	images := imageRules(b.State.Settings)
 	for _, manifest := range b.State.Manifests {
-		switch {
-		case manifest.Unmanaged:
-			problems = append(problems, s.unmanage(ctx, manifest.Name))
-		case unstaged[manifest.Module] == nil:
-			problems = append(problems, s.manifest(ctx, manifest, images, gate))
+		if !manifest.Unmanaged && unstaged[manifest.Module] != nil {
+			continue
 		}
+		s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error {
+			if manifest.Unmanaged {
+				return s.unmanage(ctx, manifest.Name)
+			}
+			return s.manifest(ctx, manifest, images, gate)
+		})
 	}
 	for _, manifest := range b.State.Leaving {
 		if unstaged[manifest.Module] == nil {
-			problems = append(problems, s.leaving(ctx, manifest, images))
+			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest, images) })
 		}
 	}
-	problems = append(problems, s.removals(ctx, b.Statement.Predicate.Removals))
-	return errors.Join(problems...)
+	s.removals(ctx, b.Statement.Predicate.Removals)
+	return s.attempts.end()
 }
 
 // kyma seeds the runtime's Kyma. Its spec is the runtime's from then on; labels and annotations are kept in line.
@@ -169,8 +180,10 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	}
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
-	if images == "" {
-		delete(manifest.Annotations, v1beta2.AnnotationImages)
+	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate} {
+		if want.Annotations[annotation] == "" {
+			delete(manifest.Annotations, annotation)
+		}
 	}
 	if manifest.DeletionTimestamp.IsZero() && manifest.IsRemoved() {
 		if err := s.clearRemoval(ctx, manifest); err != nil {
@@ -215,21 +228,24 @@ func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	return s.delete(ctx, manifest, "Manifest")
 }
 
-func (s *Syncer) removals(ctx context.Context, modules []string) error {
+func (s *Syncer) removals(ctx context.Context, modules []string) {
 	if len(modules) == 0 {
-		return nil
+		return
 	}
 	var manifests v1beta2.ManifestList
-	if err := s.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("list Manifests: %w", err)
-	}
-	var problems []error
+	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
 		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) {
-			problems = append(problems, s.delete(ctx, m, "Manifest"))
+			s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })
 		}
 	}
-	return errors.Join(problems...)
+}
+
+func (s *Syncer) list(ctx context.Context, list client.ObjectList, kinds string, options ...client.ListOption) error {
+	if err := s.Client.List(ctx, list, append(options, client.InNamespace(namespace))...); err != nil {
+		return fmt.Errorf("list %s: %w", kinds, err)
+	}
+	return nil
 }
 
 func (s *Syncer) delete(ctx context.Context, object client.Object, kind string) error {

@@ -112,7 +112,7 @@ func (w *world) get(o client.Object, name string) bool {
 
 func (w *world) sync(b *bundle.Bundle) {
 	w.Helper()
-	require.NoError(w, w.Sync(w.Context(), b, nil, maintenance.Gate{}))
+	require.NoError(w, w.Sync(w.Context(), b, nil, maintenance.Gate{}, time.Now()).Err())
 }
 
 func module(name, version string) bundle.Manifest {
@@ -221,7 +221,7 @@ func TestAManifestWaitsForItsContentAndItsWindow(t *testing.T) {
 	newer.State.Manifests[1].RequiresDowntime = true
 	newer.State.Maintenance = &window.Schedule{}
 	gate := maintenance.New(newer, false, nil, nil, time.Now())
-	require.NoError(t, w.Sync(t.Context(), newer, map[string]error{"keda": errors.New("content is missing")}, gate))
+	require.NoError(t, w.Sync(t.Context(), newer, map[string]error{"keda": errors.New("content is missing")}, gate, time.Now()).Err())
 	for name, want := range map[string]string{"keda": "1.0.0", "nats": "1.0.0", "istio": "2.0.0"} {
 		manifest := &v1beta2.Manifest{}
 		require.True(t, w.get(manifest, name))

@@ -66,6 +66,9 @@ const (
 	stateBundleRoot = "bundle-root.json"
 )
 
+// ErrNotKept says that the runtime's API server did not take what has to be kept of a newer bundle or root, whatever the registry has.
+var ErrNotKept = errors.New("cannot be kept in Secrets of " + v1beta2.RuntimeNamespace)
+
 // New returns a Puller without a bundle in force; see Restore.
 func New(options Options) *Puller { return &Puller{Options: options} }
 
@@ -250,14 +253,14 @@ func (p *Puller) forgetRefusals(ofRoots bool) {
 func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
 	for d, document := range next.Documents {
 		if err := p.Store.Put(ctx, d, document); err != nil {
-			return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
+			return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotKept, err)
 		}
 	}
 	before := *p
 	p.accepted, p.manifest, p.acceptedUnder = next.Accepted, manifest, p.Trust.Root.Raw
 	if err := p.save(ctx); err != nil {
 		p.accepted, p.manifest, p.acceptedUnder = before.accepted, before.manifest, before.acceptedUnder
-		return fmt.Errorf("keep bundle %s: %w", next.Digest, err)
+		return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotKept, err)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 // follow is told and otherwise as good as none: the owner of a registry can hide a root anyway. The error says that the
 // registry could not be read.
 func (p *Puller) followRoot(ctx context.Context) error {
-	before := p.Trust.Root.Version
+	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.Place, p.Trust.Root)
 	if err != nil {
 		return err
@@ -44,11 +44,12 @@ func (p *Puller) followRoot(ctx context.Context) error {
 	} else {
 		p.forgetRefusals(true)
 	}
-	if p.Trust.Root.Version == before {
+	if p.Trust.Root.Version == before.Version {
 		return nil
 	}
 	if err := p.save(ctx); err != nil {
-		return fmt.Errorf("keep root of trust version %d: %w", p.Trust.Root.Version, err)
+		p.Trust.Root = before // a root that a restart would forget is not followed
+		return fmt.Errorf("root of trust version %d %w: %w", newest.Version, ErrNotKept, err)
 	}
 	return nil
 }

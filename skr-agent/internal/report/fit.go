@@ -19,8 +19,8 @@ const (
 )
 
 // fit returns the report as it can be delivered: a runtime with too much to say must not fall silent. What is over a limit goes first; then, in
-// steps until the rest fits, messages, the objects behind modules, what watchers saw, the wishes, and at last modules. What is left out is
-// marked, so that nobody takes it for gone.
+// steps until the rest fits, messages, the objects behind modules, what watchers saw, wishes that take most of the room, modules, and at last the
+// wishes: by them the runtime's admin gets out of having too much. What is left out is marked, so that nobody takes it for gone.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -31,8 +31,13 @@ func fit(r bundle.Report, most int) bundle.Report {
 		func() { f.shortenMessages(0) },
 		f.leaveObjectsOut,
 		f.leaveListsOut,
-		f.leaveWishesOut,
+		func() {
+			if f.wishBytes() > most/2 {
+				f.leaveWishesOut()
+			}
+		},
 		func() { f.leaveModulesOut(most) },
+		f.leaveWishesOut,
 	} {
 		if f.bytes() <= most {
 			break
@@ -70,6 +75,7 @@ func (f *fitting) limitModules() {
 	modules = slices.DeleteFunc(modules, func(m bundle.ReportedModule) bool { return len(m.Name) > bundle.MaxModuleNameBytes })
 	for i := range modules {
 		m := &modules[i]
+		m.Wanted = bundle.Bounded(m.Wanted, bundle.MaxVersionBytes)
 		m.Version, m.Channel = bundle.Bounded(m.Version, bundle.MaxVersionBytes), bundle.Bounded(m.Channel, bundle.MaxVersionBytes)
 		if long(m.Manifest) || long(m.Resource) {
 			m.Manifest, m.Resource, f.left.Objects = nil, nil, true
@@ -153,6 +159,14 @@ func (f *fitting) leaveListsOut() {
 	}
 	f.left.Lists = f.left.Lists || len(watched) > 0 || len(f.report.Decided) > 0
 	f.report.Watched, f.report.Decided = watched, nil
+}
+
+func (f *fitting) wishBytes() int {
+	data, err := json.Marshal(f.report.Kyma)
+	if err != nil {
+		return 0 // as in bytes
+	}
+	return len(data)
 }
 
 func (f *fitting) leaveWishesOut() {

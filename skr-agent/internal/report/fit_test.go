@@ -122,3 +122,32 @@ func TestTwoManifestsOfOneModuleAreOneModule(t *testing.T) {
 		t.Errorf("got %+v, %+v", got.Modules, got.Truncated)
 	}
 }
+
+// TestAnAdminWithTooManyModulesGetsOut: what the runtime's Kyma asks for arrives with however many modules, so that they can be removed.
+func TestAnAdminWithTooManyModulesGetsOut(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	for _, installed := range []int{200, 1000} {
+		for _, nameLength := range []int{0, 60, bundle.MaxModuleNameBytes} {
+			facts := crowd(installed, 0, nameLength)
+			facts.Kyma.Spec.Modules = facts.Kyma.Spec.Modules[:100]
+			facts.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: strings.Repeat("x", bundle.MaxMessageBytes)}
+			said := New("one", facts)
+			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+			said.Certificate, said.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
+			manifest, err := bundle.ComposeReport(said, signer)
+			if err != nil {
+				t.Fatalf("%d modules: %v", installed, err)
+			}
+			got, err := bundle.VerifyReport(bundle.Fetched(manifest), bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)})
+			if err != nil {
+				t.Fatalf("%d modules: %v", installed, err)
+			}
+			if got.LeavesWishesOut() || len(got.Kyma.Spec.Modules) != 100 || got.Trouble == nil {
+				t.Errorf("%d modules with names of %d bytes: %d wishes arrive, left out is %+v", installed, nameLength, len(got.Kyma.Spec.Modules), *got.Truncated)
+			}
+			if told := len(got.Modules) + got.Truncated.Modules; told != installed {
+				t.Errorf("%d of %d modules are told or counted", told, installed)
+			}
+		}
+	}
+}

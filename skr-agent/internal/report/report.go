@@ -30,6 +30,8 @@ type Facts struct {
 	Refused []bundle.RefusedBundle
 	// Unstaged are the modules whose content is not at hand, with the reason.
 	Unstaged map[string]error
+	// Trouble is what could not be written into the runtime, nil for nothing.
+	Trouble *bundle.ReportedTrouble
 	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
 	Waiting map[string]string
 	// Unmanaged are the versions of modules that nobody looks after, by name.
@@ -52,12 +54,15 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
 		module := bundle.ReportedModule{
-			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.Spec.Version,
+			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.RunningVersion(),
 			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Message: message(m),
 			Manifest: &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
 				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
 			},
+		}
+		if module.Version != m.Spec.Version {
+			module.Wanted = m.Spec.Version
 		}
 		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
 			module.State = v1beta2.StateDeleting
@@ -113,7 +118,7 @@ func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessage
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
-		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem),
+		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem), Trouble: facts.Trouble,
 	}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
@@ -145,7 +150,11 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		})
 	}
 	acceptance(facts, set)
-	set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog is that of the bundle in force", facts.Bundle != nil)
+	if t := facts.Trouble; t != nil && t.Catalog {
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused, "not all of the catalog is that of the bundle in force: "+t.Message, false)
+	} else {
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog is that of the bundle in force", facts.Bundle != nil)
+	}
 	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
 		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: v1beta2.ReasonRolledBack}[facts.AgentProblem != ""], v1beta2.ReasonUpgraded),
 			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
@@ -180,6 +189,9 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
 		after.State, why, ready = v1beta2.StateWarning, "not all Secrets of the bundle in force are written: "+trouble, false
 	}
+	if trouble := synced(after.Conditions, facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
+		after.State, why, ready = v1beta2.StateWarning, trouble, false
+	}
 	set(v1beta2.ConditionReady, reason[ready], why, ready)
 	after.Operated(before, why, now)
 	return after
@@ -195,6 +207,18 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 		return s.Trouble
 	}
 	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets are as sealed in the bundle in force", true)
+	return ""
+}
+
+// synced tells what could not be written into the runtime, and returns it; once that is over, it tells that.
+func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
+	switch t := facts.Trouble; {
+	case t != nil:
+		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
+		return t.Message
+	case meta.FindStatusCondition(conditions, v1beta2.ConditionSynced) != nil:
+		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects are as the bundle in force says", true)
+	}
 	return ""
 }
 

@@ -118,3 +118,19 @@ func TestSecretsThatCannotBeWrittenAreToldOnBothSides(t *testing.T) {
 		}
 	}
 }
+
+func TestTheVersionThatIsToldIsTheOneThatRuns(t *testing.T) {
+	m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
+	said := func() bundle.ReportedModule { return Modules(Facts{Manifests: []v1beta2.Manifest{m}})[0] }
+	if got := said(); got.Version != "2.0.0" || got.Wanted != "" {
+		t.Errorf("nothing is known to be applied: %+v", got)
+	}
+	for applied, want := range map[string][2]string{
+		`{"version":"1.0.0","install":{"name":"a"}}`: {"1.0.0", "2.0.0"}, `{"version":"2.0.0","install":{"name":"a"}}`: {"2.0.0", ""}, `{`: {"2.0.0", ""},
+	} {
+		m.Annotations = map[string]string{v1beta2.AnnotationApplied: applied}
+		if got := said(); got.Version != want[0] || got.Wanted != want[1] {
+			t.Errorf("%s: %+v", applied, got)
+		}
+	}
+}

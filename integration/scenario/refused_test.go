@@ -1,0 +1,225 @@
+package scenario
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// refuse lets a tenant's policy refuse what a CEL expression is false for, and returns what ends it. tried is written without effect until the
+// policy is in force.
+func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
+	t.Helper()
+	ctx := t.Context()
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "tenant-" + resources}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resources}},
+		}}}},
+		Validations: []admissionv1.Validation{{Expression: expression, Message: "a tenant does not like it"}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	must(t, r.API.Create(ctx, policy))
+	must(t, r.API.Create(ctx, binding))
+	until(t, 30*time.Second, "the policy is in force", func() (bool, string) {
+		err := r.API.Create(ctx, tried.DeepCopyObject().(client.Object), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "a tenant does not like it"), fmt.Sprint(err)
+	})
+	return func() {
+		t.Helper()
+		must(t, r.API.Delete(ctx, binding))
+		must(t, r.API.Delete(ctx, policy))
+	}
+}
+
+// untilBothSay waits until a condition of the Kyma has a reason and a message with these texts, on both sides.
+func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...string) {
+	t.Helper()
+	for side, read := range map[string]func() (*v1beta2.Kyma, error){
+		"the control plane": func() (*v1beta2.Kyma, error) { return r.Record(t.Context()) },
+		"the runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(t.Context()) },
+	} {
+		until(t, 30*time.Second, fmt.Sprintf("%s says %s because of %s", side, kind, reason), func() (bool, string) {
+			kyma, err := read()
+			if err != nil {
+				return false, err.Error()
+			}
+			c := meta.FindStatusCondition(kyma.Status.Conditions, kind)
+			if c == nil {
+				return false, "there is no such condition"
+			}
+			for _, text := range texts {
+				if !strings.Contains(c.Message, text) {
+					return false, c.Message
+				}
+			}
+			return c.Reason == reason && len(c.Message) <= bundle.MaxMessageBytes, c.Reason + ": " + c.Message
+		})
+	}
+}
+
+func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	template := sample.Scaler("1.9.0").Template()
+	template.Namespace = v1beta2.RuntimeNamespace
+	end := refuse(t, r, v1beta2.Group, "moduletemplates", "object.metadata.name != 'scaler-1.9.0'", template)
+	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
+	// The catalog has what its channels mean.
+	channels := func(regular string) {
+		t.Helper()
+		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular), sample.Channel("fast", "1.9.0")))
+	}
+	channels("1.7.0")
+	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, "scaler-1.9.0", "a tenant does not like it")
+	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "scaler-1.9.0")
+
+	var polls atomic.Int64
+	f.Registry.Intercept(func(_ http.ResponseWriter, req *http.Request) bool {
+		if strings.HasSuffix(req.URL.Path, "/runtimes/one/manifests/"+bundle.TagDesired) && req.Method == http.MethodHead {
+			polls.Add(1)
+		}
+		return false
+	})
+	until(t, 30*time.Second, "30 polls are made", func() (bool, string) {
+		return polls.Load() >= 30, fmt.Sprint(polls.Load())
+	})
+	f.Registry.Intercept(nil)
+	config, err := settings(ctx, r)
+	must(t, err)
+	must(t, r.API.Delete(ctx, config))
+	channels("1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	if _, err := settings(ctx, r); err != nil {
+		t.Error(err)
+	}
+	end()
+	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonSynced)
+	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
+
+	t.Run("an upgrade whose Manifest is refused is told of that module", func(t *testing.T) {
+		tried := &v1beta2.Manifest{}
+		must(t, r.API.Get(ctx, inKyma("scaler"), tried))
+		tried.ObjectMeta, tried.Spec.Version = metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tried"}, "2.0.0"
+		end := refuse(t, r, v1beta2.Group, "manifests", "object.spec.version != '2.0.0'", tried)
+		must(t, f.Offer(ctx, sample.Scaler("2.0.0")))
+		promote(t, f, "2.0.0")
+		untilBothSay(t, r, v1beta2.ConditionModules, v1beta2.ReasonNotReady, "module scaler", "a tenant does not like it")
+		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+		end()
+		must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateReady))
+	})
+	t.Run("a bundle that cannot be kept is told", func(t *testing.T) {
+		none := corev1.ResourceList{"count/secrets": resource.MustParse("0")}
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenant"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+		must(t, r.API.Create(ctx, quota))
+		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+		must(t, r.API.Status().Update(ctx, quota))
+		until(t, 30*time.Second, "the quota is in force", func() (bool, string) {
+			err := r.API.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "one-more"}}, client.DryRunAll)
+			return err != nil && strings.Contains(err.Error(), "quota"), fmt.Sprint(err)
+		})
+		must(t, f.Offer(ctx, sample.Scaler("2.1.0")))
+		promote(t, f, "2.1.0")
+		untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonStorageRefused, "quota", "kyma-system", "let it write")
+		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "quota")
+		log, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
+		must(t, err)
+		if !strings.Contains(string(log), "failed to keep a newer bundle in the runtime") || strings.Contains(string(log), "failed to read bundles") {
+			t.Error("the log does not say that the bundle could not be kept, or says that it could not be read")
+		}
+		must(t, r.API.Delete(ctx, quota))
+		must(t, r.UntilState(ctx, "scaler", "2.1.0", v1beta2.StateReady))
+		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
+	})
+}
+
+// untilBothShow waits until both sides say of a module that it is of a version, in a state, with these texts in its message.
+func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
+	t.Helper()
+	for side, read := range map[string]func() (*v1beta2.Kyma, error){
+		"the control plane": func() (*v1beta2.Kyma, error) { return r.Record(t.Context()) },
+		"the runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(t.Context()) },
+	} {
+		until(t, 30*time.Second, fmt.Sprintf("%s says that %s is %s at %s", side, module, state, version), func() (bool, string) {
+			kyma, err := read()
+			if err != nil {
+				return false, err.Error()
+			}
+			for _, m := range kyma.Status.Modules {
+				if m.Name == module && m.Version == version && m.State == state && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(m.Message, text) }) {
+					return true, ""
+				}
+			}
+			return false, fmt.Sprintf("%+v", kyma.Status.Modules)
+		})
+	}
+}
+
+func TestAnUpgradeThatIsRefusedIsTakenBackOrRecreatesWhatItMay(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	deployment := &appsv1.Deployment{}
+	must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
+	fixed, wrong := sample.Scaler("2.0.0"), sample.Scaler("1.9.0")
+	fixed.Manifest = strings.ReplaceAll(fixed.Manifest, "{app: scaler}", "{app: another}")
+	wrong.Manifest = strings.Replace(wrong.Manifest, "level: info", "level: 1", 1)
+	must(t, f.Offer(ctx, fixed, wrong))
+	drifts := func() {
+		t.Helper()
+		config, err := settings(ctx, r)
+		must(t, err)
+		config.Data["level"] = "debug"
+		must(t, r.API.Update(ctx, config))
+		until(t, 20*time.Second, "drift of the version in force is reverted", func() (bool, string) {
+			config, err := settings(ctx, r)
+			return err == nil && config.Data["level"] == "info" && config.Data["version"] == "1.7.0", fmt.Sprint(config.Data, err)
+		})
+	}
+
+	promote(t, f, "1.9.0")
+	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateError, "nothing of version 1.9.0 was applied", "ConfigMap kyma-system/scaler-settings", "expected string")
+	drifts()
+	promote(t, f, "2.0.0")
+	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateError, "nothing of version 2.0.0 was applied", "spec.selector", v1beta2.AnnotationRecreate)
+	drifts()
+	promote(t, f, "1.7.0")
+	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateReady)
+	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
+
+	template := &v1beta2.ModuleTemplate{}
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler-2.0.0"}, template))
+	before := template.DeepCopy()
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, v1beta2.AnnotationRecreate, v1beta2.True)
+	must(t, f.Control.Patch(ctx, template, client.MergeFrom(before)))
+	promote(t, f, "2.0.0")
+	untilBothShow(t, r, "scaler", "2.0.0", v1beta2.StateReady)
+	again := &appsv1.Deployment{}
+	must(t, r.API.Get(ctx, inKyma("scaler-manager"), again))
+	if again.UID == deployment.UID || again.Spec.Selector.MatchLabels["app"] != "another" {
+		t.Errorf("the Deployment was not recreated: %v", again.Spec.Selector)
+	}
+}

@@ -1,0 +1,40 @@
+package ingest
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// trouble returns what the runtime could not write, nil for nothing.
+func trouble(facts Facts) *bundle.ReportedTrouble {
+	if facts.Report == nil {
+		return nil
+	}
+	return facts.Report.Trouble
+}
+
+// synced says what the runtime could not write, and when that is over.
+func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch t := trouble(facts); {
+	case t != nil && t.Reason == v1beta2.ReasonStorageRefused:
+		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
+	case t != nil:
+		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false) // a runtime may write any reason
+	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSynced) != nil:
+		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime could write everything", true)
+	}
+}
+
+// moduleCatalog says whether the runtime has the latest catalog.
+func moduleCatalog(facts Facts, set func(string, string, string, bool)) {
+	switch t := trouble(facts); {
+	case facts.Report == nil || !current(facts):
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady, "the runtime has not reported the latest bundle yet", false)
+	case t != nil && t.Catalog:
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady, "the runtime could not write all of the latest catalog: "+t.Message, false)
+	default:
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the runtime has the latest catalog", true)
+	}
+}

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+)
+
+func TestTroubleNamesTheObjectsAndTheReason(t *testing.T) {
+	require.Nil(t, troubleOf(nil, nil, nil, nil))
+
+	refused := objects.Failure{Kind: "ModuleTemplate", Name: "keda-1.0.0", Err: errors.New("create ModuleTemplate kyma-system/keda-1.0.0: denied by a tenant")}
+	one := troubleOf(nil, []objects.Failure{refused})
+	require.Equal(t, bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: refused.Err.Error(), Catalog: true}, *one)
+
+	var many []objects.Failure
+	for i := range 20 {
+		many = append(many, objects.Failure{Kind: "Manifest", Name: fmt.Sprint("m", i), Err: fmt.Errorf("m%d is denied: %s", i, strings.Repeat("x", 1000))})
+	}
+	all := troubleOf(nil, many, errors.New("prune"))
+	require.Contains(t, all.Message, "20 objects could not be written (Manifest m0, Manifest m1, Manifest m2, and 17 more): m0 is denied")
+	require.LessOrEqual(t, len(all.Message), bundle.MaxMessageBytes)
+	require.False(t, all.Catalog)
+
+	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotKept, fmt.Errorf("store content: %w", errors.New("exceeded quota")))
+	stored := troubleOf(notKept, many)
+	require.Equal(t, v1beta2.ReasonStorageRefused, stored.Reason)
+	require.Contains(t, stored.Message, "let it write Secrets in kyma-system (no quota, admission policy or webhook may refuse them): exceeded quota")
+}
+
+func TestWhatATenantDeniesSaysNothingAgainstTheAgentsImage(t *testing.T) {
+	for text, want := range map[string]bool{
+		`moduletemplates "a" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no`: false,
+		`admission webhook "x" denied the request: no`:                                                        false,
+		`secrets "a" is forbidden: exceeded quota: x`:                                                         false,
+		`moduletemplates "a" is forbidden: User "agent" cannot update resource`:                               true,
+		`Manifest "a" is invalid: spec.version: required`:                                                     true,
+	} {
+		require.Equal(t, want, isOurs(objects.Failure{Err: errors.New(text)}), text)
+	}
+}
+
+func TestAModuleWhoseManifestIsRefusedIsToldLikeOneWithoutContent(t *testing.T) {
+	content := map[string]error{"keda": errors.New("no content")}
+	all := withRefused(content, []objects.Failure{
+		{Kind: "Manifest", Module: "keda", Err: errors.New("refused")}, {Kind: "Manifest", Module: "nats", Err: errors.New("refused")}, {Kind: "Kyma", Err: errors.New("refused")},
+	})
+	require.EqualError(t, all["keda"], "no content")
+	require.EqualError(t, all["nats"], "refused")
+	require.Len(t, all, 2)
+	require.Len(t, content, 1, "what has no content is as it was")
+}

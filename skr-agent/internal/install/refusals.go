@@ -1,0 +1,299 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/ssa"
+	ssaerrors "github.com/fluxcd/pkg/ssa/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// objectError is what the API server says of one object.
+type objectError struct {
+	key
+	err error
+}
+
+func (e objectError) Error() string { return e.String() + ": " + plain(e.err) }
+func (e objectError) Unwrap() error { return e.err }
+
+// ofObject returns an error of applying a stage with the object that it is about.
+func ofObject(err error) error {
+	var dry *ssaerrors.DryRunErr
+	if len(failedKeys(err)) == 0 && errors.As(err, &dry) && dry.InvolvedObject() != nil {
+		return objectError{keyOfObject(dry.InvolvedObject()), dry}
+	}
+	return err
+}
+
+// failedKeys returns the objects that an error is about.
+func failedKeys(err error) keys {
+	found := keys{}
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // all of them are looked for
+		case objectError:
+			found[e.key] = struct{}{}
+		case interface{ Unwrap() []error }:
+			for _, one := range e.Unwrap() {
+				walk(one)
+			}
+		}
+	}
+	walk(err)
+	return found
+}
+
+// plain returns what the API server says, without the values as Go prints them.
+func plain(err error) string {
+	var dry *ssaerrors.DryRunErr
+	if errors.As(err, &dry) {
+		err = dry.Unwrap()
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 || !apierrors.IsInvalid(err) {
+		return err.Error()
+	}
+	var texts []string
+	for _, cause := range status.Status().Details.Causes {
+		text := cause.Message
+		// "Invalid value: core.PodTemplateSpec{...}: field is immutable" has pages between its ends.
+		if end := strings.LastIndex(text, "}: "); strings.HasPrefix(text, "Invalid value: ") && end > 0 {
+			text = text[end+len("}: "):]
+		}
+		if cause.Field != "" && cause.Field != "<nil>" {
+			text = cause.Field + ": " + text
+		}
+		texts = append(texts, text)
+	}
+	return firstFew(texts)
+}
+
+// isMistake reports whether an answer of the kind that mostly passes by itself is about the object after all: a value of the wrong type is an
+// internal error of server-side apply.
+func isMistake(err error) bool {
+	return slices.ContainsFunc([]string{"failed to create typed patch object", "field not declared in schema", "cannot convert", "json: cannot unmarshal"},
+		func(text string) bool { return strings.Contains(err.Error(), text) })
+}
+
+// passesByItself reports whether the API server answered that it, or what it asks, cannot decide now: what serves a webhook or an API is starting,
+// or there is too much to do.
+func passesByItself(err error) bool {
+	return !isMistake(err) && (apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
+}
+
+// refusal is an object of a new version that the API server does not take.
+type refusal struct {
+	object *unstructured.Unstructured
+	err    error
+	// immutable says that the API server would take the object if it were not there.
+	immutable bool
+}
+
+// dryRun asks the API server about a version that is to take the place of another one, before anything of it is written: of an upgrade that is
+// refused nothing is applied. It returns the objects to recreate, or what is refused.
+func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, p plan) ([]v1beta2.Resource, *finding, error) {
+	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
+	failed := told != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable}, told.Reason)
+	if isInForce(m) || m.Applied() == nil && !failed {
+		return nil, nil, nil
+	}
+	refused, err := i.actor(m).refusals(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	recreate, problem := judgeRefusals(m, refused)
+	return recreate, problem, nil
+}
+
+// recreate deletes what has to be created again, and returns what is waited for: the next pass finds it gone.
+func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (string, error) {
+	if len(p.recreate) == 0 {
+		return "", nil
+	}
+	var names []string
+	for _, r := range p.recreate {
+		o, err := i.actor(m).owned(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		if o != nil && o.DeletionTimestamp.IsZero() {
+			names = append(names, keyOf(r).String())
+		}
+	}
+	if len(names) > 0 {
+		text := firstFew(names)
+		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version", m.Spec.Version, "objects", text)
+		i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text, m.Spec.Version)
+	}
+	remaining, stuck, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).made)
+	if err != nil || len(remaining) == 0 {
+		return "", err
+	}
+	return "waiting until it is gone, to be recreated: " + firstFew(stuck), nil
+}
+
+// refuse remembers that the API server refuses what a Manifest asks for, so that not every event asks it again.
+func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time) {
+	k.refused, k.refusedAs, k.retry = &out, asked(m), now.Add(out.again)
+}
+
+// stillRefused returns what became of a version that was refused, until it is to be tried again; nil when it is not known to be refused.
+func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
+	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
+		k.refused = nil
+		return nil
+	}
+	out := *k.refused
+	out.inventory, out.again = m.Status.Synced, k.retry.Sub(now)
+	return &out
+}
+
+func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
+
+// refusals dry-runs the objects of a plan. What depends on other objects of the plan, or cannot be answered now, is left to the time when it is
+// applied.
+func (a *actor) refusals(ctx context.Context, p plan) ([]refusal, error) {
+	defined := definedGroups(p)
+	var refused []refusal
+	for _, o := range slices.Concat(p.stages[:]...) {
+		gk := o.GroupVersionKind().GroupKind()
+		if defined[gk.Group] || gk.Group == "" && gk.Kind == "Pod" {
+			continue
+		}
+		_, _, _, err := a.apply.Diff(ctx, o.DeepCopy(), ssa.DefaultDiffOptions())
+		switch {
+		case err == nil, apierrors.IsNotFound(err), passesByItself(err), apierrors.IsForbidden(err) && gk.Group == "rbac.authorization.k8s.io":
+			continue
+		case passing(err), ctx.Err() != nil:
+			return nil, err
+		}
+		immutable, probeErr := a.isImmutable(ctx, o, err)
+		if probeErr != nil {
+			return nil, probeErr
+		}
+		refused = append(refused, refusal{o, objectError{keyOfObject(o), err}, immutable})
+	}
+	return refused, nil
+}
+
+// definedGroups are the API groups that the plan itself defines.
+func definedGroups(p plan) map[string]bool {
+	defined := map[string]bool{}
+	for _, o := range p.stages[0] {
+		if isCRD(o.GroupVersionKind().GroupKind()) {
+			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+			defined[group] = true
+		}
+	}
+	return defined
+}
+
+// isImmutable reports whether an object is refused only because it is there: one with the same content and another name would be taken.
+func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
+	if !apierrors.IsInvalid(refused) {
+		return false, nil
+	}
+	live, err := a.get(ctx, resourceOf(o))
+	if err != nil || live == nil {
+		return false, err
+	}
+	probe := o.DeepCopy()
+	probe.SetName(probeName(o.GetName()))
+	_, _, _, err = a.apply.Diff(ctx, probe, ssa.DefaultDiffOptions())
+	if err != nil && passing(err) {
+		return false, err
+	}
+	return err == nil || isCRD(o.GroupVersionKind().GroupKind()), nil // a definition's name is its content
+}
+
+// probeName returns a name of the same form that nobody has.
+func probeName(name string) string {
+	const suffix, most = "-kyma-pull-probe", 63
+	if len(name)+len(suffix) > most {
+		name = strings.TrimRight(name[:most-len(suffix)], "-.")
+	}
+	return name + suffix
+}
+
+// holdsData reports whether data that no module has goes with objects of a kind.
+func holdsData(o *unstructured.Unstructured) bool {
+	k := keyOfObject(o)
+	switch k.kind {
+	case "PersistentVolumeClaim", "PersistentVolume", "Namespace":
+		return k.group == ""
+	case "StatefulSet":
+		return k.group == "apps"
+	}
+	return isCRD(o.GroupVersionKind().GroupKind()) || isCustom(k.group)
+}
+
+// mayRecreate reports whether an object may be deleted and created again: the object itself says so, or its whole version and it holds no data.
+func mayRecreate(o *unstructured.Unstructured, version string) bool {
+	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
+	if holdsData(o) {
+		return own == v1beta2.RecreateWithData
+	}
+	return own == v1beta2.True || own == v1beta2.RecreateWithData || own == "" && version == v1beta2.True
+}
+
+// judgeRefusals decides what becomes of a new version: a finding when it is not applied, else the objects that are recreated for it.
+func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
+	version := m.Annotations[v1beta2.AnnotationRecreate]
+	var wrong, fixed, kept, allowed []string
+	forbidden := false
+	for _, r := range refused {
+		switch {
+		case !r.immutable:
+			wrong = append(wrong, r.err.Error())
+			forbidden = forbidden || apierrors.IsForbidden(r.err)
+		case mayRecreate(r.object, version):
+			allowed = append(allowed, keyOfObject(r.object).String())
+			recreate = append(recreate, resourceOf(r.object))
+		case holdsData(r.object):
+			kept = append(kept, r.err.Error())
+		default:
+			fixed = append(fixed, r.err.Error())
+		}
+	}
+	if len(wrong)+len(fixed)+len(kept) == 0 {
+		return recreate, nil
+	}
+	problem = &finding{reason: v1beta2.ReasonApplyFailed}
+	var texts []string
+	if len(wrong) > 0 {
+		texts = append(texts, firstFew(wrong))
+		if forbidden {
+			problem.reason = v1beta2.ReasonForbidden
+		}
+	}
+	const text = "%s: can only be changed by recreating it: keep the fields as they are, or set the annotation %s: %q %s"
+	if len(fixed) > 0 {
+		texts = append(texts, fmt.Sprintf(text, firstFew(fixed), v1beta2.AnnotationRecreate, v1beta2.True, "on it in the module's content, or on the ModuleTemplate"))
+	}
+	if len(kept) > 0 {
+		texts = append(texts, fmt.Sprintf(text, firstFew(kept), v1beta2.AnnotationRecreate, v1beta2.RecreateWithData, "on it in the module's content, where its data may go with it"))
+	}
+	if len(allowed) > 0 {
+		texts = append(texts, "would be recreated: "+firstFew(allowed))
+	}
+	if len(wrong) == 0 {
+		problem.reason = v1beta2.ReasonImmutable
+	}
+	problem.message = "nothing of version " + m.Spec.Version + " was applied: " + strings.Join(texts, "; ")
+	if m.Spec.Version == "" {
+		problem.message = "nothing was applied: " + strings.Join(texts, "; ")
+	}
+	return nil, problem
+}

@@ -1,0 +1,303 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
+	o.SetName("x")
+	if recreate != "" {
+		o.SetAnnotations(map[string]string{v1beta2.AnnotationRecreate: recreate})
+	}
+	return o
+}
+
+func TestWhatHoldsDataIsRecreatedOnlyWhenItIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		object  *unstructured.Unstructured
+		version string
+		want    bool
+	}{
+		"nobody says so":                        {ofKind("apps/v1", "Deployment", ""), "", false},
+		"the object says so":                    {ofKind("apps/v1", "Deployment", "true"), "", true},
+		"its version says so":                   {ofKind("apps/v1", "Deployment", ""), "true", true},
+		"the object does not want it":           {ofKind("apps/v1", "Deployment", "false"), "true", false},
+		"a Job of such a version":               {ofKind("batch/v1", "Job", ""), "true", true},
+		"a claim of such a version":             {ofKind("v1", "PersistentVolumeClaim", ""), "true", false},
+		"a claim that does not name its data":   {ofKind("v1", "PersistentVolumeClaim", "true"), "true", false},
+		"a claim that names its data":           {ofKind("v1", "PersistentVolumeClaim", "with-data"), "", true},
+		"a volume":                              {ofKind("v1", "PersistentVolume", "true"), "true", false},
+		"a namespace":                           {ofKind("v1", "Namespace", "true"), "true", false},
+		"a StatefulSet":                         {ofKind("apps/v1", "StatefulSet", "true"), "true", false},
+		"a definition":                          {ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "true"), "true", false},
+		"a custom resource":                     {ofKind("db.example.org/v1", "Database", "true"), "true", false},
+		"a custom resource that names its data": {ofKind("db.example.org/v1", "Database", "with-data"), "", true},
+	} {
+		if got := mayRecreate(c.object, c.version); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestARefusedVersionSaysWhatToDo(t *testing.T) {
+	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
+	fixed := refusal{ofKind("apps/v1", "Deployment", ""), errors.New("Deployment x: spec.selector: field is immutable"), true}
+	data := refusal{ofKind("v1", "PersistentVolumeClaim", "true"), errors.New("PersistentVolumeClaim x: spec: is immutable"), true}
+	allowed := refusal{ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true}
+	wrong := refusal{ofKind("v1", "Service", "true"), errors.New("Service x: spec.ports: required"), false}
+
+	recreate, problem := judgeRefusals(m, []refusal{allowed})
+	require.Nil(t, problem)
+	require.Len(t, recreate, 1)
+
+	recreate, problem = judgeRefusals(m, []refusal{fixed, data, allowed})
+	require.Empty(t, recreate, "all or nothing")
+	require.Equal(t, v1beta2.ReasonImmutable, problem.reason)
+	for _, text := range []string{
+		"nothing of version 2.0.0 was applied: Deployment x: spec.selector: field is immutable: can only be changed by recreating it",
+		`set the annotation kyma-pull.dev/recreate: "true" on it in the module's content, or on the ModuleTemplate`,
+		`PersistentVolumeClaim x: spec: is immutable: can only be changed`, `kyma-pull.dev/recreate: "with-data" on it in the module's content`,
+		"would be recreated: Job x",
+	} {
+		require.Contains(t, problem.message, text)
+	}
+
+	recreate, problem = judgeRefusals(m, []refusal{allowed, wrong})
+	require.Empty(t, recreate)
+	require.Equal(t, v1beta2.ReasonApplyFailed, problem.reason)
+	require.Contains(t, problem.message, "Service x: spec.ports: required; would be recreated: Job x")
+
+	recreate, problem = judgeRefusals(m, nil)
+	require.Empty(t, recreate)
+	require.Nil(t, problem)
+}
+
+func TestWhatTheAPIServerSaysIsShownWithoutGo(t *testing.T) {
+	job := schema.GroupKind{Group: "batch", Kind: "Job"}
+	type podTemplate struct{ A, B map[string]string }
+	err := apierrors.NewInvalid(job, "x", field.ErrorList{field.Invalid(field.NewPath("spec", "template"), podTemplate{A: map[string]string{"a": "b"}}, "field is immutable")})
+	require.Equal(t, "Job kyma-system/x: spec.template: field is immutable", objectError{key{"batch", "Job", home, "x"}, err}.Error())
+	short := apierrors.NewInvalid(job, "x", field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable")})
+	require.Equal(t, `spec.clusterIP: Invalid value: "1.2.3.4": field is immutable`, plain(short))
+	require.Equal(t, "no", plain(errors.New("no")))
+}
+
+func TestMistakesAreNoWaiting(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a value of the wrong type":     {apierrors.NewInternalError(errors.New("failed to create typed patch object (kyma-system/x; /v1, Kind=ConfigMap): .data.a: expected string, got &value.valueUnstructured{Value:1}")), false},
+		"a field that is not there":     {apierrors.NewInternalError(errors.New(".spec.b: field not declared in schema")), false},
+		"a webhook that does not serve": {apierrors.NewInternalError(errors.New(`failed calling webhook "x": failed to call webhook: Post "https://x": connection refused`)), true},
+		"an API that does not serve":    {apierrors.NewServiceUnavailable("x"), true},
+		"too much to do":                {apierrors.NewTooManyRequestsError("x"), true},
+		"a timeout":                     {apierrors.NewTimeoutError("x", 1), true},
+		"a refusal":                     {apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), false},
+	} {
+		if got := passesByItself(fmt.Errorf("apply: %w", c.err)); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+const (
+	fixedV1 = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: fixed, namespace: kyma-system}
+spec:
+  selector: {matchLabels: {app: fixed}}
+  template: {metadata: {labels: {app: fixed}}, spec: {containers: [{name: c, image: "example.org/c:1"}]}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: fixed-a, namespace: kyma-system}
+data: {version: "1"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: fixed-b, namespace: kyma-system}
+data: {version: "1"}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: fixed-data, namespace: kyma-system}
+spec: {accessModes: [ReadWriteOnce], storageClassName: one, resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: fixed-priority}
+value: 1000
+`
+)
+
+func version(v string) func(*v1beta2.Manifest) {
+	return func(m *v1beta2.Manifest) { m.Spec.Version = v }
+}
+
+func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	data := func(name string) string {
+		config := &corev1.ConfigMap{}
+		if !w.exists(config, home, name) {
+			return ""
+		}
+		return config.Data["version"]
+	}
+	drifts := func(name string) {
+		t.Helper()
+		config := &corev1.ConfigMap{}
+		require.True(t, w.exists(config, home, name))
+		was := config.Data["version"]
+		config.Data["version"] = "drift"
+		require.NoError(t, w.client.Update(ctx, config))
+		w.eventually("drift of "+name+" is reverted", func() bool { return data(name) == was })
+	}
+	w.wants("fixed", fixedV1, version("1.0.0"))
+	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" && installed(w.manifest("fixed")) })
+	deployment := &appsv1.Deployment{}
+	require.True(t, w.exists(deployment, home, "fixed"))
+
+	t.Log("a value of the wrong type is an Error at once, and nothing of that version is applied")
+	w.wants("fixed", strings.Replace(strings.Replace(fixedV1, `{version: "1"}`, `{version: "2"}`, 1), `{version: "1"}`, `{version: 2}`, 1)+"---\n"+fixedClass, version("1.1.0"))
+	w.state("fixed", v1beta2.StateError, "fixed-b")
+	require.Equal(t, "1.0.0", w.manifest("fixed").RunningVersion())
+	require.False(t, w.exists(ofKind("scheduling.k8s.io/v1", "PriorityClass", ""), "", "fixed-new"), "it comes in an earlier stage than what is refused")
+	drifts("fixed-a")
+	require.Equal(t, "1", data("fixed-a"))
+	w.halt()
+	config := &corev1.ConfigMap{}
+	require.True(t, w.exists(config, home, "fixed-b"))
+	require.NoError(t, w.client.Delete(ctx, config))
+	w.start()
+	w.eventually("what was deleted while the agent was away is back", func() bool { return data("fixed-b") == "1" })
+
+	t.Log("immutable fields are told with what to do, and changed where that is allowed")
+	v2 := strings.NewReplacer(`{app: fixed}`, `{app: other}`, `"1"`, `"2"`, "storageClassName: one", "storageClassName: two", "value: 1000", "value: 2000").Replace(fixedV1)
+	w.wants("fixed", v2, version("2.0.0"))
+	w.state("fixed", v1beta2.StateError, "nothing of version 2.0.0 was applied: ")
+	for _, text := range []string{"Deployment kyma-system/fixed: spec.selector: ", "PriorityClass fixed-priority", "PersistentVolumeClaim kyma-system/fixed-data", `"with-data"`, `"true"`} {
+		w.state("fixed", v1beta2.StateError, text)
+	}
+	require.Equal(t, v1beta2.ReasonImmutable, w.reason("fixed", v1beta2.ConditionInstallation))
+	drifts("fixed-a")
+	require.Equal(t, "1", data("fixed-a"))
+	w.wants("fixed", strings.Replace(v2, "storageClassName: two", "storageClassName: one", 1), version("2.0.1"), func(m *v1beta2.Manifest) {
+		m.Annotations[v1beta2.AnnotationRecreate] = v1beta2.True
+	})
+	w.eventually("version 2.0.1 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "2.0.1" })
+	again := &appsv1.Deployment{}
+	require.True(t, w.exists(again, home, "fixed"))
+	require.NotEqual(t, deployment.UID, again.UID)
+	require.Equal(t, "2", data("fixed-a"))
+	claim := &corev1.PersistentVolumeClaim{}
+	require.True(t, w.exists(claim, home, "fixed-data"))
+	require.True(t, claim.DeletionTimestamp.IsZero())
+
+	t.Log("going back is an upgrade like any other, and what is refused of the version in force costs no sibling its correction")
+	w.wants("fixed", strings.Replace(fixedV1, "value: 1000", "value: 2000", 1), version("1.0.0"))
+	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" })
+	allow := w.denies(admissionv1.Update, "object.metadata.name != 'fixed-a' || object.data.version == 'drift'", "fixed-a")
+	for _, name := range []string{"fixed-a", "fixed-b"} {
+		require.True(t, w.exists(config, home, name))
+		config.Data["version"] = "drift"
+		require.NoError(t, w.client.Update(ctx, config))
+	}
+	w.eventually("the sibling is put right", func() bool { return data("fixed-b") == "1" })
+	w.state("fixed", v1beta2.StateError, "ConfigMap kyma-system/fixed-a: ")
+	require.Equal(t, "drift", data("fixed-a"))
+	drifts("fixed-b")
+
+	t.Log("what cannot be deleted keeps no sibling from going")
+	allow()
+	w.eventually("version 1.0.0 is whole again", func() bool { return installed(w.manifest("fixed")) })
+	allow = w.denies(admissionv1.Delete, "oldObject.metadata.name != 'fixed-a'", "fixed-a")
+	require.NoError(t, w.client.Delete(ctx, w.manifest("fixed")))
+	w.eventually("the siblings are gone", func() bool {
+		return !w.exists(&corev1.ConfigMap{}, home, "fixed-b") && !w.exists(&appsv1.Deployment{}, home, "fixed")
+	})
+	w.state("fixed", v1beta2.StateDeleting, "ConfigMap kyma-system/fixed-a (cannot be deleted: ")
+	allow()
+	require.True(t, w.exists(claim, home, "fixed-data"))
+	claim.Finalizers = nil // nothing here protects claims that are in use
+	require.NoError(t, w.client.Update(ctx, claim))
+	w.eventually("all of it is gone", func() bool {
+		return !w.exists(&v1beta2.Manifest{}, home, "fixed") && !w.exists(&corev1.ConfigMap{}, home, "fixed-a")
+	})
+}
+
+const fixedClass = `
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: fixed-new}
+value: 3000
+`
+
+// reason returns that of a condition.
+func (w *world) reason(name, condition string) string {
+	for _, c := range w.manifest(name).Status.Conditions {
+		if c.Type == condition {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+// denies refuses an operation on ConfigMaps for which an expression is false, and returns what ends that.
+func (w *world) denies(operation admissionv1.OperationType, expression, name string) (allow func()) {
+	w.Helper()
+	invalid := metav1.StatusReasonInvalid
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{operation},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"configmaps"}},
+		}}}},
+		Validations: []admissionv1.Validation{{Expression: expression, Reason: &invalid}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	require.NoError(w, w.client.Create(w.Context(), policy))
+	require.NoError(w, w.client.Create(w.Context(), binding))
+	w.eventually("the policy is in force", func() bool {
+		config := &corev1.ConfigMap{}
+		require.True(w, w.exists(config, home, name))
+		if operation == admissionv1.Delete {
+			return w.client.Delete(w.Context(), config, client.DryRunAll) != nil
+		}
+		config.Labels["tried"] = "true"
+		return w.client.Update(w.Context(), config, client.DryRunAll) != nil
+	})
+	return func() {
+		w.Helper()
+		require.NoError(w, w.client.Delete(w.Context(), binding))
+		require.NoError(w, w.client.Delete(w.Context(), policy))
+		w.eventually("the policy is gone", func() bool {
+			config := &corev1.ConfigMap{}
+			require.True(w, w.exists(config, home, name))
+			if operation == admissionv1.Delete {
+				return w.client.Delete(w.Context(), config, client.DryRunAll) == nil
+			}
+			return w.client.Update(w.Context(), config, client.DryRunAll) == nil
+		})
+	}
+}
