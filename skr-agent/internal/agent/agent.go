@@ -307,6 +307,7 @@ func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed auton
 		return facts, err
 	}
 	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
+	facts.ClusterScoped = clusterScoped(a.Client, facts.Manifests)
 	return facts, nil
 }
 

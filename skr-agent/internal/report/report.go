@@ -46,6 +46,8 @@ type Facts struct {
 	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
 	Watched []bundle.ReportedWatch
+	// ClusterScoped are the names of Manifests whose default CR is of a kind without namespaces.
+	ClusterScoped map[string]bool
 }
 
 // Modules returns the state of every installed module, sorted by name.
@@ -72,9 +74,13 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			module.State, module.Message = v1beta2.StateProcessing, ""
 		}
 		if r := m.Spec.Resource; r != nil {
+			in := cmp.Or(r.GetNamespace(), v1beta2.RuntimeNamespace)
+			if facts.ClusterScoped[m.Name] {
+				in = ""
+			}
 			module.Resource = &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
-				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: cmp.Or(r.GetNamespace(), v1beta2.RuntimeNamespace)},
+				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: in},
 			}
 		}
 		if why, waits := facts.Waiting[module.Name]; waits {

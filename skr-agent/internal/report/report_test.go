@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -72,6 +73,33 @@ func TestAModuleThatIsToBeManagedAgainSaysWhatIsThere(t *testing.T) {
 }
 
 // TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is its health.
+// TestADefaultCRIsNamedAsTheAPIServerHasIt: dashboards ask for the object at the place that the status names.
+func TestADefaultCRIsNamedAsTheAPIServerHasIt(t *testing.T) {
+	of := func(namespace string) v1beta2.Manifest {
+		cr := &unstructured.Unstructured{}
+		cr.SetAPIVersion("operator.kyma-project.io/v1alpha1")
+		cr.SetKind("APIGateway")
+		cr.SetName("default")
+		cr.SetNamespace(namespace)
+		return v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "api-gateway"}, Spec: v1beta2.ManifestSpec{Resource: cr}}
+	}
+	for name, c := range map[string]struct {
+		written       string
+		clusterScoped bool
+		want          string
+	}{
+		"without a namespace":                            {"", false, v1beta2.RuntimeNamespace},
+		"in one of its own":                              {"elsewhere", false, "elsewhere"},
+		"of a kind without namespaces":                   {"", true, ""},
+		"of a kind without namespaces, written with one": {"kyma-system", true, ""},
+	} {
+		facts := Facts{Manifests: []v1beta2.Manifest{of(c.written)}, ClusterScoped: map[string]bool{"api-gateway": c.clusterScoped}}
+		if got := Modules(facts)[0].Resource.PartialMeta.Namespace; got != c.want {
+			t.Errorf("%s: namespace %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestWhatIsSaidOfAnOlderSpecIsNotReported(t *testing.T) {
 	for state, want := range map[v1beta2.State]v1beta2.State{
 		v1beta2.StateReady: v1beta2.StateProcessing, v1beta2.StateError: v1beta2.StateProcessing, v1beta2.StateWarning: v1beta2.StateProcessing,
