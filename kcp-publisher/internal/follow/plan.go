@@ -66,11 +66,14 @@ func KeyOf(object *unstructured.Unstructured) Key {
 	return Key{object.GroupVersionKind().GroupKind(), object.GetName()}
 }
 
-// strip takes out what only the API server writes.
+// strip takes out what only the API server and controllers write: finalizers and owners are of one control plane, not of a commit.
 func strip(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
-		for _, field := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"} {
+		for _, field := range []string{
+			"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generateName", "generation", "managedFields",
+			"ownerReferences", "resourceVersion", "selfLink", "uid",
+		} {
 			delete(metadata, field)
 		}
 	}
@@ -82,6 +85,8 @@ type Plan struct {
 	Apply []source.Written
 	// Prune are objects that an earlier commit had and this one lacks, Protected those of them that an annotation keeps.
 	Prune, Protected []Key
+	// Disown are objects that only a commit brought that was never applied as a whole, and that were there before it: they stay.
+	Disown []Key
 	// Deleting are objects of the commit that somebody deletes; they are made again once they are gone.
 	Deleting []Key
 	// Inventory are all objects of the commit, and the protected ones.
@@ -91,7 +96,7 @@ type Plan struct {
 }
 
 // Changes returns how many objects the plan changes.
-func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
+func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) + len(p.Disown) }
 
 // equal reports whether the control plane has what the commit has.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
@@ -122,7 +127,7 @@ func NewPlan(
 		if found != nil && found.GetDeletionTimestamp() != nil {
 			plan.Deleting = append(plan.Deleting, key)
 		}
-		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest
+		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest && found.GetAnnotations()[v1beta2.AnnotationGitCommit] != ""
 		if isApplied && covers(found.Object, w.Object.Object) && ownsSpec(found) {
 			continue
 		}
@@ -136,8 +141,9 @@ func NewPlan(
 		plan.Apply = append(plan.Apply, source.Written{Object: *next, Place: w.Place})
 	}
 	if len(wanted) == 0 && !pruning.allows(commit) {
-		return Plan{}, errNothing
+		return Plan{}, errNothing(commit)
 	}
+	plan.planDisown(live, before, has)
 	return plan, plan.planPrune(commit, live, before, has, pruning)
 }
 
