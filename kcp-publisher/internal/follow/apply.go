@@ -50,6 +50,12 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 			changed, pruned = changed+len(s.Plan.Apply), pruned+len(s.Plan.Prune)
 			continue
 		}
+		if s.Plan.isHalf() && f.holds(s.record, repository, commit) {
+			return overwritten(s.Plan)
+		}
+		if err := f.untilSeen(ctx, s); err != nil {
+			return err
+		}
 		f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 		if err := f.finish(ctx, repository, commit, s); err != nil {
 			return err

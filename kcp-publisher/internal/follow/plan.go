@@ -101,6 +101,21 @@ func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) + len(p.Disown)
 // equal reports whether the control plane has what the commit has.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
 
+// isHalf reports whether more than single Kymas differ from what the commit has: what is left is of what many runtimes are resolved by.
+func (p Plan) isHalf() bool {
+	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
+	return slices.ContainsFunc(p.differing(), isShared)
+}
+
+// differing names what is not as the commit has it.
+func (p Plan) differing() []Key {
+	keys := slices.Concat(p.Prune, p.Disown, p.Deleting)
+	for _, w := range p.Apply {
+		keys = append(keys, KeyOf(&w.Object))
+	}
+	return keys
+}
+
 // Inventory are the objects that earlier commits brought.
 type Inventory struct {
 	Keys []Key
