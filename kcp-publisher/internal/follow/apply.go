@@ -43,7 +43,7 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 		if s.Plan.Held != nil {
 			return f.permission(s.Plan.Held)
 		}
-		if s.Plan.Changes() > 0 && pass < maxPasses {
+		if s.Plan.Changes()+len(s.Plan.Disown) > 0 && pass < maxPasses {
 			if err := f.step(ctx, repository, commit, s); err != nil {
 				return err
 			}

@@ -47,6 +47,9 @@ func TestWhatIsHeldIsReleasedOnceNoCommitIsPartialAndNeverBefore(t *testing.T) {
 }
 
 func TestEveryFailureHasAReason(t *testing.T) {
+	if v1beta2.ReasonCommitApplyFailed != "CommitApplyFailed" {
+		t.Error("a module and a commit fail by the same word: " + v1beta2.ReasonCommitApplyFailed)
+	}
 	for name, c := range map[string]struct {
 		err  error
 		want string

@@ -85,7 +85,8 @@ type Plan struct {
 	Apply []source.Written
 	// Prune are objects that an earlier commit had and this one lacks, Protected those of them that an annotation keeps.
 	Prune, Protected []Key
-	// Disown are objects that only a commit brought that was never applied as a whole, and that were there before it: they stay.
+	// Disown are objects that only a commit brought that was never applied as a whole, and that were there before it: they stay. Copies that
+	// others made of a commit's objects, with its annotations, are among them, so they do not count as a difference.
 	Disown []Key
 	// Deleting are objects of the commit that somebody deletes; they are made again once they are gone.
 	Deleting []Key
@@ -96,7 +97,7 @@ type Plan struct {
 }
 
 // Changes returns how many objects the plan changes.
-func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) + len(p.Disown) }
+func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 
 // equal reports whether the control plane has what the commit has.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
@@ -109,7 +110,7 @@ func (p Plan) isHalf() bool {
 
 // differing names what is not as the commit has it.
 func (p Plan) differing() []Key {
-	keys := slices.Concat(p.Prune, p.Disown, p.Deleting)
+	keys := slices.Concat(p.Prune, p.Deleting)
 	for _, w := range p.Apply {
 		keys = append(keys, KeyOf(&w.Object))
 	}

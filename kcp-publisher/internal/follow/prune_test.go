@@ -166,7 +166,7 @@ func TestTakingBackACommitThatWasNeverWholeLetsAloneWhatWasThereBefore(t *testin
 	delete(annotations, v1beta2.AnnotationGitCommit)
 	live[key("Kyma", "theirs")].SetAnnotations(annotations)
 	delete(live, key("Kyma", "new"))
-	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.equal() {
+	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.equal() || len(done.Disown) > 0 {
 		t.Errorf("it is done twice: %+v, %v", done, err)
 	}
 }
