@@ -33,8 +33,14 @@ type pruneFlags struct {
 
 func (f *pruneFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "git-prune-all", false, "allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
-	flags.IntVar(&f.percent, "git-prune-percent", 10, "percentage of earlier commits' objects that a commit may prune without permission, Kymas with a live runtime aside")
-	flags.IntVar(&f.maxCount, "git-prune-count", 5, "number of such objects that a commit may prune whatever their percentage")
+	flags.IntVar(&f.percent, "git-prune-percent", defaultPrunePercent, "percentage of earlier commits' objects that a commit may prune without permission, Kymas with a live runtime aside")
+	flags.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount, "number of such objects that a commit may prune whatever their percentage")
+}
+
+const defaultPrunePercent, defaultPruneCount = 10, 5
+
+func (f *pruneFlags) isSet() bool {
+	return *f != pruneFlags{percent: defaultPrunePercent, maxCount: defaultPruneCount}
 }
 
 // pruning returns what the flags say.
@@ -55,13 +61,20 @@ func (f *followFlags) add(flags *pflag.FlagSet) {
 	f.prune.add(flags)
 }
 
-// follower returns the follower, nil without a repository.
-func (f *followFlags) follower(namespace string) (*follow.Follower, error) {
+// errShard is why a publisher of some Kymas follows no repository.
+var errShard = errors.New("--git-url: cannot be used together with --watch-label-selector: a commit that is applied in part would not hold what " +
+	"the other publishers publish; give it to a publisher without a selector, which is the only one of its namespace")
+
+// follower returns the follower, nil without a repository. The selector is that of the publisher's Kymas.
+func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
-		if f.git.isSet() || f.prune.all {
+		if f.git.isSet() || f.prune.isSet() {
 			return nil, cli.Usage(errors.New("--git-url is required for the other --git flags to mean something"))
 		}
 		return nil, nil
+	}
+	if selector != "" {
+		return nil, cli.Usage(errShard)
 	}
 	if f.interval <= 0 {
 		return nil, cli.Usage(fmt.Errorf("--git-poll-interval: %s: want more than 0", f.interval))

@@ -93,7 +93,7 @@ func (f *runFlags) run(g *cli.Root) error {
 		return cli.Usage(errors.New("--location is required"))
 	}
 	ctrl.SetLogger(g.Logger())
-	follower, err := f.follow.follower(f.namespace)
+	follower, err := f.follow.follower(f.namespace, f.selector)
 	if err != nil {
 		return err
 	}

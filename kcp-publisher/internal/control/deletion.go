@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
@@ -28,6 +29,23 @@ func (k *Kymas) ensureFinalizer(ctx context.Context, kyma *v1beta2.Kyma) (gone b
 		return false, fmt.Errorf("add finalizer to Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
 	}
 	return false, nil
+}
+
+// lastView returns what a deleted Kyma is resolved by while the control plane is changed by halves and that lasts, nil for others. Its last
+// bundle has no modules and no catalog, so it cannot be of half a change; and what is in the way of the change may be the Kyma itself, such as in
+// a quota.
+func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
+	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < holdSettles {
+		return nil
+	}
+	if view := k.Rollouts.View(); view != nil {
+		return view
+	}
+	none, err := catalog.New(nil, nil) // this process began in the middle of the change
+	if err != nil {
+		return nil
+	}
+	return &plan.View{Catalog: none}
 }
 
 // finalize lets a deleted Kyma disappear once its last bundle is published and its runtime is empty, or once there is nobody to wait for

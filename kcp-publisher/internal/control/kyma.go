@@ -76,7 +76,10 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	// The source is read before it is known that nothing changes: no bundle names a commit whose change began meanwhile.
 	rules, view := k.rules(), k.view()
 	if view == nil {
-		return k.putOff(ctx, kyma, rules)
+		if view = k.lastView(kyma); view == nil {
+			return k.putOff(ctx, kyma, rules)
+		}
+		rules.Source = nil // the bundle is of no commit
 	}
 	if gone, err := k.ensureFinalizer(ctx, kyma); gone || err != nil {
 		return ctrl.Result{}, err

@@ -39,16 +39,22 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 		if err != nil {
 			return err
 		}
-		f.isPartial(s.record.applying())
+		f.noteRecord(s.record)
 		if s.Plan.Held != nil {
 			return f.permission(s.Plan.Held)
 		}
-		if s.Plan.Changes() > 0 && pass < maxPasses {
+		if s.Plan.Changes()+len(s.Plan.Disown) > 0 && pass < maxPasses {
 			if err := f.step(ctx, repository, commit, s); err != nil {
 				return err
 			}
 			changed, pruned = changed+len(s.Plan.Apply), pruned+len(s.Plan.Prune)
 			continue
+		}
+		if s.Plan.isHalf() && f.holds(s.record, repository, commit) {
+			return overwritten(s.Plan)
+		}
+		if err := f.untilSeen(ctx, s); err != nil {
+			return err
 		}
 		f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 		if err := f.finish(ctx, repository, commit, s); err != nil {
@@ -118,7 +124,8 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	return nil
 }
 
-// step changes the control plane. Nothing is published from its beginning until a commit is applied as a whole, by this process or another.
+// step changes the control plane. Of a commit that was not yet applied as a whole, nothing is published from its beginning until one is, by
+// this process or another.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
 	// Nothing is changed before the API has taken all of it in a dry run.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
@@ -129,8 +136,10 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitRefused, err}
 	}
-	fields[fieldApplying] = commit.Hash
-	f.isPartial(commit.Hash)
+	if f.holds(s.record, repository, commit) {
+		fields[fieldApplying] = commit.Hash
+		f.isPartial(commit.Hash)
+	}
 	if err := f.write(ctx, s.record, fields); err != nil {
 		return err
 	}
@@ -143,7 +152,13 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 		return err
 	}
 	changes.WithLabelValues("prune").Add(float64(len(s.Plan.Prune)))
-	return nil
+	return f.disown(ctx, s.Plan.Disown, s.Live)
+}
+
+// holds reports whether nothing is published while a commit is applied. To set back what somebody edited after it was applied as a whole is
+// no step between two commits: whoever may edit one Kyma must not be able to hold all others.
+func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Commit) bool {
+	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
 // refusedOr is the reason of a commit that the API refuses in a dry run. While one is applied in part, that is what matters.
@@ -161,12 +176,14 @@ func begun(s Survey) (map[string]string, error) {
 		known[key] = true
 	}
 	added := slices.Clone(s.before.Added)
+	inventory := slices.Clone(s.before.Keys)
 	for _, key := range s.Plan.Inventory {
-		if !known[key] {
-			added = append(added, key)
+		// What others made is the repository's only once a commit that has it is applied as a whole: taking it back must not delete it.
+		if !known[key] && s.Live[key] == nil {
+			added, inventory = append(added, key), append(inventory, key)
 		}
 	}
-	all, err := encodeInventory(slices.Concat(s.Plan.Inventory, s.before.Keys))
+	all, err := encodeInventory(inventory)
 	if err != nil {
 		return nil, err
 	}
@@ -278,6 +295,22 @@ func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstruct
 		err := f.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			problems = append(problems, fmt.Errorf("prune %s: %w", key, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// disown takes the commit's annotations from objects that stay, and are not the repository's any more.
+func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
+		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))
+	var problems []error
+	for _, key := range keys {
+		if err := f.mayWrite(); err != nil {
+			return err
+		}
+		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+			problems = append(problems, fmt.Errorf("take the commit's annotations from %s: %w", key, err))
 		}
 	}
 	return errors.Join(problems...)

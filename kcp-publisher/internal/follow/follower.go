@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,13 @@ func (f *Follower) recall(ctx context.Context) error {
 	if f.current.Load() == nil && r.Data[fieldCommit] != "" {
 		f.current.Store(&bundle.Source{Repository: r.Data[fieldRepository], Commit: r.Data[fieldCommit]})
 	}
-	f.isPartial(r.applying())
+	f.noteRecord(r)
 	return nil
 }
+
+// noteRecord holds what is published while the record names a commit that is applied in part. A record that somebody deleted or emptied
+// releases nothing: this process knows better, until it has finished a commit.
+func (f *Follower) noteRecord(r *record) { f.isPartial(cmp.Or(r.applying(), f.partial)) }
 
 // isPartial notes which commit is applied in part, empty for none, and holds what is published accordingly.
 func (f *Follower) isPartial(commit string) {
@@ -198,11 +203,23 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	}
 	r, readErr := f.readRecord(ctx)
 	if readErr == nil {
-		readErr = f.write(ctx, r, map[string]string{fieldReady: string(metav1.ConditionFalse), fieldReason: reason, fieldMessage: text})
+		readErr = f.write(ctx, r, f.failureFields(reason, text, r))
 	}
 	if readErr != nil {
 		f.told = "" // to be told again, when the API server listens
 		return
 	}
 	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, reason, "Follow", "%s", bundle.Bounded(text, bundle.MaxNoteBytes))
+}
+
+// maxMessageBytes leaves room in the ConfigMap for the largest inventory: a message that does not fit would not be seen at all.
+const maxMessageBytes = 16 << 10
+
+// failureFields is what the record says of a failure. Whoever took the commit that is applied in part out of it finds it there again, so that
+// the next leader does.
+func (f *Follower) failureFields(reason, text string, r *record) map[string]string {
+	return map[string]string{
+		fieldReady: string(metav1.ConditionFalse), fieldReason: reason, fieldMessage: bundle.Bounded(text, maxMessageBytes),
+		fieldApplying: cmp.Or(r.applying(), f.partial),
+	}
 }

@@ -1,10 +1,15 @@
 package follow
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -42,6 +47,9 @@ func TestWhatIsHeldIsReleasedOnceNoCommitIsPartialAndNeverBefore(t *testing.T) {
 }
 
 func TestEveryFailureHasAReason(t *testing.T) {
+	if v1beta2.ReasonCommitApplyFailed != "CommitApplyFailed" {
+		t.Error("a module and a commit fail by the same word: " + v1beta2.ReasonCommitApplyFailed)
+	}
 	for name, c := range map[string]struct {
 		err  error
 		want string
@@ -83,5 +91,61 @@ func TestOnlyEditsOfOthersAreNoticed(t *testing.T) {
 		if isEdit(before, after) {
 			t.Errorf("%s: of an object that no commit brought", name)
 		}
+	}
+}
+
+// lost is a control plane without the record.
+type lost struct{ client.Reader }
+
+func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, RecordName)
+}
+
+func TestWhoeverDeletesTheRecordReleasesNothing(t *testing.T) {
+	holds := 0
+	f := &Follower{Reader: lost{}, Hold: func() func() { holds++; return func() { holds-- } }}
+	f.hold(true)
+	f.isPartial("c2")
+	if err := f.recall(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
+		t.Errorf("held %d times for commit %q, %v", holds, f.partial, err)
+	}
+	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}} // somebody took applying from it
+	f.noteRecord(r)
+	if holds != 1 || f.failureFields("X", "why", r)[fieldApplying] != "c2" {
+		t.Errorf("held %d times, and the record gets %v", holds, f.failureFields("X", "why", r))
+	}
+	f.isPartial("")
+	if f.noteRecord(r); holds != 0 {
+		t.Error("a commit that is whole holds")
+	}
+}
+
+func TestOnlyACommitThatWasNotWholeHolds(t *testing.T) {
+	repository := &git.Repository{}
+	repository.URL, repository.Path = "https://git.example/fleet", "fleet"
+	whole := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1", fieldRepository: repository.URL, fieldPath: "fleet"}}}
+	elsewhere := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1", fieldRepository: repository.URL, fieldPath: "other"}}}
+	for name, c := range map[string]struct {
+		record          *record
+		commit, partial string
+		want            bool
+	}{
+		"an edit is set back":             {whole, "c1", "", false},
+		"the next commit":                 {whole, "c2", "", true},
+		"one that was applied in part":    {whole, "c2", "c2", true},
+		"one is taken back":               {whole, "c1", "c2", true},
+		"another folder":                  {elsewhere, "c1", "", true},
+		"the first, or a record was lost": {&record{}, "c1", "", true},
+	} {
+		if got := (&Follower{partial: c.partial}).holds(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {
+			t.Errorf("%s: holds %t", name, got)
+		}
+	}
+}
+
+func TestAMessageLeavesRoomForTheInventory(t *testing.T) {
+	fields := (&Follower{}).failureFields("X", strings.Repeat("x", 1<<20), &record{})
+	if got := len(fields[fieldMessage]); got > maxMessageBytes {
+		t.Errorf("a message of %d bytes", got)
 	}
 }

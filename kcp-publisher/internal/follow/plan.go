@@ -66,11 +66,14 @@ func KeyOf(object *unstructured.Unstructured) Key {
 	return Key{object.GroupVersionKind().GroupKind(), object.GetName()}
 }
 
-// strip takes out what only the API server writes.
+// strip takes out what only the API server and controllers write: finalizers and owners are of one control plane, not of a commit.
 func strip(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
-		for _, field := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"} {
+		for _, field := range []string{
+			"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generateName", "generation", "managedFields",
+			"ownerReferences", "resourceVersion", "selfLink", "uid",
+		} {
 			delete(metadata, field)
 		}
 	}
@@ -82,6 +85,9 @@ type Plan struct {
 	Apply []source.Written
 	// Prune are objects that an earlier commit had and this one lacks, Protected those of them that an annotation keeps.
 	Prune, Protected []Key
+	// Disown are objects that only a commit brought that was never applied as a whole, and that were there before it: they stay. Copies that
+	// others made of a commit's objects, with its annotations, are among them, so they do not count as a difference.
+	Disown []Key
 	// Deleting are objects of the commit that somebody deletes; they are made again once they are gone.
 	Deleting []Key
 	// Inventory are all objects of the commit, and the protected ones.
@@ -95,6 +101,21 @@ func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 
 // equal reports whether the control plane has what the commit has.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
+
+// isHalf reports whether more than single Kymas differ from what the commit has: what is left is of what many runtimes are resolved by.
+func (p Plan) isHalf() bool {
+	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
+	return slices.ContainsFunc(p.differing(), isShared)
+}
+
+// differing names what is not as the commit has it.
+func (p Plan) differing() []Key {
+	keys := slices.Concat(p.Prune, p.Deleting)
+	for _, w := range p.Apply {
+		keys = append(keys, KeyOf(&w.Object))
+	}
+	return keys
+}
 
 // Inventory are the objects that earlier commits brought.
 type Inventory struct {
@@ -122,7 +143,7 @@ func NewPlan(
 		if found != nil && found.GetDeletionTimestamp() != nil {
 			plan.Deleting = append(plan.Deleting, key)
 		}
-		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest
+		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest && found.GetAnnotations()[v1beta2.AnnotationGitCommit] != ""
 		if isApplied && covers(found.Object, w.Object.Object) && ownsSpec(found) {
 			continue
 		}
@@ -136,8 +157,9 @@ func NewPlan(
 		plan.Apply = append(plan.Apply, source.Written{Object: *next, Place: w.Place})
 	}
 	if len(wanted) == 0 && !pruning.allows(commit) {
-		return Plan{}, errNothing
+		return Plan{}, errNothing(commit)
 	}
+	plan.planDisown(live, before, has)
 	return plan, plan.planPrune(commit, live, before, has, pruning)
 }
 

@@ -182,6 +182,13 @@ func TestWhatDiffersIsAppliedWithItsCommit(t *testing.T) {
 			_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object, []any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
 		}, ""},
 		"a field is said no more": {[]string{template, releaseMeta, strings.Replace(a("one"), ", modules: [{name: keda}]", "", 1)}, nil, "Kyma one"},
+		"somebody took the commit from it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			annotations := live[key("Kyma", "one")].GetAnnotations()
+			delete(annotations, v1beta2.AnnotationGitCommit)
+			live[key("Kyma", "one")].SetAnnotations(annotations)
+		}, "Kyma one"},
+		"a finalizer is in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
+			"{name: one, finalizers: [x.io/y], generateName: o, deletionTimestamp: 2026-01-01T00:00:00Z, ownerReferences: [{name: a}]}", 1)}, nil, ""},
 		"somebody deleted it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
 			delete(live, key("ModuleTemplate", "keda-1.0.0"))
 		}, "ModuleTemplate keda-1.0.0"},
@@ -253,7 +260,7 @@ func TestMissingIsNotEmpty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))
 			all := wanted(t, c.commit...)
-			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "say --git-prune-all") {
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "say --git-prune-all") || !strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
 				t.Errorf("got %+v, %v", plan, err)
 			}
 			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil || len(plan.Prune) != c.pruned {

@@ -1,8 +1,9 @@
 package follow
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,8 +15,8 @@ import (
 type Pruning struct {
 	// All lets a commit delete all objects, or all Kymas, that earlier ones brought, and more than the limits below.
 	All bool
-	// MaxPercent and MaxCount are limits on objects other than Kymas with a live runtime: a commit is held that exceeds both. A Kyma with
-	// a live runtime is never deleted without permission.
+	// MaxPercent and MaxCount are limits on objects other than Kymas with a live runtime and what makes a module mandatory: a commit is held
+	// that exceeds both. Those are never deleted without permission.
 	MaxPercent, MaxCount int
 	// Allowed is the commit that a person allowed to delete whatever it deletes.
 	Allowed string
@@ -27,16 +28,20 @@ func (p Pruning) allows(commit string) bool { return p.All || commit != "" && p.
 // PruneError is a commit that waits for the permission to prune.
 type PruneError struct {
 	Commit string
-	// Live are Kymas whose runtimes would be emptied, Rest other objects, of as many as Total.
-	Live, Rest []Key
-	Total      int
-	Limits     Pruning
+	// Live are Kymas whose runtimes would be emptied, Mandatory is what would take a module from every runtime. Rest are other objects, of as
+	// many as Total.
+	Live, Mandatory, Rest []Key
+	Total                 int
+	Limits                Pruning
 }
 
 func (e *PruneError) Error() string {
 	var parts []string
 	if len(e.Live) > 0 {
 		parts = append(parts, fmt.Sprintf("%d Kymas with a live runtime, which would be emptied: %s", len(e.Live), named(e.Live)))
+	}
+	if len(e.Mandatory) > 0 {
+		parts = append(parts, fmt.Sprintf("%d objects of mandatory modules, which every runtime would lose: %s", len(e.Mandatory), named(e.Mandatory)))
 	}
 	if len(e.Rest) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d other objects (at most %d or %d%% go without permission): %s",
@@ -80,8 +85,8 @@ func (p *Plan) planPrune(
 				keptKymas++
 			}
 		}
-		isLive, added := isKyma && hasRuntime(live[key]), isAdded[key]
-		if !isLive && !added {
+		asks := asksFor(key, live[key], isAdded[key])
+		if asks == asksBeyondLimits {
 			held.Total++
 		}
 		switch object := live[key]; {
@@ -95,12 +100,7 @@ func (p *Plan) planPrune(
 			if isKyma {
 				prunedKymas++
 			}
-			switch {
-			case isLive:
-				held.Live = append(held.Live, key)
-			case !added:
-				held.Rest = append(held.Rest, key)
-			}
+			held.add(key, asks)
 		}
 	}
 	if pruning.allows(commit) {
@@ -108,36 +108,116 @@ func (p *Plan) planPrune(
 	}
 	switch {
 	case len(p.Prune) > 0 && keptAll == 0:
-		return fmt.Errorf("none of the %d objects of earlier commits is left: if that is meant, say --git-prune-all", len(before.Keys))
+		return fmt.Errorf("none of the %d objects of earlier commits is left: if that is meant, %s", len(before.Keys), howToAllow(commit))
 	case prunedKymas > 0 && keptKymas == 0:
-		return fmt.Errorf("none of the %d Kymas of earlier commits is left, which would empty their runtimes: if that is meant, say --git-prune-all", kymas)
+		return fmt.Errorf("none of the %d Kymas of earlier commits is left, which would empty their runtimes: if that is meant, %s", kymas, howToAllow(commit))
 	}
 	if len(held.Rest) <= pruning.MaxCount || len(held.Rest)*100 <= held.Total*pruning.MaxPercent {
 		held.Rest = nil
 	}
-	if len(held.Live)+len(held.Rest) > 0 {
+	if len(held.Live)+len(held.Mandatory)+len(held.Rest) > 0 {
 		p.Held = held
 	}
 	return nil
 }
 
-// hasRuntime reports whether a Kyma's runtime is known to be there: it enrolled or reported, or its bundles are carried by hand and one was
-// published. A status that cannot be read counts as one.
-func hasRuntime(kyma *unstructured.Unstructured) bool {
-	if kyma == nil {
+// planDisown adds to a plan what a commit took over that was never applied as a whole, and that this one lacks: it was there before, and no
+// inventory has it.
+func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
+	known := map[Key]bool{}
+	for _, key := range before.Keys {
+		known[key] = true
+	}
+	for key, object := range live {
+		if _, marked := object.GetAnnotations()[v1beta2.AnnotationGitCommit]; marked && !kept[key] && !known[key] &&
+			object.GetDeletionTimestamp() == nil {
+			p.Disown = append(p.Disown, key)
+		}
+	}
+	slices.SortFunc(p.Disown, func(a, b Key) int {
+		return cmp.Or(strings.Compare(a.Kind.Kind, b.Kind.Kind), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// permission is what deleting an object takes.
+type permission int
+
+const (
+	asksNothing permission = iota
+	asksBeyondLimits
+	asksForRuntime
+	asksForMandatory
+)
+
+// asksFor returns what deleting an object takes. What only a commit brought that was never applied as a whole takes nothing, unless a bundle
+// was published to it: an agent that enrolled meanwhile has nothing to lose.
+func asksFor(key Key, object *unstructured.Unstructured, added bool) permission {
+	isKyma := key.Kind.Kind == kindKyma
+	switch {
+	case added && !(isKyma && hasOf(object, "published")):
+		return asksNothing
+	case isKyma && hasRuntime(object):
+		return asksForRuntime
+	case isMandatory(object):
+		return asksForMandatory
+	case added:
+		return asksNothing
+	}
+	return asksBeyondLimits
+}
+
+func (e *PruneError) add(key Key, asks permission) {
+	switch asks {
+	case asksForRuntime:
+		e.Live = append(e.Live, key)
+	case asksForMandatory:
+		e.Mandatory = append(e.Mandatory, key)
+	case asksBeyondLimits:
+		e.Rest = append(e.Rest, key)
+	case asksNothing:
+	}
+}
+
+// isMandatory reports whether an object makes a module mandatory: without it, every runtime loses the module.
+func isMandatory(object *unstructured.Unstructured) bool {
+	if object == nil {
 		return false
 	}
-	evidence := []string{"key", "observed"}
-	if _, carried := kyma.GetAnnotations()[v1beta2.AnnotationCarried]; carried {
-		evidence = append(evidence, "published")
-	}
-	for _, field := range evidence {
-		if _, found, err := unstructured.NestedFieldNoCopy(kyma.Object, "status", "runtime", field); found || err != nil {
-			return true
-		}
+	value, found, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "mandatory")
+	switch object.GetKind() {
+	case "ModuleReleaseMeta":
+		return err != nil || found && value != nil
+	case "ModuleTemplate":
+		return err != nil || value == true
 	}
 	return false
 }
 
+// hasRuntime reports whether a Kyma's runtime is known to be there: it enrolled or reported, or its bundles are carried by hand and one was
+// published.
+func hasRuntime(kyma *unstructured.Unstructured) bool {
+	if kyma == nil {
+		return false
+	}
+	_, carried := kyma.GetAnnotations()[v1beta2.AnnotationCarried]
+	return hasOf(kyma, "key") || hasOf(kyma, "observed") || carried && hasOf(kyma, "published")
+}
+
+// hasOf reports whether a Kyma's status has something of its runtime. A status that cannot be read counts as if it had.
+func hasOf(kyma *unstructured.Unstructured, field string) bool {
+	if kyma == nil {
+		return false
+	}
+	_, found, err := unstructured.NestedFieldNoCopy(kyma.Object, "status", "runtime", field)
+	return found || err != nil
+}
+
+// howToAllow says how a person allows a commit to delete whatever it deletes.
+func howToAllow(commit string) string {
+	return fmt.Sprintf("annotate ConfigMap %s with %s=%s, or say --git-prune-all", RecordName, v1beta2.AnnotationAllowPrune, commit)
+}
+
 // errNothing is the refusal of a commit without objects.
-var errNothing = errors.New("there are no objects for the control plane in it: is the path right? If that is meant, say --git-prune-all")
+func errNothing(commit string) error {
+	return fmt.Errorf("there are no objects for the control plane in it: is the path right? If that is meant, %s", howToAllow(commit))
+}

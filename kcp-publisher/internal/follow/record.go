@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
 )
 
 // RecordName is the ConfigMap that says which commit KCP has and what came of it.
@@ -72,6 +74,11 @@ func readRecord(ctx context.Context, reader client.Reader, namespace string) (*r
 
 // applying returns the commit that is being applied, empty when none is.
 func (r *record) applying() string { return r.Data[fieldApplying] }
+
+// isWhole reports whether a commit is the one that was last applied as a whole, from the same path of the same repository.
+func (r *record) isWhole(repository *git.Repository, commit string) bool {
+	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL && r.Data[fieldPath] == repository.Path
+}
 
 // inventory returns what earlier commits brought.
 func (r *record) inventory() (Inventory, error) {

@@ -1,0 +1,129 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Bundles are made of what the manager's cache has, and each kind has a watch of its own: one may be behind the others. What the API server has of
+// a commit is published only once the cache has it, too.
+
+// seenWithin is how long one look waits for the cache, seenPoll how often the cache is asked.
+const (
+	seenWithin = 10 * time.Second
+	seenPoll   = 100 * time.Millisecond
+)
+
+// lists returns an empty list of each kind that a commit may bring.
+func lists() map[schema.GroupKind]client.ObjectList {
+	lists := map[schema.GroupKind]client.ObjectList{v1alpha1.GroupVersion.WithKind("RolloutPolicy").GroupKind(): &v1alpha1.RolloutPolicyList{}}
+	for kind, list := range map[string]client.ObjectList{
+		"Watcher": &v1beta2.WatcherList{}, "ModuleTemplate": &v1beta2.ModuleTemplateList{},
+		"ModuleReleaseMeta": &v1beta2.ModuleReleaseMetaList{}, kindKyma: &v1beta2.KymaList{},
+	} {
+		lists[v1beta2.GroupVersion.WithKind(kind).GroupKind()] = list
+	}
+	return lists
+}
+
+// untilSeen waits until bundles would be made of all of a commit. While nothing is held there is nothing to wait for.
+func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
+	if f.release == nil {
+		return nil
+	}
+	var missing []Key
+	err := wait.PollUntilContextTimeout(ctx, seenPoll, seenWithin, true, func(ctx context.Context) (bool, error) {
+		cached, err := f.cached(ctx, s)
+		if err != nil {
+			return false, err
+		}
+		missing = unseen(s, cached)
+		return len(missing) == 0, nil
+	})
+	if wait.Interrupted(err) && len(missing) > 0 {
+		err = errors.New("the publisher's watches are behind, and do not tell of it yet: " + named(missing))
+	}
+	if err != nil {
+		return &failure{v1beta2.ReasonCommitApplyFailed, fmt.Errorf("all of it is applied: %w", err)}
+	}
+	return nil
+}
+
+// cached reads the kinds of a commit, and of what earlier ones brought, as the controllers see them.
+func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object, error) {
+	wanted := map[schema.GroupKind]bool{}
+	for _, keys := range [][]Key{s.Plan.Inventory, s.before.Keys} {
+		for _, key := range keys {
+			wanted[key.Kind] = true
+		}
+	}
+	cached := map[Key]metav1.Object{}
+	for kind, list := range lists() {
+		if !wanted[kind] {
+			continue
+		}
+		if _, err := f.Client.RESTMapper().RESTMapping(kind); meta.IsNoMatchError(err) {
+			continue // nobody watches what is not there
+		}
+		if err := f.Client.List(ctx, list, client.InNamespace(f.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			object, err := meta.Accessor(item)
+			if err == nil {
+				cached[Key{kind, object.GetName()}] = object
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+	}
+	return cached, nil
+}
+
+// unseen returns what of a commit a cache has otherwise than the API server. What differs from the commit there is not waited for.
+func unseen(s Survey, cached map[Key]metav1.Object) []Key {
+	settled, has := map[Key]bool{}, map[Key]bool{}
+	for _, key := range s.Plan.differing() {
+		settled[key] = true
+	}
+	for _, key := range s.Plan.Protected {
+		settled[key] = true
+	}
+	var missing []Key
+	for _, key := range s.Plan.Inventory {
+		has[key] = true
+		if live := s.Live[key]; settled[key] || live == nil {
+			continue
+		} else if object := cached[key]; object == nil || digestNoted(object) != digestNoted(live) {
+			missing = append(missing, key)
+		}
+	}
+	for _, key := range s.before.Keys {
+		object := cached[key]
+		if has[key] || settled[key] || object == nil || object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if live := s.Live[key]; live == nil || live.GetDeletionTimestamp() != nil {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}
+
+func digestNoted(object metav1.Object) string {
+	return object.GetAnnotations()[v1beta2.AnnotationGitDigest]
+}
