@@ -231,7 +231,7 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 	allow()
 	w.eventually("version 1.0.0 is whole again", func() bool { return installed(w.manifest("fixed")) })
 	allow = w.denies(admissionv1.Delete, "oldObject.metadata.name != 'fixed-a'", "fixed-a")
-	require.NoError(t, w.client.Delete(ctx, w.manifest("fixed")))
+	w.remove("fixed")
 	w.eventually("the siblings are gone", func() bool {
 		return !w.exists(&corev1.ConfigMap{}, home, "fixed-b") && !w.exists(&appsv1.Deployment{}, home, "fixed")
 	})

@@ -174,7 +174,6 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 	return m
 }
 
-// eventually waits for a condition and shows the Manifests if it never holds.
 // remove deletes a Manifest as the agent does when a bundle removes its module.
 func (w *world) remove(name string) {
 	w.Helper()
@@ -185,6 +184,7 @@ func (w *world) remove(name string) {
 	require.NoError(w, w.client.Delete(w.Context(), m))
 }
 
+// eventually waits for a condition and shows the Manifests if it never holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); {
