@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,9 +59,11 @@ func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[str
 	}
 	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
+		// An agent judges bundles by what its Manifests ask for, be it that the version before still runs.
+		has := cmp.Or(m.Wanted, m.Version)
 		known, ok := versions[m.Name]
-		if m.Version != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, m.Version)) {
-			versions[m.Name] = m.Version
+		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, has)) {
+			versions[m.Name] = has
 		}
 	}
 	return versions

@@ -35,3 +35,24 @@ func TestOnlyWhatIsRefusedOfTheBundleInForceMayGoBackToWhatRuns(t *testing.T) {
 		t.Error("of a runtime that was never heard")
 	}
 }
+
+// A runtime took 2.0.0 from an offer while it was cut off, the API server there refuses it, and 1.0.0 still runs. Its agent refuses every bundle
+// with less than 2.0.0, until one with 2.0.0 is in force and 1.0.0 is gone back to by name.
+func TestWhatARefusedManifestAsksForIsTheFloor(t *testing.T) {
+	status := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: "sha256:one", Sequence: 1, Versions: map[string]string{"keda": "1.0.0"}}}
+	report := &bundle.AcceptedReport{Report: bundle.Report{
+		Decided: []string{"keda"}, Observed: &bundle.Observed{Digest: "sha256:one", Sequence: 1},
+		Modules: []bundle.ReportedModule{{Name: "keda", Version: "1.0.0", Wanted: "2.0.0", State: v1beta2.StateError}},
+	}}
+	if got := given(status, report); got["keda"] != "2.0.0" {
+		t.Errorf("the floor is %v", got)
+	}
+	if got := running(status, report); len(got) != 0 {
+		t.Errorf("goes back to %v of a bundle that never had more", got)
+	}
+	status.Published.Digest, status.Published.Versions["keda"], report.Decided = "sha256:two", "2.0.0", nil
+	report.Observed.Digest = "sha256:two"
+	if got := running(status, report); got["keda"] != "1.0.0" {
+		t.Errorf("once 2.0.0 is in force, it may go back to %v", got)
+	}
+}
