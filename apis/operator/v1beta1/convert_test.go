@@ -66,7 +66,7 @@ func TestWhatMeansNothingHereIsRefusedByField(t *testing.T) {
 func TestWhateverAnnotationsAreStoredAnObjectIsReadAndWrittenAgain(t *testing.T) {
 	for name, stored := range map[string]string{
 		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`, "another type of a field": `{"enabled": "yes"}`,
-		"a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "fields that nobody knows": `{"enabled": true, "colour": "red"}`,
+		"a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "fields that nobody knows": `{"enabled": true, "shade": "red"}`,
 	} {
 		hub := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
 		old, again := &Kyma{}, &v1beta2.Kyma{}

@@ -73,13 +73,9 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if kyma == nil || err != nil {
 		return ctrl.Result{}, err
 	}
-	// The source is read before it is known that nothing changes: no bundle names a commit whose change began meanwhile.
-	rules, view := k.rules(), k.view()
+	rules, view := k.resolvedBy(kyma)
 	if view == nil {
-		if view = k.lastView(kyma); view == nil {
-			return k.putOff(ctx, kyma, rules)
-		}
-		rules.Source = nil // the bundle is of no commit
+		return k.putOff(ctx, kyma, rules)
 	}
 	if gone, err := k.ensureFinalizer(ctx, kyma); gone || err != nil {
 		return ctrl.Result{}, err
@@ -186,6 +182,17 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 		return nil, err
 	}
 	return kyma, nil
+}
+
+// resolvedBy returns the rules and the view that a Kyma is resolved by; the view is nil while it has to wait.
+func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
+	// The source is read before it is known that nothing changes: no bundle names a commit whose change began meanwhile.
+	rules, view := k.rules(), k.view()
+	if view == nil {
+		view = k.lastView(kyma)
+		rules.Source = nil // a bundle that is made all the same is of no commit
+	}
+	return rules, view
 }
 
 // view returns what Kymas are resolved by, nil while that is not known or about to change.

@@ -154,7 +154,7 @@ const (
 func asksFor(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
-	case added && !(isKyma && hasOf(object, "published")):
+	case added && (!isKyma || !hasOf(object, "published")):
 		return asksNothing
 	case isKyma && hasRuntime(object):
 		return asksForRuntime

@@ -175,27 +175,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	}
 	for _, w := range wishes(request, snapshot) {
-		last := lastManifest(request.Last, w.module.Name)
-		shall := !w.revoked || !w.module.Managed
-		if shall {
-			result.Asked = append(result.Asked, w.module.Name)
-		}
-		manifest, problem := decide(w, request.ControlPlane, last, contents)
-		switch {
-		case manifest != nil:
-			result.State.Manifests = append(result.State.Manifests, *manifest)
-			result.Versions[w.module.Name] = manifest.Version
-		case shall && w.floor != "":
-			result.Versions[w.module.Name] = w.floor
-		}
-		channel := cmp.Or(w.module.Channel, request.Asked.Channel)
-		if problem != nil {
-			problem.Module, problem.Channel = w.module.Name, channel
-			result.State.Problems = append(result.State.Problems, *problem)
-		}
-		if w.gate.Held != "" && manifest != nil {
-			result.Held = append(result.Held, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})
-		}
+		result.add(w, request, contents)
 	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]
@@ -213,6 +193,30 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		}
 	}
 	return result
+}
+
+// add decides about one module that is asked for.
+func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
+	shall := !w.revoked || !w.module.Managed
+	if shall {
+		r.Asked = append(r.Asked, w.module.Name)
+	}
+	manifest, problem := decide(w, request.ControlPlane, lastManifest(request.Last, w.module.Name), contents)
+	switch {
+	case manifest != nil:
+		r.State.Manifests = append(r.State.Manifests, *manifest)
+		r.Versions[w.module.Name] = manifest.Version
+	case shall && w.floor != "":
+		r.Versions[w.module.Name] = w.floor
+	}
+	channel := cmp.Or(w.module.Channel, request.Asked.Channel)
+	if problem != nil {
+		problem.Module, problem.Channel = w.module.Name, channel
+		r.State.Problems = append(r.State.Problems, *problem)
+	}
+	if w.gate.Held != "" && manifest != nil {
+		r.Held = append(r.Held, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})
+	}
 }
 
 // offers are all choices that a runtime with autonomy has.
