@@ -65,6 +65,12 @@ func TestACommitIsPublishedAsAWholeOrNotAtAll(t *testing.T) {
 	desired, err := r.Desired(ctx)
 	must(t, err)
 
+	byHand := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "by-hand"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	must(t, f.Control.Create(ctx, byHand))
+	until(t, time.Minute, "a Kyma that is not in Git has a bundle", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(byHand), byHand)
+		return err == nil && byHand.Status.Runtime != nil && byHand.Status.Runtime.Published != nil, fmt.Sprint(err, byHand.Status)
+	})
 	limitKymas(t, f, "2", "1")
 	promoted := repo.push(map[string]string{
 		"fleet/releases/scaler.yaml": strings.Replace(files["fleet/releases/scaler.yaml"], "regular, version: 1.7.0", "regular, version: 1.8.0", 1),
@@ -97,6 +103,14 @@ func TestACommitIsPublishedAsAWholeOrNotAtAll(t *testing.T) {
 		if why, err := f.Why(ctx, "one"); err != nil || !strings.Contains(why, "because    nothing is published while commit "+promoted) {
 			t.Errorf("why says: %v\n%s", err, why)
 		}
+		nothingIsPublished()
+	})
+	t.Run("a Kyma that is deleted meanwhile goes", func(t *testing.T) {
+		must(t, f.Control.Delete(ctx, byHand))
+		until(t, time.Minute, "the deleted Kyma is gone", func() (bool, string) {
+			err := f.Control.Get(ctx, client.ObjectKeyFromObject(byHand), byHand)
+			return apierrors.IsNotFound(err), fmt.Sprint(err)
+		})
 		nothingIsPublished()
 	})
 	t.Run("neither by the next leader", func(t *testing.T) {
