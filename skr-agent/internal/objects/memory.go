@@ -28,6 +28,8 @@ type Remembered struct {
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
 	// Leaving is the UID of the Manifest that a bundle asked to remove, empty for one that is to stay.
 	Leaving types.UID `json:"leaving,omitempty"`
+	// Marked says that the one that is leaving was seen with the mark of its removal: once that is gone, it is to stay after all.
+	Marked bool `json:"marked,omitempty"`
 }
 
 // Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a bundle's asking for
@@ -46,7 +48,9 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) Memory
 			Name: live.Name, Labels: live.Labels, Annotations: withoutMarks(live.Annotations), Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
 		switch {
-		case before != nil && before.Leaving != "" && before.Leaving == live.UID, live.IsRemoved():
+		case live.IsRemoved():
+			now.Leaving, now.Marked = live.UID, true
+		case before != nil && before.isLeaving(live):
 			now.Leaving = live.UID
 		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True):
 			now = *before // its status may not say yet, or not any more, what the module brought
@@ -62,6 +66,12 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) Memory
 	return next
 }
 
+// isLeaving reports whether a Manifest without the mark of its removal is leaving all the same: what is seen may be older than the mark.
+// The agent marks before it deletes, so that one that is being deleted without the mark was deleted by somebody else.
+func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
+	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
+}
+
 func (m Memory) manifest(name string) *Remembered {
 	if i := slices.IndexFunc(m.Manifests, func(r Remembered) bool { return r.Name == name }); i >= 0 {
 		return &m.Manifests[i]
@@ -73,7 +83,7 @@ func (m Memory) manifest(name string) *Remembered {
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Manifests: slices.Clone(m.Manifests)}
 	if known := next.manifest(name); known != nil {
-		known.Leaving = uid
+		known.Leaving, known.Marked = uid, false
 	} else if uid != "" {
 		next.Manifests = append(next.Manifests, Remembered{Name: name, Leaving: uid})
 	}

@@ -92,6 +92,34 @@ func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
 	}
 }
 
+func TestAManifestWhoseMarkIsGoneIsNotLeaving(t *testing.T) {
+	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
+	known := Memory{}.Observe(kyma, []v1beta2.Manifest{installed("keda", "1")})
+	seen := func(m Memory, looks ...v1beta2.Manifest) Memory {
+		for _, look := range looks {
+			m = m.Observe(kyma, []v1beta2.Manifest{look})
+		}
+		return m
+	}
+	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked(v1beta2.AnnotationRemoval))
+	gone := installed("keda", "1", deleted)
+	for name, memory := range map[string]Memory{
+		"the mark was seen and then taken off":                seen(known, withMark, unmarked),
+		"the mark is still seen after it was taken off":       seen(seen(known.leaving("keda", "1"), withMark).leaving("keda", ""), withMark, unmarked),
+		"the agent ended before it could mark it":             seen(known.leaving("keda", "1"), unmarked),
+		"the agent ended before it could mark an unknown one": seen(Memory{}.leaving("keda", "1"), unmarked),
+	} {
+		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1, "%s: nobody lets it go", name)
+	}
+	back := seen(known, withMark, unmarked).Observe(kyma, nil)
+	require.Len(t, back.missing(kyma, nil, b).restore, 1, "the mark was taken off: it comes back with the list of its objects")
+
+	stale := seen(known.leaving("keda", "1"), unmarked)
+	require.Empty(t, stale.Observe(kyma, nil).Manifests, "what was seen was older than the mark")
+	again := seen(known.leaving("keda", "1"), withMark).leaving("keda", "").leaving("keda", "1")
+	require.Empty(t, seen(again, unmarked).Observe(kyma, nil).Manifests, "it was marked, cleared and marked again")
+}
+
 func signer(t *testing.T) trust.Signer {
 	t.Helper()
 	key, err := trust.GenerateKey()
