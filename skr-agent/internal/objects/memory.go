@@ -33,8 +33,8 @@ type Remembered struct {
 }
 
 // Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a bundle's asking for
-// it stays in memory.
-func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) Memory {
+// it stays in memory for as long as b names it, the bundle in force, or there is none: nobody can fill the memory with what is gone.
+func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
 		next.Kyma = kyma.Spec.DeepCopy()
@@ -57,8 +57,9 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) Memory
 		}
 		next.Manifests = append(next.Manifests, now)
 	}
+	named := namedBy(b)
 	for _, gone := range m.Manifests {
-		if !seen[gone.Name] && gone.Leaving == "" {
+		if !seen[gone.Name] && gone.Leaving == "" && named(gone.Name) {
 			next.Manifests = append(next.Manifests, gone)
 		}
 	}
@@ -100,13 +101,23 @@ type recovery struct {
 	restore []Remembered
 }
 
-// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name stays in memory alone: an
-// agent that remembers nothing, as older ones, may have removed it meanwhile.
+// namedBy returns whether a bundle names a Manifest. Without a bundle nobody knows, and all count as named.
+func namedBy(b *bundle.Bundle) func(string) bool {
+	if b == nil {
+		return func(string) bool { return true }
+	}
+	names := map[string]bool{}
+	for _, manifest := range slices.Concat(b.State.All(), b.State.Offers) {
+		names[manifest.Name] = true
+	}
+	return func(name string) bool { return names[name] }
+}
+
+// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name does not: an agent that
+// remembers nothing, as older ones, may have removed it meanwhile.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
-	named := func(name string) bool {
-		return b == nil || slices.ContainsFunc(slices.Concat(b.State.All(), b.State.Offers), func(m bundle.Manifest) bool { return m.Name == name })
-	}
+	named := namedBy(b)
 	live := map[string]*v1beta2.Manifest{}
 	for i := range manifests {
 		live[manifests[i].Name] = &manifests[i]

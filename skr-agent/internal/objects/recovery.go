@@ -61,13 +61,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		return nil, err
 	}
 	if b != nil && b.Statement.Predicate.Deleting {
-		return nil, k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests).Manifests}) // what was asked for is over
+		return nil, k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
 	}
-	if err := k.keep(ctx, k.memory.Observe(kyma, manifests)); err != nil {
-		return nil, err
-	}
+	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this process runs.
+	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
-	var problems []error
 	if todo.kyma {
 		made, err := k.restoreKyma(ctx, b)
 		if made {
@@ -173,7 +171,8 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Leave remembers that a bundle asked to remove a Manifest, before it is deleted.
+// Leave remembers that a bundle asked to remove a Manifest, before it is deleted. A memory that cannot be saved holds up no removal: the
+// Manifest is marked too, and Restore tries to save it again and says why it cannot.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -181,10 +180,11 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if err := k.load(ctx); err != nil {
 		return err
 	}
-	return k.keep(ctx, k.memory.leaving(m.Name, m.UID))
+	_ = k.keep(ctx, k.memory.leaving(m.Name, m.UID))
+	return nil
 }
 
-// Stay remembers that a Manifest is to stay after all.
+// Stay remembers that a Manifest is to stay after all. As with Leave, it is Restore that says why a memory cannot be saved.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -192,7 +192,8 @@ func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if err := k.load(ctx); err != nil {
 		return err
 	}
-	return k.keep(ctx, k.memory.leaving(m.Name, ""))
+	_ = k.keep(ctx, k.memory.leaving(m.Name, ""))
+	return nil
 }
 
 // Save has the memory written again, because somebody deleted it.
@@ -246,9 +247,10 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 		return fmt.Errorf("remember what the runtime has: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
-	err = k.Uncached.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = k.Uncached.Update(ctx, secret)
+	// A quota that is used up refuses to create even what is there.
+	err = k.Uncached.Update(ctx, secret)
+	if apierrors.IsNotFound(err) {
+		err = k.Uncached.Create(ctx, secret)
 	}
 	if err != nil {
 		return fmt.Errorf("remember what the runtime has: write Secret %s/%s: %w", namespace, MemorySecret, err)
