@@ -47,12 +47,14 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 		now := Remembered{
 			Name: live.Name, Labels: live.Labels, Annotations: withoutMarks(live.Annotations), Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
-		switch {
-		case live.IsRemoved():
-			now.Leaving, now.Marked = live.UID, true
-		case before != nil && before.isLeaving(live):
-			now.Leaving = live.UID
-		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True):
+		restoring := live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True
+		switch isLeaving := before != nil && before.isLeaving(live); {
+		case live.IsRemoved() || isLeaving:
+			if restoring && before != nil {
+				now = *before // it has the list of its objects not yet again
+			}
+			now.Leaving, now.Marked = live.UID, live.IsRemoved()
+		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
 			now = *before // its status may not say yet, or not any more, what the module brought
 		}
 		next.Manifests = append(next.Manifests, now)
@@ -99,6 +101,8 @@ type recovery struct {
 	release []v1beta2.Manifest
 	// restore are Manifests to be made again, or whose making was interrupted.
 	restore []Remembered
+	// finish are Manifests on their way out whose making was interrupted, or which somebody marked so: nothing removes their modules before.
+	finish []Remembered
 }
 
 // namedBy returns whether a bundle names a Manifest. Without a bundle nobody knows, and all count as named.
@@ -125,6 +129,9 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	for _, known := range m.Manifests {
 		switch found := live[known.Name]; {
 		case known.Leaving != "":
+			if found != nil && found.UID == known.Leaving && found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
+				todo.finish = append(todo.finish, known)
+			}
 		case found == nil:
 			if named(known.Name) {
 				todo.restore = append(todo.restore, known)

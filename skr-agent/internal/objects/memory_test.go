@@ -123,6 +123,42 @@ func TestAManifestWhoseMarkIsGoneIsNotLeaving(t *testing.T) {
 	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests, "it was marked, cleared and marked again")
 }
 
+func TestARemovalDoesNotWaitForARestoration(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background() // the cleanup needs it
+	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
+	t.Cleanup(func() {
+		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
+	})
+	b := bundleOf(module("keda", "1.0.0"))
+	w.sync(b)
+	keda, list := &v1beta2.Manifest{}, []v1beta2.Resource{{Name: "operator", Namespace: "keda"}}
+	change := func(change func()) {
+		require.NoError(t, cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "keda"}, keda))
+		before := keda.DeepCopy()
+		change()
+		require.NoError(t, cluster.Patch(ctx, keda.DeepCopy(), client.MergeFrom(before)))
+		require.NoError(t, client.IgnoreNotFound(cluster.Status().Patch(ctx, keda.DeepCopy(), client.MergeFrom(before))))
+	}
+	change(func() {
+		keda.Finalizers, keda.Status.Synced, keda.Status.State = []string{v1beta2.FinalizerManifest}, list, v1beta2.StateReady
+	})
+	t.Cleanup(func() { change(func() { keda.Finalizers = nil }) })
+	_, err := w.Keeper.Restore(ctx, b)
+	require.NoError(t, err)
+	for _, deleting := range []bool{false, true} {
+		b.State.Manifests, b.Statement.Predicate.Removals, b.Statement.Predicate.Deleting = nil, []string{"keda"}, deleting
+		w.sync(b)
+		change(func() { keda.Annotations[v1beta2.AnnotationRestoring], keda.Status.Synced = v1beta2.True, nil })
+		_, err = w.Keeper.Restore(ctx, b)
+		require.NoError(t, err)
+		require.False(t, w.get(keda, "keda"), "it is made again")
+		require.NotContains(t, keda.Annotations, v1beta2.AnnotationRestoring, "the installer ignores it for ever")
+		require.True(t, keda.IsRemoved())
+		require.Equal(t, list, keda.Status.Synced, "by the list it knows what to delete")
+	}
+}
+
 // full is an API server that takes no more Secrets, as with a quota.
 type full struct{ client.Client }
 
