@@ -38,6 +38,7 @@ type restoration struct {
 	// changes is what watches saw; notRestored is what was said of it, and suspected of Manifests without content.
 	changes                changes
 	notRestored, suspected sayonce.Memo
+	lost                   losses
 	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in force are not
 	// stored.
 	undefined    bool
@@ -103,6 +104,34 @@ func (c *changes) take() (definitions bool, contents []digest.Digest, secrets ma
 	return definitions, contents, secrets
 }
 
+// losses are stored contents that were deleted or damaged. Whoever goes on damaging one has it logged once: it is news again after a time
+// between two polls in which it was left alone.
+type losses struct {
+	said sayonce.Memo
+	// sincePoll are those since the last poll.
+	sincePoll map[string]string
+}
+
+// news returns the contents of which it was not said yet.
+func (l *losses) news(lost []digest.Digest) []digest.Digest {
+	if l.sincePoll == nil {
+		l.sincePoll = map[string]string{}
+	}
+	var news []digest.Digest
+	for _, d := range lost {
+		l.sincePoll[d.String()] = "lost"
+		if l.said.Changed(d.String(), "lost") {
+			news = append(news, d)
+		}
+	}
+	return news
+}
+
+func (l *losses) poll() {
+	l.said.Replace(l.sincePoll)
+	l.sincePoll = nil
+}
+
 // watchOwn watches what the agent works by: its definitions and its Secrets.
 func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue) error {
 	wake := func() { q.AddAfter(request, gather) }
@@ -129,6 +158,9 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.Duration {
 	definitions, contents, secrets := a.changes.take()
 	problems := map[string]string{}
+	if polled {
+		a.lost.poll()
+	}
 	if definitions || a.undefined || !a.Now().Before(a.nextDefinitions) {
 		a.nextDefinitions = a.Now().Add(definitionsInterval)
 		if err := a.restoreDefinitions(ctx, log); err != nil {
@@ -208,8 +240,10 @@ func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched []digest.D
 		a.changes.noteContents(touched)
 		return err
 	}
+	if news := a.lost.news(lost); len(news) > 0 {
+		log.Info("stored content was deleted or damaged, it is fetched again", "contents", news)
+	}
 	if len(lost) > 0 {
-		log.Info("stored content was deleted or damaged, it is fetched again", "contents", lost)
 		a.staged, a.undocumented = "", a.Puller.StageDocuments(ctx)
 	}
 	return nil

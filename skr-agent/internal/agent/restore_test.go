@@ -39,3 +39,18 @@ func TestOnlyLossesOfWhatTheAgentKeepsAreNoticed(t *testing.T) {
 	require.Empty(t, contents)
 	require.Empty(t, secrets)
 }
+
+func TestContentThatIsDamagedAgainAndAgainIsLoggedOnce(t *testing.T) {
+	var l losses
+	one, other := digest.FromString("one"), digest.FromString("other")
+	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}))
+	require.Empty(t, l.news(nil), "it was fetched again")
+	require.Equal(t, []digest.Digest{other}, l.news([]digest.Digest{one, other}))
+	for range 3 {
+		l.poll()
+		require.Empty(t, l.news([]digest.Digest{one}), "it goes on")
+	}
+	l.poll()
+	l.poll()
+	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}), "it was left alone for a while")
+}

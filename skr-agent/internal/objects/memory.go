@@ -28,11 +28,13 @@ type Remembered struct {
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
 	// Leaving is the UID of the Manifest that a bundle asked to remove, empty for one that is to stay.
 	Leaving types.UID `json:"leaving,omitempty"`
+	// Marked says that the one that is leaving was seen with the mark of its removal: once that is gone, it is to stay after all.
+	Marked bool `json:"marked,omitempty"`
 }
 
 // Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a bundle's asking for
-// it stays in memory.
-func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) Memory {
+// it stays in memory for as long as b names it, the bundle in force, or there is none: nobody can fill the memory with what is gone.
+func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
 		next.Kyma = kyma.Spec.DeepCopy()
@@ -45,21 +47,32 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) Memory
 		now := Remembered{
 			Name: live.Name, Labels: live.Labels, Annotations: withoutMarks(live.Annotations), Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
-		switch {
-		case before != nil && before.Leaving != "" && before.Leaving == live.UID, live.IsRemoved():
-			now.Leaving = live.UID
-		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True):
+		restoring := live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True
+		switch isLeaving := before != nil && before.isLeaving(live); {
+		case live.IsRemoved() || isLeaving:
+			if restoring && before != nil {
+				now = *before // it has the list of its objects not yet again
+			}
+			now.Leaving, now.Marked = live.UID, live.IsRemoved()
+		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
 			now = *before // its status may not say yet, or not any more, what the module brought
 		}
 		next.Manifests = append(next.Manifests, now)
 	}
+	named := namedBy(b)
 	for _, gone := range m.Manifests {
-		if !seen[gone.Name] && gone.Leaving == "" {
+		if !seen[gone.Name] && gone.Leaving == "" && named(gone.Name) {
 			next.Manifests = append(next.Manifests, gone)
 		}
 	}
 	slices.SortFunc(next.Manifests, func(a, b Remembered) int { return cmp.Compare(a.Name, b.Name) })
 	return next
+}
+
+// isLeaving reports whether a Manifest without the mark of its removal is leaving all the same: what is seen may be older than the mark.
+// The agent marks before it deletes, so that one that is being deleted without the mark was deleted by somebody else.
+func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
+	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
 
 func (m Memory) manifest(name string) *Remembered {
@@ -73,7 +86,7 @@ func (m Memory) manifest(name string) *Remembered {
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Manifests: slices.Clone(m.Manifests)}
 	if known := next.manifest(name); known != nil {
-		known.Leaving = uid
+		known.Leaving, known.Marked = uid, false
 	} else if uid != "" {
 		next.Manifests = append(next.Manifests, Remembered{Name: name, Leaving: uid})
 	}
@@ -88,15 +101,27 @@ type recovery struct {
 	release []v1beta2.Manifest
 	// restore are Manifests to be made again, or whose making was interrupted.
 	restore []Remembered
+	// finish are Manifests on their way out whose making was interrupted, or which somebody marked so: nothing removes their modules before.
+	finish []Remembered
 }
 
-// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name stays in memory alone: an
-// agent that remembers nothing, as older ones, may have removed it meanwhile.
+// namedBy returns whether a bundle names a Manifest. Without a bundle nobody knows, and all count as named.
+func namedBy(b *bundle.Bundle) func(string) bool {
+	if b == nil {
+		return func(string) bool { return true }
+	}
+	names := map[string]bool{}
+	for _, manifest := range slices.Concat(b.State.All(), b.State.Offers) {
+		names[manifest.Name] = true
+	}
+	return func(name string) bool { return names[name] }
+}
+
+// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name does not: an agent that
+// remembers nothing, as older ones, may have removed it meanwhile.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
-	named := func(name string) bool {
-		return b == nil || slices.ContainsFunc(slices.Concat(b.State.All(), b.State.Offers), func(m bundle.Manifest) bool { return m.Name == name })
-	}
+	named := namedBy(b)
 	live := map[string]*v1beta2.Manifest{}
 	for i := range manifests {
 		live[manifests[i].Name] = &manifests[i]
@@ -104,6 +129,9 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	for _, known := range m.Manifests {
 		switch found := live[known.Name]; {
 		case known.Leaving != "":
+			if found != nil && found.UID == known.Leaving && found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
+				todo.finish = append(todo.finish, known)
+			}
 		case found == nil:
 			if named(known.Name) {
 				todo.restore = append(todo.restore, known)

@@ -2,11 +2,14 @@ package objects
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +38,7 @@ func marked(annotation string) func(*v1beta2.Manifest) {
 }
 
 func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
-	before := Memory{}.Observe(&v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}}, []v1beta2.Manifest{installed("keda", "1")})
+	before := Memory{}.Observe(&v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}}, []v1beta2.Manifest{installed("keda", "1")}, nil)
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for name, c := range map[string]struct {
 		memory   Memory
@@ -60,18 +63,18 @@ func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
 		"one that was removed and is still seen":      {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1},
 		"one that came after another was removed":     {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)}, release: []string{"keda"}, keeps: 1},
 		"one whose return was interrupted":            {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))}, restore: []string{"keda"}, keeps: 1},
-		"one that the bundle in force does not name":  {memory: before, kyma: kyma, keeps: 1, bundle: "other"},
+		"one that the bundle in force does not name":  {memory: before, kyma: kyma, bundle: "other"},
 		"one of a runtime without a bundle":           {memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-"},
 		"one whose deletion no bundle explains":       {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, keeps: 1, bundle: "-"},
 		"one that is to stay after all":               {memory: before.leaving("keda", "1").leaving("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory := c.memory.Observe(c.kyma, c.live)
 			b := bundleOf(module(cmp.Or(c.bundle, "keda"), "1.0.0"))
 			b.Statement.Predicate.Removals = c.removals
 			if c.bundle == "-" {
 				b = nil
 			}
+			memory := c.memory.Observe(c.kyma, c.live, b)
 			todo := memory.missing(c.kyma, c.live, b)
 			var release, restore []string
 			for _, m := range todo.release {
@@ -90,6 +93,111 @@ func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAManifestWhoseMarkIsGoneIsNotLeaving(t *testing.T) {
+	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
+	known := Memory{}.Observe(kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
+	seen := func(m Memory, looks ...v1beta2.Manifest) Memory {
+		for _, look := range looks {
+			m = m.Observe(kyma, []v1beta2.Manifest{look}, b)
+		}
+		return m
+	}
+	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked(v1beta2.AnnotationRemoval))
+	gone := installed("keda", "1", deleted)
+	for name, memory := range map[string]Memory{
+		"the mark was seen and then taken off":                seen(known, withMark, unmarked),
+		"the mark is still seen after it was taken off":       seen(seen(known.leaving("keda", "1"), withMark).leaving("keda", ""), withMark, unmarked),
+		"the agent ended before it could mark it":             seen(known.leaving("keda", "1"), unmarked),
+		"the agent ended before it could mark an unknown one": seen(Memory{}.leaving("keda", "1"), unmarked),
+	} {
+		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1, "%s: nobody lets it go", name)
+	}
+	back := seen(known, withMark, unmarked).Observe(kyma, nil, b)
+	require.Len(t, back.missing(kyma, nil, b).restore, 1, "the mark was taken off: it comes back with the list of its objects")
+
+	stale := seen(known.leaving("keda", "1"), unmarked)
+	require.Empty(t, stale.Observe(kyma, nil, b).Manifests, "what was seen was older than the mark")
+	again := seen(known.leaving("keda", "1"), withMark).leaving("keda", "").leaving("keda", "1")
+	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests, "it was marked, cleared and marked again")
+}
+
+func TestARemovalDoesNotWaitForARestoration(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background() // the cleanup needs it
+	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
+	t.Cleanup(func() {
+		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
+	})
+	b := bundleOf(module("keda", "1.0.0"))
+	w.sync(b)
+	keda, list := &v1beta2.Manifest{}, []v1beta2.Resource{{Name: "operator", Namespace: "keda"}}
+	change := func(change func()) {
+		require.NoError(t, cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "keda"}, keda))
+		before := keda.DeepCopy()
+		change()
+		require.NoError(t, cluster.Patch(ctx, keda.DeepCopy(), client.MergeFrom(before)))
+		require.NoError(t, client.IgnoreNotFound(cluster.Status().Patch(ctx, keda.DeepCopy(), client.MergeFrom(before))))
+	}
+	change(func() {
+		keda.Finalizers, keda.Status.Synced, keda.Status.State = []string{v1beta2.FinalizerManifest}, list, v1beta2.StateReady
+	})
+	t.Cleanup(func() { change(func() { keda.Finalizers = nil }) })
+	_, err := w.Keeper.Restore(ctx, b)
+	require.NoError(t, err)
+	for _, deleting := range []bool{false, true} {
+		b.State.Manifests, b.Statement.Predicate.Removals, b.Statement.Predicate.Deleting = nil, []string{"keda"}, deleting
+		w.sync(b)
+		change(func() { keda.Annotations[v1beta2.AnnotationRestoring], keda.Status.Synced = v1beta2.True, nil })
+		_, err = w.Keeper.Restore(ctx, b)
+		require.NoError(t, err)
+		require.False(t, w.get(keda, "keda"), "it is made again")
+		require.NotContains(t, keda.Annotations, v1beta2.AnnotationRestoring, "the installer ignores it for ever")
+		require.True(t, keda.IsRemoved())
+		require.Equal(t, list, keda.Status.Synced, "by the list it knows what to delete")
+	}
+}
+
+// full is an API server that takes no more Secrets, as with a quota.
+type full struct{ client.Client }
+
+func (f full) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if secret, ok := o.(*corev1.Secret); ok {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), secret.Name, errors.New("exceeded quota"))
+	}
+	return f.Client.Create(ctx, o, opts...)
+}
+
+func TestAMemoryThatCannotBeSavedHoldsNothingUp(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.Keeper = &Keeper{Client: cluster, Uncached: full{cluster}, Signer: signer(t)}
+	b := bundleOf(module("keda", "1.0.0"), module("nats", "1.0.0"))
+	w.sync(b)
+	_, err := w.Keeper.Restore(ctx, b)
+	require.ErrorContains(t, err, "exceeded quota")
+	require.NoError(t, cluster.DeleteAllOf(ctx, &v1beta2.Manifest{}, client.InNamespace(namespace)))
+	restored, err := w.Keeper.Restore(ctx, b)
+	require.ErrorContains(t, err, "exceeded quota")
+	require.Equal(t, []string{"Manifest keda", "Manifest nats"}, restored)
+
+	b.State.Manifests, b.Statement.Predicate.Removals = b.State.Manifests[1:], []string{"keda"}
+	w.sync(b)
+	require.False(t, w.get(&v1beta2.Manifest{}, "keda"))
+	restored, err = w.Keeper.Restore(ctx, b)
+	require.ErrorContains(t, err, "exceeded quota")
+	require.Empty(t, restored)
+
+	b.Statement.Predicate.Deleting = true
+	w.sync(b)
+	require.False(t, w.get(&v1beta2.Manifest{}, "nats"))
+
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}}
+	require.NoError(t, cluster.Create(ctx, secret))
+	t.Cleanup(func() { _ = cluster.Delete(context.Background(), secret) })
+	_, err = w.Keeper.Restore(ctx, b)
+	require.NoError(t, err, "a Secret that is there can be written")
 }
 
 func signer(t *testing.T) trust.Signer {

@@ -61,13 +61,12 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		return nil, err
 	}
 	if b != nil && b.Statement.Predicate.Deleting {
-		return nil, k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests).Manifests}) // what was asked for is over
+		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
+		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	if err := k.keep(ctx, k.memory.Observe(kyma, manifests)); err != nil {
-		return nil, err
-	}
+	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this process runs.
+	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
-	var problems []error
 	if todo.kyma {
 		made, err := k.restoreKyma(ctx, b)
 		if made {
@@ -85,6 +84,7 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		}
 		problems = append(problems, err)
 	}
+	problems = append(problems, k.finishAll(ctx, todo.finish))
 	return restored, errors.Join(problems...)
 }
 
@@ -126,27 +126,52 @@ func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, e
 	}
 	made, err := k.create(ctx, manifest, "Manifest")
 	if err != nil {
-		return made, err
+		return false, err
 	}
-	if !made {
-		if err := k.Uncached.Get(ctx, client.ObjectKeyFromObject(manifest), manifest); err != nil {
-			return false, client.IgnoreNotFound(err)
-		}
-		if manifest.Annotations[v1beta2.AnnotationRestoring] != v1beta2.True {
-			return false, nil // it is there, which the cache does not show yet
-		}
+	if made {
+		return true, k.giveList(ctx, manifest, known.Synced)
 	}
+	return k.finish(ctx, known)
+}
+
+// finishAll gives Manifests that are there the lists of their modules' objects.
+func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
+	var problems []error
+	for _, known := range all {
+		_, err := k.finish(ctx, known)
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// finish reports whether a Manifest waited for the list of its module's objects, and makes none.
+func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
+	manifest := &v1beta2.Manifest{}
+	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if manifest.Annotations[v1beta2.AnnotationRestoring] != v1beta2.True {
+		return false, nil // it is there, which the cache does not show yet
+	}
+	return true, k.giveList(ctx, manifest, known.Synced)
+}
+
+// giveList writes the list first and lets the installer look at the Manifest then. One that nobody remembers a list of keeps its own.
+func (k *Keeper) giveList(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
-	manifest.Status.Synced, manifest.Status.State = known.Synced, v1beta2.StateProcessing
+	if len(list) > 0 {
+		manifest.Status.Synced = list
+	}
+	manifest.Status.State = v1beta2.StateProcessing
 	if err := k.Uncached.Status().Patch(ctx, manifest, client.MergeFrom(before)); err != nil {
-		return made, fmt.Errorf("restore status of Manifest %s/%s: %w", namespace, known.Name, err)
+		return fmt.Errorf("restore status of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
 	before = manifest.DeepCopy()
 	delete(manifest.Annotations, v1beta2.AnnotationRestoring)
 	if err := k.Uncached.Patch(ctx, manifest, client.MergeFrom(before)); err != nil {
-		return made, fmt.Errorf("restore Manifest %s/%s: %w", namespace, known.Name, err)
+		return fmt.Errorf("restore Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
-	return true, nil
+	return nil
 }
 
 // create reports whether the object was not there.
@@ -173,7 +198,8 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Leave remembers that a bundle asked to remove a Manifest, before it is deleted.
+// Leave remembers that a bundle asked to remove a Manifest, before it is deleted. A memory that cannot be saved holds up no removal: the
+// Manifest is marked too, and Restore tries to save it again and says why it cannot.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -181,10 +207,11 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if err := k.load(ctx); err != nil {
 		return err
 	}
-	return k.keep(ctx, k.memory.leaving(m.Name, m.UID))
+	_ = k.keep(ctx, k.memory.leaving(m.Name, m.UID))
+	return nil
 }
 
-// Stay remembers that a Manifest is to stay after all.
+// Stay remembers that a Manifest is to stay after all. As with Leave, it is Restore that says why a memory cannot be saved.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -192,7 +219,8 @@ func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if err := k.load(ctx); err != nil {
 		return err
 	}
-	return k.keep(ctx, k.memory.leaving(m.Name, ""))
+	_ = k.keep(ctx, k.memory.leaving(m.Name, ""))
+	return nil
 }
 
 // Save has the memory written again, because somebody deleted it.
@@ -246,9 +274,10 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 		return fmt.Errorf("remember what the runtime has: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
-	err = k.Uncached.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = k.Uncached.Update(ctx, secret)
+	// A quota that is used up refuses to create even what is there.
+	err = k.Uncached.Update(ctx, secret)
+	if apierrors.IsNotFound(err) {
+		err = k.Uncached.Create(ctx, secret)
 	}
 	if err != nil {
 		return fmt.Errorf("remember what the runtime has: write Secret %s/%s: %w", namespace, MemorySecret, err)
