@@ -47,6 +47,9 @@ const (
 	AnnotationImages = "kyma-pull.dev/images"
 	// AnnotationApplied is ours: on a Manifest, the version that was applied whole last, as AppliedVersion in JSON.
 	AnnotationApplied = "kyma-pull.dev/applied"
+	// AnnotationAppliedSignature is ours: the signature of AnnotationApplied by the key of the runtime's agent, in base64. A version without it is
+	// reported, and not kept in line.
+	AnnotationAppliedSignature = "kyma-pull.dev/applied-signature"
 	// AnnotationRecreate is ours: on an object in a module's content, or on a ModuleTemplate for all objects of its version, "true" lets agents
 	// delete and create again an object whose change the API server refuses because the field is immutable. RecreateWithData lets them do so
 	// with an object of a kind that holds data, on that object in the content only.

@@ -137,7 +137,7 @@ func (f *runFlags) run(g *cli.Root) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Accounts: checked.accounts, TryAgain: tryAgain,
+		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)

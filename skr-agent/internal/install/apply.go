@@ -46,7 +46,7 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	if out, err = i.prune(ctx, m, known, p, out); err != nil {
 		return outcome{}, err
 	}
-	if err := i.noteApplied(ctx, m); err != nil {
+	if err := i.noteApplied(ctx, m, known); err != nil {
 		return outcome{}, err
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
@@ -72,32 +72,46 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		p.keepOnly(changed)
 		return p, out, nil
 	}
-	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.mayApply, i.strangers, i.exposes} {
-		if problem, err = check(ctx, m, p); err != nil {
-			return plan{}, outcome{}, err
-		}
-		if problem != nil {
-			out.installation = problem
-			out = i.failed(m, known, out)
-			out.untouched = true
-			return plan{}, out, nil
-		}
-	}
-	if p.recreate, problem, err = i.dryRun(ctx, m, p); err != nil {
+	if problem, err = i.check(ctx, m, p); err != nil {
 		return plan{}, outcome{}, err
 	}
 	if problem != nil {
 		out.installation = problem
 		out = i.failed(m, known, out)
-		out.untouched = true
+		out.untouched, out.forbidden = true, true
+		return plan{}, out, nil
+	}
+	if p.recreate, problem, err = i.dryRun(ctx, m, p); err != nil {
+		return plan{}, outcome{}, err
+	}
+	if problem != nil {
+		out.untouched = !isBegun(m)
+		if !out.untouched {
+			problem = ofBegun(m, *problem)
+		}
+		out.installation = problem
+		out = i.failed(m, known, out)
 		known.refuse(m, out, i.now())
 		return plan{}, out, nil
+	}
+	if err := i.begin(ctx, m, known); err != nil {
+		return plan{}, outcome{}, err
 	}
 	// So that it is found again whatever happens meanwhile.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
 		return plan{}, outcome{}, err
 	}
 	return p, out, nil
+}
+
+// check finds what forbids to apply a plan, before anything of it is written.
+func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
+	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.mayApply, i.strangers, i.exposes} {
+		if problem, err := check(ctx, m, p); err != nil || problem != nil {
+			return problem, err
+		}
+	}
+	return nil, nil
 }
 
 // write applies a plan and creates the default CR, and returns the objects that were not as they should be; see applyPlan.

@@ -2,40 +2,131 @@ package install
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // noteApplied writes down which version is applied whole. It is kept in line from then on, also while a newer one is refused.
-func (i *Installer) noteApplied(ctx context.Context, m *v1beta2.Manifest) error {
-	text, err := json.Marshal(m.Wanted())
-	if err != nil || m.Annotations[v1beta2.AnnotationApplied] == string(text) {
-		return err
+func (i *Installer) noteApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
+	if isInForce(m) && i.signed(m) {
+		known.begun = false
+		return nil
 	}
-	before := m.DeepCopy()
-	if m.Annotations == nil {
-		m.Annotations = map[string]string{}
+	noted, err := i.note(ctx, m, known, m.Wanted())
+	if noted {
+		known.begun = false
 	}
-	m.Annotations[v1beta2.AnnotationApplied] = string(text)
-	if err := i.cluster.Patch(ctx, m, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("note the version that is applied: %w", err)
-	}
-	return nil
+	return err
 }
 
-// inForce returns the Manifest as it was when it was applied whole last, nil when that is not known.
-func inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
+// begin writes down that another version than the one in force is about to be applied: whatever becomes of it, it is not undone.
+func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := m.Applied()
-	if applied == nil {
+	if applied == nil || isInForce(m) {
+		return nil
+	}
+	known.begun = true
+	wanted := m.Wanted().Digest
+	if applied.Begun == wanted || !i.signed(m) {
+		return nil // a note that is not followed anyway is not signed here either
+	}
+	applied.Begun = wanted
+	_, err := i.note(ctx, m, known, *applied)
+	return err
+}
+
+// note reports whether it wrote a note. One that the API server refuses is told once, and the one before is taken away: it is not true any more.
+// A module runs without, so that only errors of the moment are returned.
+func (i *Installer) note(ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion) (bool, error) {
+	next := m.DeepCopy()
+	if next.Annotations == nil {
+		next.Annotations = map[string]string{}
+	}
+	text, err := json.Marshal(version)
+	if err == nil {
+		next.Annotations[v1beta2.AnnotationApplied] = string(text)
+		next.Annotations[v1beta2.AnnotationAppliedSignature], err = i.sign(m, string(text))
+	}
+	if err == nil {
+		err = i.cluster.Patch(ctx, next, client.MergeFrom(m))
+	}
+	if err == nil {
+		known.unnoted = false
+		next.DeepCopyInto(m)
+		return true, nil
+	}
+	if passing(err) {
+		return false, fmt.Errorf("note the version that is applied: %w", err)
+	}
+	if !known.unnoted {
+		known.unnoted = true
+		log.FromContext(ctx).Error(err, "the version that is applied cannot be noted: it is not kept in line while another one is refused", "module", m.Module())
+	}
+	if m.Annotations[v1beta2.AnnotationApplied] == "" {
+		return false, nil
+	}
+	next = m.DeepCopy()
+	delete(next.Annotations, v1beta2.AnnotationApplied)
+	delete(next.Annotations, v1beta2.AnnotationAppliedSignature)
+	if err := i.cluster.Patch(ctx, next, client.MergeFrom(m)); err != nil {
+		log.FromContext(ctx).V(1).Info("an old note of the version that is applied stays", "module", m.Module(), "error", err.Error())
+		return false, nil
+	}
+	next.DeepCopyInto(m)
+	return false, nil
+}
+
+// noteSignedAs keeps signatures of notes apart from all others by the same key.
+const noteSignedAs = "kyma-pull applied version v1\n"
+
+func noteMessage(m *v1beta2.Manifest, text string) string {
+	return noteSignedAs + m.Namespace + "/" + m.Name + "\n" + text
+}
+
+// sign returns the signature of a Manifest's note, empty without a key.
+func (i *Installer) sign(m *v1beta2.Manifest, text string) (string, error) {
+	if i.Signer == nil {
+		return "", nil
+	}
+	signature, err := i.Signer.SignMessage(io.Reader(strings.NewReader(noteMessage(m, text))))
+	return base64.StdEncoding.EncodeToString(signature), err
+}
+
+// signed reports whether a Manifest's note is the agent's own, and of this Manifest.
+func (i *Installer) signed(m *v1beta2.Manifest) bool {
+	if i.Signer == nil {
+		return false
+	}
+	key, err := i.Signer.PublicKey()
+	if err != nil {
+		return false
+	}
+	signature, err := base64.StdEncoding.DecodeString(m.Annotations[v1beta2.AnnotationAppliedSignature])
+	return err == nil && trust.CheckSignature(key, []byte(noteMessage(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
+}
+
+// inForce returns the Manifest as it was when it was applied whole last, without its default CR, which is its user's by now. It is nil when that
+// is not known, and when another version was begun since.
+func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
+	applied := m.Applied()
+	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || !i.signed(m) {
 		return nil
 	}
 	was := m.DeepCopy()
 	was.Spec.Version, was.Spec.Install, was.Spec.Config = applied.Version, applied.Install, applied.Config
-	was.Spec.LocalizedImages, was.Spec.Resource = applied.LocalizedImages, applied.Resource
+	was.Spec.LocalizedImages = applied.LocalizedImages
+	if !isInForce(m) {
+		was.Spec.Resource = nil
+	}
 	delete(was.Annotations, v1beta2.AnnotationImages)
 	if applied.Images != "" {
 		was.Annotations[v1beta2.AnnotationImages] = applied.Images
@@ -43,24 +134,49 @@ func inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	return was
 }
 
-// isInForce reports whether what a Manifest asks for was applied whole before.
+// isInForce reports whether what a Manifest asks for was applied whole before, and nothing else was begun since.
 func isInForce(m *v1beta2.Manifest) bool {
-	text, err := json.Marshal(m.Wanted())
-	return err == nil && m.Annotations[v1beta2.AnnotationApplied] == string(text)
+	applied := m.Applied()
+	return applied != nil && applied.Begun == "" && applied.Digest == m.Wanted().Digest
+}
+
+// ofBegun returns what the dry run found of a version as it is to be told when a part of the version is applied already.
+func ofBegun(m *v1beta2.Manifest, problem finding) *finding {
+	_, what, _ := strings.Cut(problem.message, "was applied: ")
+	problem.message = strings.TrimSpace("version "+m.Spec.Version) + " is applied in part, which is not undone: " + what
+	return &problem
+}
+
+// isBegun reports whether what a Manifest asks for was begun to be applied before.
+func isBegun(m *v1beta2.Manifest) bool {
+	applied := m.Applied()
+	return applied != nil && applied.Begun != "" && applied.Begun == m.Wanted().Digest
+}
+
+// keepsInForce reports whether the version in force is put right after a pass that failed.
+func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
+	if out.state != v1beta2.StateError || out.forbidden && isInForce(m) {
+		return false
+	}
+	return out.untouched || isInForce(m)
 }
 
 // keepInForce puts right what changed of the version that is in force, while what the Manifest asks for is refused. It returns what could not be
 // put right. The first time everything is compared: nobody watched before.
 func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
-	was := inForce(m)
+	was := i.inForce(m)
 	record := m.Annotations[v1beta2.AnnotationApplied]
 	whole := known.kept != record || i.now().Sub(known.keptAt) >= i.Resync
-	if was == nil || !whole && len(changed) == 0 || known.holdBack(i.now()) > 0 {
+	if was == nil || known.begun || !whole && len(changed) == 0 || known.holdBack(i.now()) > 0 {
 		return changed
 	}
 	p, problem, err := i.plan(ctx, was)
 	if err != nil || problem != nil {
 		return changed // its content is gone, or it is not allowed any more: the Manifest's own trouble is told
+	}
+	// What another version must not do, this one must not either.
+	if problem, err = i.check(ctx, was, p); err != nil || problem != nil {
+		return changed
 	}
 	if !whole {
 		p.keepOnly(changed)

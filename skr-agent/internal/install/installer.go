@@ -132,7 +132,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		} else {
 			out, err = i.apply(ctx, m, known, todo, changed)
 		}
-		if err == nil && out.state == v1beta2.StateError && (out.untouched || isInForce(m)) {
+		if err == nil && keepsInForce(m, out) {
 			changed = i.keepInForce(ctx, m, known, changed)
 		}
 		if err != nil || out.state != "" {

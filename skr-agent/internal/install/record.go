@@ -29,6 +29,8 @@ type outcome struct {
 	again time.Duration
 	// untouched says that nothing was written: what was in force is so still.
 	untouched bool
+	// forbidden says that what is asked for must not be written at all.
+	forbidden bool
 	// asBefore says that the status keeps what it says.
 	asBefore bool
 	// gone says that nothing keeps the Manifest from disappearing.

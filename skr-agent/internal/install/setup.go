@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts say with whose rights modules are installed: the agent's own.
 	Accounts Accounts
+	// Signer is the agent's own, nil for none: a note of the version in force that it did not sign is not followed.
+	Signer trust.Signer
 	// TryAgain are Manifests to look at, nil for none: what they need is there again.
 	TryAgain <-chan event.GenericEvent
 	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
@@ -144,6 +147,8 @@ type memo struct {
 	// kept is the version in force that was compared whole at keptAt, while another one was refused.
 	kept   string
 	keptAt time.Time
+	// begun says that a version was begun to be applied since another one was in force, unnoted that the note of a version was refused.
+	begun, unnoted bool
 	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
 	corrected time.Time
 	streak    int

@@ -29,6 +29,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
@@ -102,9 +103,20 @@ func newWorldWith(t *testing.T, options Options) *world {
 	require.NoError(t, err)
 	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}))
 	w := &world{T: t, client: c, content: contentstore.New(c, c, home), config: cfg, scheme: scheme, options: options}
+	w.options.Signer = signer(t)
 	w.start()
 	t.Cleanup(func() { w.halt() })
 	return w
+}
+
+// signer returns a new key.
+func signer(t *testing.T) trust.Signer {
+	t.Helper()
+	key, err := trust.GenerateKey()
+	require.NoError(t, err)
+	signer, err := trust.LoadSigner(key)
+	require.NoError(t, err)
+	return signer
 }
 
 type testLog struct{ t *testing.T }
