@@ -12,10 +12,13 @@ import (
 	ssaerrors "github.com/fluxcd/pkg/ssa/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
 // objectError is what the API server says of one object.
@@ -200,31 +203,29 @@ func definedGroups(p plan) map[string]bool {
 	return defined
 }
 
-// isImmutable reports whether an object is refused only because it is there: one with the same content and another name would be taken.
+// isImmutable reports whether an object is refused only because it is there. A dry run of creating it tells: admission and validation come before
+// the answer that it is there already. Definitions take all their objects with them, and count only when the API server names immutable fields
+// and nothing else.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
-	if !apierrors.IsInvalid(refused) {
+	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) || isCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
 		return false, nil
 	}
-	live, err := a.get(ctx, resourceOf(o))
-	if err != nil || live == nil {
-		return false, err
-	}
-	probe := o.DeepCopy()
-	probe.SetName(probeName(o.GetName()))
-	_, _, _, err = a.apply.Diff(ctx, probe, ssa.DefaultDiffOptions())
+	err := a.cluster.Create(ctx, o.DeepCopy(), &client.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict},
+	})
 	if err != nil && passing(err) {
 		return false, err
 	}
-	return err == nil || isCRD(o.GroupVersionKind().GroupKind()), nil // a definition's name is its content
+	return apierrors.IsAlreadyExists(err) && !agentobjects.IsDenied(err), nil
 }
 
-// probeName returns a name of the same form that nobody has.
-func probeName(name string) string {
-	const suffix, most = "-kyma-pull-probe", 63
-	if len(name)+len(suffix) > most {
-		name = strings.TrimRight(name[:most-len(suffix)], "-.")
+// namesImmutableFields reports whether all that is wrong with an object are fields that nobody may change.
+func namesImmutableFields(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return false
 	}
-	return name + suffix
+	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return !strings.HasSuffix(c.Message, "field is immutable") })
 }
 
 // holdsData reports whether data that no module has goes with objects of a kind.

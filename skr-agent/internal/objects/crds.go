@@ -153,6 +153,11 @@ func isIntercepted(err error) bool {
 		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
 }
 
+// IsDenied reports whether an error is the answer of an admission policy or webhook, whatever its reason says.
+func IsDenied(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "denied request") || strings.Contains(err.Error(), "denied the request"))
+}
+
 func isThere(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(object.GroupVersionKind())

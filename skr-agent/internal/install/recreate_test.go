@@ -1,0 +1,71 @@
+package install
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestADefinitionIsImmutableOnlyWhereEveryFieldSaysSo(t *testing.T) {
+	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	fixed := field.Invalid(field.NewPath("spec", "scope"), "Cluster", "field is immutable")
+	broken := field.Required(field.NewPath("spec", "versions").Index(0).Child("schema"), "schemas are required")
+	require.True(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", field.ErrorList{fixed})))
+	require.False(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", field.ErrorList{fixed, broken})))
+	require.False(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", nil)))
+	require.False(t, namesImmutableFields(errors.New("field is immutable")))
+}
+
+func TestWhatIsRefusedForItsContentOrByAPolicyIsNotRecreated(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: kyma-system}\ndata: {version: \"1\"}\n"
+	definition := strings.Replace(sampleCRD, "{name: samples", "{annotations: {kyma-pull.dev/recreate: with-data}, name: samples", 1)
+	w.wants("guarded", definition+config, version("1.0.0"))
+	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("guarded").RunningVersion() == "1.0.0" })
+	w.eventually("the definition is served", func() bool { return w.client.Create(ctx, sample("users", home)) == nil })
+	crd := ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
+	require.True(t, w.exists(crd, "", "samples.example.kyma-project.io"))
+	was := crd.GetUID()
+	here := func() {
+		t.Helper()
+		require.True(t, w.exists(crd, "", "samples.example.kyma-project.io"))
+		require.Equal(t, was, crd.GetUID())
+		require.Nil(t, crd.GetDeletionTimestamp())
+		require.True(t, w.exists(sample("users", home), home, "users"))
+	}
+
+	t.Log("a definition whose schema is wrong stays with its objects")
+	w.wants("guarded", strings.Replace(definition, "{type: object, ", "{type: nonsense, ", 1)+config, version("2.0.0"))
+	w.state("guarded", v1beta2.StateError, "nothing of version 2.0.0 was applied: ")
+	require.Equal(t, v1beta2.ReasonApplyFailed, w.reason("guarded", v1beta2.ConditionInstallation))
+	here()
+
+	t.Log("so does one with an immutable field and something else that is wrong")
+	w.wants("guarded", strings.NewReplacer("{type: object, ", "{type: nonsense, ", "scope: Namespaced", "scope: Cluster").Replace(definition)+config, version("2.0.1"))
+	w.state("guarded", v1beta2.StateError, "nothing of version 2.0.1 was applied: ")
+	here()
+
+	t.Log("a policy that keeps one object as it is keeps it from being recreated")
+	guarded := &corev1.ConfigMap{}
+	require.True(t, w.exists(guarded, home, "guarded"))
+	uid := guarded.UID
+	w.denies(admissionv1.Update, "object.metadata.name != 'guarded'", "guarded")
+	w.wants("guarded", definition+strings.Replace(config, `"1"`, `"2"`, 1), version("3.0.0"), func(m *v1beta2.Manifest) {
+		m.Annotations[v1beta2.AnnotationRecreate] = v1beta2.True
+	})
+	w.state("guarded", v1beta2.StateError, "nothing of version 3.0.0 was applied: ")
+	require.Equal(t, v1beta2.ReasonApplyFailed, w.reason("guarded", v1beta2.ConditionInstallation))
+	require.True(t, w.exists(guarded, home, "guarded"))
+	require.Equal(t, uid, guarded.UID)
+	require.Equal(t, "1", guarded.Data["version"])
+}
