@@ -77,11 +77,11 @@ func TestTheVersionInForceIsKeptOnlyWhereItMayBe(t *testing.T) {
 	w.wants("sample", sampleCRD+wrong("key: 1"), version("1.1.0"))
 	w.state("sample", v1beta2.StateError, "nothing of version 1.1.0 was applied: ")
 	require.Equal(t, "value", data())
-	w.halt()
-	require.NoError(t, w.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample-config"}}))
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample-config"}, Data: map[string]string{"key": "theirs"}}
-	require.NoError(t, w.client.Create(ctx, theirs))
-	w.start()
+	theirs := &corev1.ConfigMap{}
+	require.True(t, w.exists(theirs, home, "sample-config"))
+	theirs.Labels, theirs.Annotations, theirs.ManagedFields = nil, nil, []metav1.ManagedFieldsEntry{{}}
+	theirs.Data = map[string]string{"key": "theirs"}
+	require.NoError(t, w.client.Update(ctx, theirs))
 	w.state("sample", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/sample-config: there already")
 	require.Equal(t, "theirs", data())
 	require.NoError(t, w.client.Delete(ctx, theirs))
