@@ -54,6 +54,9 @@ const (
 	// delete and create again an object whose change the API server refuses because the field is immutable. RecreateWithData lets them do so
 	// with an object of a kind that holds data, on that object in the content only.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
+	// AnnotationRecreated is ours: on a Manifest, a digest of the version for which objects were last deleted to be created again, and the UIDs
+	// of those objects. No other object is deleted for that version.
+	AnnotationRecreated = "kyma-pull.dev/recreated"
 	// AnnotationRemoval is ours: "true" on a Manifest whose module the agent removes, because a bundle says so. One that is deleted without it
 	// comes back, and its module stays.
 	AnnotationRemoval = "kyma-pull.dev/removal"

@@ -69,3 +69,73 @@ func TestWhatIsRefusedForItsContentOrByAPolicyIsNotRecreated(t *testing.T) {
 	require.Equal(t, uid, guarded.UID)
 	require.Equal(t, "1", guarded.Data["version"])
 }
+
+func TestNothingIsDeletedTwiceForOneVersion(t *testing.T) {
+	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
+	require.False(t, wasRecreated(m, "a"))
+	m.Annotations = map[string]string{v1beta2.AnnotationRecreated: wantedDigest(m) + " a b"}
+	require.False(t, wasRecreated(m, "b"), "it is not deleted yet")
+	require.True(t, wasRecreated(m, "c"))
+	m.Spec.Version = "2.0.1"
+	require.False(t, wasRecreated(m, "c"))
+}
+
+func TestOneObjectThatMayNotBeDeletedKeepsAllOthers(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	const immutable = `---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: NAME, namespace: kyma-system, annotations: {kyma-pull.dev/recreate: "true"}}
+immutable: true
+data: {version: "1"}
+`
+	content := strings.ReplaceAll(immutable, "NAME", "stays-a") + strings.ReplaceAll(immutable, "NAME", "stays-b")
+	next := strings.ReplaceAll(content, `"1"`, `"2"`)
+	w.wants("stays", content, version("1.0.0"))
+	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("stays").RunningVersion() == "1.0.0" && installed(w.manifest("stays")) })
+	object := func(name string) *corev1.ConfigMap {
+		t.Helper()
+		found := &corev1.ConfigMap{}
+		require.True(t, w.exists(found, home, name))
+		return found
+	}
+	a, b := object("stays-a"), object("stays-b")
+	unchanged := func() {
+		t.Helper()
+		require.Equal(t, a.UID, object("stays-a").UID)
+		require.Equal(t, b.UID, object("stays-b").UID)
+		require.Equal(t, "1", object("stays-a").Data["version"])
+	}
+
+	t.Log("what its owner in the runtime wants kept")
+	b.Annotations["helm.sh/resource-policy"] = "keep"
+	require.NoError(t, w.client.Update(ctx, b))
+	w.wants("stays", next, version("2.0.0"))
+	w.state("stays", v1beta2.StateError, "stays-b: data: Forbidden: field is immutable when `immutable` is set: is not recreated, for it has the annotation helm.sh/resource-policy: keep")
+	unchanged()
+
+	t.Log("what was recreated for this version before")
+	w.halt()
+	b = object("stays-b")
+	delete(b.Annotations, "helm.sh/resource-policy")
+	require.NoError(t, w.client.Update(ctx, b))
+	w.wants("stays", next, version("2.0.1"))
+	m := w.manifest("stays")
+	m.Annotations[v1beta2.AnnotationRecreated] = wantedDigest(m) + " " + string(a.UID)
+	require.NoError(t, w.client.Update(ctx, m))
+	w.start()
+	w.state("stays", v1beta2.StateError, "is not recreated again")
+	unchanged()
+
+	t.Log("an object that lost the module's mark and has its label is the module's, and recreated like all others")
+	w.halt()
+	b = object("stays-b")
+	delete(b.Annotations, v1beta2.AnnotationOwnedBy)
+	require.NoError(t, w.client.Update(ctx, b))
+	w.wants("stays", next, version("2.0.2"))
+	w.start()
+	w.eventually("version 2.0.2 is applied", func() bool { return w.manifest("stays").RunningVersion() == "2.0.2" && installed(w.manifest("stays")) })
+	require.NotEqual(t, a.UID, object("stays-a").UID)
+	require.Equal(t, "2", object("stays-b").Data["version"])
+}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -102,6 +103,8 @@ type refusal struct {
 	err    error
 	// immutable says that the API server would take the object if it were not there.
 	immutable bool
+	// stays is why the agent does not delete the object, and what to do about it; empty when it may.
+	stays string
 }
 
 // dryRun asks the API server about a version that is to take the place of another one, before anything of it is written: of an upgrade that is
@@ -116,6 +119,15 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, p plan) ([]
 	if err != nil {
 		return nil, nil, err
 	}
+	for n := range refused {
+		if r := &refused[n]; r.immutable {
+			live, err := i.actor(m).owned(ctx, resourceOf(r.object))
+			if err != nil {
+				return nil, nil, err
+			}
+			r.stays = i.owner(m).mayNotDelete(m, live, keyOfObject(r.object))
+		}
+	}
 	recreate, problem := judgeRefusals(m, refused)
 	return recreate, problem, nil
 }
@@ -126,13 +138,14 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		return "", nil
 	}
 	var names []string
+	var uids []types.UID
 	for _, r := range p.recreate {
 		o, err := i.actor(m).owned(ctx, r)
 		if err != nil {
 			return "", err
 		}
 		if o != nil && o.DeletionTimestamp.IsZero() {
-			names = append(names, keyOf(r).String())
+			names, uids = append(names, keyOf(r).String()), append(uids, o.UID)
 		}
 	}
 	if len(names) > 0 {
@@ -140,7 +153,10 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version", m.Spec.Version, "objects", text)
 		i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text, m.Spec.Version)
 	}
-	remaining, stuck, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).made)
+	if err := i.noteRecreation(ctx, m, uids); err != nil {
+		return "", err
+	}
+	remaining, stuck, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).owns)
 	if err != nil || len(remaining) == 0 {
 		return "", err
 	}
@@ -186,7 +202,7 @@ func (a *actor) refusals(ctx context.Context, p plan) ([]refusal, error) {
 		if probeErr != nil {
 			return nil, probeErr
 		}
-		refused = append(refused, refusal{o, objectError{keyOfObject(o), err}, immutable})
+		refused = append(refused, refusal{object: o, err: objectError{keyOfObject(o), err}, immutable: immutable})
 	}
 	return refused, nil
 }
@@ -232,7 +248,7 @@ func namesImmutableFields(err error) bool {
 func holdsData(o *unstructured.Unstructured) bool {
 	k := keyOfObject(o)
 	switch k.kind {
-	case "PersistentVolumeClaim", "PersistentVolume", "Namespace":
+	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "Secret":
 		return k.group == ""
 	case "StatefulSet":
 		return k.group == "apps"
@@ -259,6 +275,8 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 		case !r.immutable:
 			wrong = append(wrong, r.err.Error())
 			forbidden = forbidden || apierrors.IsForbidden(r.err)
+		case mayRecreate(r.object, version) && r.stays != "":
+			wrong = append(wrong, r.err.Error()+": "+r.stays)
 		case mayRecreate(r.object, version):
 			allowed = append(allowed, keyOfObject(r.object).String())
 			recreate = append(recreate, resourceOf(r.object))

@@ -45,6 +45,8 @@ func TestWhatHoldsDataIsRecreatedOnlyWhenItIsNamed(t *testing.T) {
 		"a claim that names its data":           {ofKind("v1", "PersistentVolumeClaim", "with-data"), "", true},
 		"a volume":                              {ofKind("v1", "PersistentVolume", "true"), "true", false},
 		"a namespace":                           {ofKind("v1", "Namespace", "true"), "true", false},
+		"a Secret":                              {ofKind("v1", "Secret", "true"), "true", false},
+		"a Secret that names its data":          {ofKind("v1", "Secret", "with-data"), "", true},
 		"a StatefulSet":                         {ofKind("apps/v1", "StatefulSet", "true"), "true", false},
 		"a definition":                          {ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "true"), "true", false},
 		"a custom resource":                     {ofKind("db.example.org/v1", "Database", "true"), "true", false},
@@ -58,10 +60,10 @@ func TestWhatHoldsDataIsRecreatedOnlyWhenItIsNamed(t *testing.T) {
 
 func TestARefusedVersionSaysWhatToDo(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
-	fixed := refusal{ofKind("apps/v1", "Deployment", ""), errors.New("Deployment x: spec.selector: field is immutable"), true}
-	data := refusal{ofKind("v1", "PersistentVolumeClaim", "true"), errors.New("PersistentVolumeClaim x: spec: is immutable"), true}
-	allowed := refusal{ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true}
-	wrong := refusal{ofKind("v1", "Service", "true"), errors.New("Service x: spec.ports: required"), false}
+	fixed := refusal{ofKind("apps/v1", "Deployment", ""), errors.New("Deployment x: spec.selector: field is immutable"), true, ""}
+	data := refusal{ofKind("v1", "PersistentVolumeClaim", "true"), errors.New("PersistentVolumeClaim x: spec: is immutable"), true, ""}
+	allowed := refusal{ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true, ""}
+	wrong := refusal{ofKind("v1", "Service", "true"), errors.New("Service x: spec.ports: required"), false, ""}
 
 	recreate, problem := judgeRefusals(m, []refusal{allowed})
 	require.Nil(t, problem)
@@ -208,6 +210,7 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 	again := &appsv1.Deployment{}
 	require.True(t, w.exists(again, home, "fixed"))
 	require.NotEqual(t, deployment.UID, again.UID)
+	require.Contains(t, w.manifest("fixed").Annotations[v1beta2.AnnotationRecreated], string(deployment.UID))
 	require.Equal(t, "2", data("fixed-a"))
 	claim := &corev1.PersistentVolumeClaim{}
 	require.True(t, w.exists(claim, home, "fixed-data"))
