@@ -2,18 +2,11 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,13 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
 )
 
-const (
-	// concurrency is how many objects are applied at once.
-	concurrency = 8
-	// maxPasses is how often a commit is applied until KCP has what it has: what others own is found in a first pass, or in a second where
-	// the API server had lost who owns what.
-	maxPasses = 3
-)
+// maxPasses is how often a commit is applied until KCP has what it has: what others own is found in a first pass, or in a second where
+// the API server had lost who owns what.
+const maxPasses = 3
 
 // apply makes KCP have what a commit has. Only when nothing differs any more is the commit said to be there.
 func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects) error {
@@ -192,126 +181,4 @@ func begun(s Survey) (map[string]string, error) {
 		text = "" // taking the commit back may need permission then
 	}
 	return map[string]string{fieldInventory: all, fieldAdded: text}, nil
-}
-
-// applyAll applies objects kind after kind. What others own in the spec of a live object becomes the repository's first. The error names
-// the places of those that the API refuses.
-func (f *Follower) applyAll(
-	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured, options ...client.ApplyOption,
-) error {
-	options = append(options, client.FieldOwner(fieldManager), client.ForceOwnership)
-	problems := make([]error, len(objects))
-	for start := 0; start < len(objects); {
-		kind := objects[start].Object.GetKind()
-		group := errgroup.Group{}
-		group.SetLimit(concurrency)
-		for ; start < len(objects) && objects[start].Object.GetKind() == kind; start++ {
-			w := objects[start]
-			problem := &problems[start]
-			group.Go(func() error {
-				object := w.Object.DeepCopy() // the answer is written into it
-				err := f.mayWrite()
-				if err == nil {
-					err = f.reclaim(ctx, live[KeyOf(object)])
-				}
-				if err == nil {
-					err = f.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
-				}
-				if err != nil {
-					*problem = fmt.Errorf("%s: %w", w.Place, err)
-				}
-				return nil
-			})
-		}
-		_ = group.Wait() // problems are kept in order
-	}
-	var told []error
-	for _, problem := range problems {
-		if problem != nil {
-			told = append(told, problem)
-		}
-	}
-	if more := len(told) - maxTold; more > 0 {
-		told = append(told[:maxTold], fmt.Errorf("and %d more", more))
-	}
-	return errors.Join(told...)
-}
-
-// reclaim makes the repository the owner of an object's whole spec, so that applying it removes what others added. The digest of what was
-// applied goes with it: whoever is ended here has to apply the object again.
-func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
-	if object == nil {
-		return nil
-	}
-	object = object.DeepCopy()
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		patch, err := reclaiming(object)
-		if err != nil || patch == nil {
-			return err
-		}
-		err = f.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
-		if apierrors.IsConflict(err) {
-			if err := f.reread(ctx, object); err != nil {
-				return err
-			}
-		}
-		return err
-	})
-	return client.IgnoreNotFound(err)
-}
-
-// reread reads an object again, by a list: that is what the publisher may do.
-func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))
-	byName := client.MatchingFields{"metadata.name": object.GetName()}
-	if err := f.Reader.List(ctx, list, client.InNamespace(object.GetNamespace()), byName); err != nil {
-		return fmt.Errorf("read %s again: %w", KeyOf(object), err)
-	}
-	if len(list.Items) != 1 {
-		return apierrors.NewNotFound(schema.GroupResource{Group: object.GroupVersionKind().Group, Resource: object.GetKind()}, object.GetName())
-	}
-	list.Items[0].DeepCopyInto(object)
-	return nil
-}
-
-// mayWrite returns why the rest of a step is another process's: this one was stopped for a while, and has lost its lease.
-func (f *Follower) mayWrite() error {
-	if f.MayWrite == nil {
-		return nil
-	}
-	return f.MayWrite()
-}
-
-// prune deletes what only earlier commits had.
-func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
-	var problems []error
-	for _, key := range keys {
-		if err := f.mayWrite(); err != nil {
-			return err
-		}
-		object := live[key]
-		uid := object.GetUID()
-		err := f.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			problems = append(problems, fmt.Errorf("prune %s: %w", key, err))
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// disown takes the commit's annotations from objects that stay, and are not the repository's any more.
-func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
-		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))
-	var problems []error
-	for _, key := range keys {
-		if err := f.mayWrite(); err != nil {
-			return err
-		}
-		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
-			problems = append(problems, fmt.Errorf("take the commit's annotations from %s: %w", key, err))
-		}
-	}
-	return errors.Join(problems...)
 }

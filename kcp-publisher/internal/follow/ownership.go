@@ -1,11 +1,17 @@
 package follow
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -86,6 +92,44 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 		operations = append(operations, operation{Op: "remove", Path: "/metadata/annotations/kyma-pull.dev~1git-digest"})
 	}
 	return json.Marshal(operations)
+}
+
+// reclaim makes the repository the owner of an object's whole spec, so that applying it removes what others added. The digest of what was
+// applied goes with it: whoever is ended here has to apply the object again.
+func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
+	if object == nil {
+		return nil
+	}
+	object = object.DeepCopy()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		patch, err := reclaiming(object)
+		if err != nil || patch == nil {
+			return err
+		}
+		err = f.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
+		if apierrors.IsConflict(err) {
+			if err := f.reread(ctx, object); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	return client.IgnoreNotFound(err)
+}
+
+// reread reads an object again, by a list: that is what the publisher may do.
+func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))
+	byName := client.MatchingFields{"metadata.name": object.GetName()}
+	if err := f.Reader.List(ctx, list, client.InNamespace(object.GetNamespace()), byName); err != nil {
+		return fmt.Errorf("read %s again: %w", KeyOf(object), err)
+	}
+	if len(list.Items) != 1 {
+		return apierrors.NewNotFound(schema.GroupResource{Group: object.GroupVersionKind().Group, Resource: object.GetKind()}, object.GetName())
+	}
+	list.Items[0].DeepCopyInto(object)
+	return nil
 }
 
 func isOurs(entry metav1.ManagedFieldsEntry) bool {

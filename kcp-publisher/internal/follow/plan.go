@@ -156,11 +156,17 @@ func NewPlan(
 		next.SetAnnotations(annotations)
 		plan.Apply = append(plan.Apply, source.Written{Object: *next, Place: w.Place})
 	}
-	if len(wanted) == 0 && !pruning.allows(commit) {
+	plan.planDisown(live, before, has)
+	lost := plan.planPrune(live, before, has)
+	if pruning.allows(commit) {
+		return plan, nil
+	}
+	if len(wanted) == 0 {
 		return Plan{}, errNothing(commit)
 	}
-	plan.planDisown(live, before, has)
-	return plan, plan.planPrune(commit, live, before, has, pruning)
+	var err error
+	plan.Held, err = lost.permission(commit, pruning)
+	return plan, err
 }
 
 // digestOf names what a commit says of an object.

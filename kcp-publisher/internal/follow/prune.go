@@ -64,30 +64,40 @@ func named(keys []Key) string {
 	return strings.Join(names, ", ")
 }
 
+// loss is what the runtimes lose by a commit.
+type loss struct {
+	// objects are how many earlier commits brought, kept how many of them the commit has, and pruned how many it deletes.
+	objects, kept, pruned counts
+	// live, mandatory and rest are the objects that are deleted, by what that takes; limited are how many objects the limits are about.
+	live, mandatory, rest []Key
+	limited               int
+}
+
+// counts are numbers of objects, and of the Kymas among them.
+type counts struct{ all, kymas int }
+
+func (c *counts) add(key Key) {
+	c.all++
+	if key.Kind.Kind == kindKyma {
+		c.kymas++
+	}
+}
+
 // planPrune adds to a plan what goes and what stays of earlier commits. Kept are those of the inventory that the commit has.
-func (p *Plan) planPrune(
-	commit string, live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool, pruning Pruning,
-) error {
-	held := &PruneError{Commit: commit, Limits: pruning}
-	kymas, keptKymas, prunedKymas, keptAll := 0, 0, 0, 0
+func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) loss {
+	var lost loss
 	isAdded := map[Key]bool{}
 	for _, key := range before.Added {
 		isAdded[key] = true
 	}
 	for _, key := range before.Keys {
-		isKyma := key.Kind.Kind == kindKyma
-		if isKyma {
-			kymas++
-		}
+		lost.objects.add(key)
 		if kept[key] {
-			keptAll++
-			if isKyma {
-				keptKymas++
-			}
+			lost.kept.add(key)
 		}
 		asks := asksFor(key, live[key], isAdded[key])
 		if asks == asksBeyondLimits {
-			held.Total++
+			lost.limited++
 		}
 		switch object := live[key]; {
 		case kept[key], object == nil, object.GetDeletionTimestamp() != nil, object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
@@ -97,28 +107,30 @@ func (p *Plan) planPrune(
 			p.Inventory = append(p.Inventory, key) // to be pruned once the annotation is gone
 		default:
 			p.Prune = append(p.Prune, key)
-			if isKyma {
-				prunedKymas++
-			}
-			held.add(key, asks)
+			lost.pruned.add(key)
+			lost.add(key, asks)
 		}
 	}
-	if pruning.allows(commit) {
-		return nil
-	}
+	return lost
+}
+
+// permission returns why a commit that nobody allowed to delete has to wait for a person, nil when it has not. The error says that it looks like
+// a mistake.
+func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
-	case len(p.Prune) > 0 && keptAll == 0:
-		return fmt.Errorf("none of the %d objects of earlier commits is left: if that is meant, %s", len(before.Keys), howToAllow(commit))
-	case prunedKymas > 0 && keptKymas == 0:
-		return fmt.Errorf("none of the %d Kymas of earlier commits is left, which would empty their runtimes: if that is meant, %s", kymas, howToAllow(commit))
+	case l.pruned.all > 0 && l.kept.all == 0:
+		return nil, fmt.Errorf("none of the %d objects of earlier commits is left: if that is meant, %s", l.objects.all, howToAllow(commit))
+	case l.pruned.kymas > 0 && l.kept.kymas == 0:
+		return nil, fmt.Errorf("none of the %d Kymas of earlier commits is left, which would empty their runtimes: if that is meant, %s", l.objects.kymas, howToAllow(commit))
 	}
-	if len(held.Rest) <= pruning.MaxCount || len(held.Rest)*100 <= held.Total*pruning.MaxPercent {
+	held := &PruneError{Commit: commit, Live: l.live, Mandatory: l.mandatory, Rest: l.rest, Total: l.limited, Limits: limits}
+	if len(held.Rest) <= limits.MaxCount || len(held.Rest)*100 <= held.Total*limits.MaxPercent {
 		held.Rest = nil
 	}
-	if len(held.Live)+len(held.Mandatory)+len(held.Rest) > 0 {
-		p.Held = held
+	if len(held.Live)+len(held.Mandatory)+len(held.Rest) == 0 {
+		return nil, nil
 	}
-	return nil
+	return held, nil
 }
 
 // planDisown adds to a plan what a commit took over that was never applied as a whole, and that this one lacks: it was there before, and no
@@ -166,14 +178,14 @@ func asksFor(key Key, object *unstructured.Unstructured, added bool) permission 
 	return asksBeyondLimits
 }
 
-func (e *PruneError) add(key Key, asks permission) {
+func (l *loss) add(key Key, asks permission) {
 	switch asks {
 	case asksForRuntime:
-		e.Live = append(e.Live, key)
+		l.live = append(l.live, key)
 	case asksForMandatory:
-		e.Mandatory = append(e.Mandatory, key)
+		l.mandatory = append(l.mandatory, key)
 	case asksBeyondLimits:
-		e.Rest = append(e.Rest, key)
+		l.rest = append(l.rest, key)
 	case asksNothing:
 	}
 }
