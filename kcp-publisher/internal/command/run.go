@@ -57,7 +57,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use: "run", Short: "runs the controllers", Args: cli.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error { return f.run(g) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
 	flags := cmd.Flags()
 	f.manager.AddFlags(flags, "the control plane", filters.WithAuthenticationAndAuthorization)
@@ -88,7 +88,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	return cmd
 }
 
-func (f *runFlags) run(g *cli.Root) error {
+func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if f.location == "" {
 		return cli.Usage(errors.New("--location is required"))
 	}
@@ -136,7 +136,7 @@ func (f *runFlags) run(g *cli.Root) error {
 		}
 	}
 	ctrl.Log.Info("starting", "version", g.Version, "location", f.location, "pid", os.Getpid())
-	return mgr.Start(ctrl.SetupSignalHandler())
+	return mgr.Start(ctx)
 }
 
 // watched says which objects of the control plane the publisher sees.

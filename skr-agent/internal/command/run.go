@@ -55,7 +55,7 @@ func newRun(g *cli.Root) *cobra.Command {
 		Use: "run", Short: "keeps the runtime as its bundle says",
 		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enroll` prints; flags win.",
 		Args: cli.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error { return f.run(g) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
 	flags := cmd.Flags()
 	f.manager.AddFlags(flags, "the runtime", nil)
@@ -77,13 +77,12 @@ func newRun(g *cli.Root) *cobra.Command {
 	return cmd
 }
 
-func (f *runFlags) run(g *cli.Root) error {
+func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	ctrl.SetLogger(g.Logger())
 	checked, err := f.check()
 	if err != nil {
 		return err
 	}
-	ctx := ctrl.SetupSignalHandler()
 	config, err := f.manager.Config()
 	if err != nil {
 		return err
