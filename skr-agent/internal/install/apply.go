@@ -86,9 +86,6 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 	}
 	if problem != nil {
 		out.untouched = !isBegun(m)
-		if !out.untouched {
-			problem = ofBegun(m, *problem)
-		}
 		out.installation = problem
 		out = i.failed(m, known, out)
 		known.refuse(m, out, i.now())

@@ -140,13 +140,6 @@ func isInForce(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.Begun == "" && applied.Digest == m.Wanted().Digest
 }
 
-// ofBegun returns what the dry run found of a version as it is to be told when a part of the version is applied already.
-func ofBegun(m *v1beta2.Manifest, problem finding) *finding {
-	_, what, _ := strings.Cut(problem.message, "was applied: ")
-	problem.message = strings.TrimSpace("version "+m.Spec.Version) + " is applied in part, which is not undone: " + what
-	return &problem
-}
-
 // isBegun reports whether what a Manifest asks for was begun to be applied before.
 func isBegun(m *v1beta2.Manifest) bool {
 	applied := m.Applied()

@@ -310,9 +310,17 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 	if len(wrong) == 0 {
 		problem.reason = v1beta2.ReasonImmutable
 	}
-	problem.message = "nothing of version " + m.Spec.Version + " was applied: " + strings.Join(texts, "; ")
-	if m.Spec.Version == "" {
-		problem.message = "nothing was applied: " + strings.Join(texts, "; ")
-	}
+	problem.message = soFar(m) + ": " + strings.Join(texts, "; ")
 	return nil, problem
+}
+
+// soFar says how much is applied of a version that is refused.
+func soFar(m *v1beta2.Manifest) string {
+	switch {
+	case isBegun(m):
+		return strings.TrimSpace("version "+m.Spec.Version) + " is applied in part, which is not undone"
+	case m.Spec.Version == "":
+		return "nothing was applied"
+	}
+	return "nothing of version " + m.Spec.Version + " was applied"
 }
