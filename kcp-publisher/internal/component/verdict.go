@@ -59,6 +59,13 @@ func (r *Reader) Recheck() {
 	r.round++
 }
 
+// Round counts Recheck: what was found in an earlier round may not be used any more.
+func (r *Reader) Round() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.round
+}
+
 // judge asks Check once for every version, and again after a while for one that was refused.
 func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Component) error {
 	if r.Check == nil {

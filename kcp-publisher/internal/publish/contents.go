@@ -2,8 +2,11 @@ package publish
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -12,27 +15,99 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
-// contents reads the components that a request needs, each once. A component that cannot be read is that module's trouble alone.
-func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (map[resolve.Ref]resolve.Content, []input, error) {
+// contentLife is how long a content that was found is not looked for again. Thousands of runtimes ask for the same few at once; the reader of
+// components knows most of it, but asks for each of them whether the registry still has what was stored there.
+const contentLife = 2 * time.Second
+
+// foundContent is the content of a component as it was found. Its id tells different ones.
+type foundContent struct {
+	resolve.Content
+	id digest.Digest
+	at time.Time
+	by contentRules
+}
+
+// contentKey names what is asked for. A descriptor that a ModuleTemplate holds is another one after each change of the catalog.
+type contentKey struct {
+	resolve.Ref
+	descriptor  *ocm.Descriptor
+	namesItself bool
+}
+
+// contentRules are what decides whether a content may be used.
+type contentRules struct {
+	round int
+	root  int64
+}
+
+// maxContents bounds the contents that are remembered.
+const maxContents = 10_000
+
+// contents reads the components that a request needs, each once, and returns what tells them from others. A component that cannot be read is
+// that module's trouble alone.
+func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (map[resolve.Ref]resolve.Content, []digest.Digest, error) {
 	contents := make(map[resolve.Ref]resolve.Content, len(needs))
-	read := make([]input, 0, len(needs))
+	ids := make([]digest.Digest, 0, len(needs))
+	rules := contentRules{p.Components.Round(), p.Root().Version}
 	for _, need := range needs {
 		if _, done := contents[need.Ref]; done {
 			continue
 		}
-		content, err := p.content(ctx, need)
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		one := input{Ref: need.Ref, Content: content}
+		found, err := p.found(ctx, need, rules)
 		if err != nil {
-			one.Error = err.Error()
+			return nil, nil, err
 		}
-		read = append(read, one)
-		content.Err = err
-		contents[need.Ref] = content
+		contents[need.Ref] = found.Content
+		ids = append(ids, found.id)
 	}
-	return contents, read, nil
+	return contents, ids, nil
+}
+
+// found returns the content of a component, or why it is not known. The error is the context's.
+func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
+	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
+	p.mu.Lock()
+	known := p.contentsFound[key]
+	p.mu.Unlock()
+	if age := now.Sub(known.at); known.by == rules && age >= 0 && age < contentLife && !known.at.IsZero() {
+		return known, nil
+	}
+	content, err := p.content(ctx, need)
+	if ctx.Err() != nil {
+		return foundContent{}, ctx.Err()
+	}
+	fresh := foundContent{Content: content, id: idOf(need.Ref, content, err), at: now, by: rules}
+	if fresh.Err = err; err != nil {
+		return fresh, nil // the reader remembers it for as long as that is right
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.contentsFound) >= maxContents {
+		clear(p.contentsFound)
+	}
+	p.contentsFound[key] = fresh
+	return fresh, nil
+}
+
+func idOf(ref resolve.Ref, content resolve.Content, err error) digest.Digest {
+	told := ""
+	if err != nil {
+		told = err.Error()
+	}
+	return digest.FromBytes(encoded(struct {
+		Ref     resolve.Ref
+		Content resolve.Content
+		Error   string
+	}{ref, content, told}))
+}
+
+// encoded returns plain data, without channels, functions or cycles, as JSON.
+func encoded(data any) []byte {
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(fmt.Sprintf("plain data always encodes: %v", err))
+	}
+	return text
 }
 
 func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Content, error) {

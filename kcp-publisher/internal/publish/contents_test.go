@@ -1,10 +1,19 @@
 package publish
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
@@ -31,5 +40,94 @@ func TestADescriptorDoesNotChooseTheRuleThatItIsCheckedBy(t *testing.T) {
 		if refused := err != nil && strings.Contains(err.Error(), refusal); refused != c.refused {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// components are in memory; runtimes cannot read from there.
+type components struct{ *store.Memory }
+
+func (c components) Open(name string) (oras.ReadOnlyTarget, error) {
+	return c.Reading(context.Background(), name)
+}
+func (components) Repository(string) string { return "" }
+
+// add makes a component version with one file.
+func (c components) add(t *testing.T, name, version, file string) {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	repository, err := c.Memory.Repository(t.Context(), name)
+	must(err)
+	push := func(mediaType, data string) ocispec.Descriptor {
+		blob := bundle.NewBlob(mediaType, []byte(data))
+		must(store.PushBlob(t.Context(), repository, blob))
+		return blob.Descriptor
+	}
+	content := push("application/yaml", file)
+	descriptor := push("application/vnd.ocm.software.component-descriptor.v2+yaml", "meta: {schemaVersion: v2}\ncomponent:\n  name: "+name+"\n  version: "+version+
+		"\n  resources:\n  - {name: raw-manifest, version: "+version+", type: yaml, access: {type: localBlob, localReference: \""+content.Digest.String()+"\", mediaType: application/yaml}}\n")
+	pointer, err := json.Marshal(map[string]any{"componentDescriptorLayer": descriptor})
+	must(err)
+	config := push("application/vnd.ocm.software.component.config.v1+json", string(pointer))
+	manifest, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config, "layers": []ocispec.Descriptor{descriptor, content}})
+	must(err)
+	must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), ocm.Tag(version)))
+}
+
+// asked is a store that counts how often it is asked for a repository.
+type asked struct {
+	store.Store
+	times int
+}
+
+func (a *asked) Repository(ctx context.Context, name string) (oras.Target, error) {
+	a.times++
+	return a.Store.Repository(ctx, name)
+}
+
+func TestContentsAreNotLookedForAtEveryLook(t *testing.T) {
+	f := newFleet(t)
+	source := components{store.NewMemory()}
+	const name = "example.com/scaler"
+	source.add(t, name, "1.0.0", "kind: ConfigMap\n")
+	p := f.started()
+	p.Components = component.NewReader(component.Options{Sources: []component.Source{source}, Revalidate: time.Hour, RetryAfter: time.Hour})
+	place := &asked{Store: p.Place}
+	p.Place = place
+	look := func(ref resolve.Ref) (resolve.Content, int) {
+		t.Helper()
+		before := place.times
+		contents, _, err := p.contents(t.Context(), []resolve.Need{{Ref: ref}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return contents[ref], place.times - before
+	}
+	ref := resolve.Ref{Component: name, Version: "1.0.0"}
+	first, requests := look(ref)
+	if first.Err != nil || requests == 0 || first.Install.Digest == "" {
+		t.Fatalf("%d requests, got %+v", requests, first)
+	}
+	if again, requests := look(ref); requests != 0 || again.Install.Digest != first.Install.Digest {
+		t.Errorf("%d requests for what was found just now, got %+v", requests, again)
+	}
+	f.now = f.now.Add(contentLife)
+	if _, requests := look(ref); requests == 0 {
+		t.Error("nobody looks whether it is still there")
+	}
+	p.Components.Recheck()
+	if _, requests := look(ref); requests == 0 {
+		t.Error("it is used although it has to be verified again")
+	}
+	f.now = f.now.Add(-time.Hour)
+	if _, requests := look(ref); requests == 0 {
+		t.Error("a clock that was set back keeps it")
+	}
+	if other, _ := look(resolve.Ref{Component: name, Version: "2.0.0"}); other.Err == nil {
+		t.Errorf("another version is %+v", other)
 	}
 }

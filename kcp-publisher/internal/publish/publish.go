@@ -66,6 +66,8 @@ type Publisher struct {
 	mu     sync.Mutex // guards what follows
 	known  map[string]memory
 	shared map[digest.Digest]time.Time
+	// contentsFound are the contents of components as they were found last.
+	contentsFound map[contentKey]foundContent
 }
 
 type resolution struct {
@@ -84,7 +86,10 @@ func New(options Options) (*Publisher, error) {
 	if err := options.Keys.identify(); err != nil {
 		return nil, err
 	}
-	p := &Publisher{Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, resolved: newResolutions(maxResolvedBytes)}
+	p := &Publisher{
+		Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, contentsFound: map[contentKey]foundContent{},
+		resolved: newResolutions(maxResolvedBytes),
+	}
 	p.keys.Store(&options.Keys)
 	return p, nil
 }

@@ -3,8 +3,6 @@ package publish
 import (
 	"container/list"
 	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -38,14 +36,8 @@ type inputs struct {
 	// LastState stands for the last state in the request, of which Kept manifests may be kept.
 	LastState digest.Digest
 	Kept      int
-	Contents  []input
-}
-
-// input is the content of one component that the request needs.
-type input struct {
-	Ref     resolve.Ref
-	Content resolve.Content
-	Error   string
+	// Contents stand for those of the components that the request needs, in its order.
+	Contents []digest.Digest
 }
 
 func keyOf(in inputs) resolutionKey {
@@ -53,11 +45,7 @@ func keyOf(in inputs) resolutionKey {
 		in.Kept = len(in.Request.Last.Manifests)
 	}
 	in.Request.Last = nil
-	data, err := json.Marshal(in)
-	if err != nil {
-		panic(fmt.Sprintf("the inputs of a resolution always encode: %v", err)) // plain data, without channels, functions or cycles
-	}
-	return sha256.Sum256(data)
+	return sha256.Sum256(encoded(in))
 }
 
 type remembered struct {

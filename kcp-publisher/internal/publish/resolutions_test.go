@@ -1,8 +1,11 @@
 package publish
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
@@ -21,10 +24,10 @@ func TestAResolutionIsKnownAgainByAllThatItDependsOn(t *testing.T) {
 		"request":       {Request: resolve.Request{NoCatalog: true}},
 		"last state":    {LastState: "sha256:a"},
 		"kept":          {Request: resolve.Request{Last: &bundle.DesiredState{Manifests: make([]bundle.Manifest, 1)}}},
-		"content":       {Contents: []input{{Ref: ref, Content: resolve.Content{Images: []string{"one"}}}}},
-		"values":        {Contents: []input{{Ref: ref, Content: resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}}}},
-		"other version": {Contents: []input{{Ref: resolve.Ref{Component: ref.Component, Version: "2.0.0"}, Content: resolve.Content{Images: []string{"one"}}}}},
-		"error":         {Contents: []input{{Ref: ref, Error: "gone"}}},
+		"content":       {Contents: []digest.Digest{idOf(ref, resolve.Content{Images: []string{"one"}}, nil)}},
+		"values":        {Contents: []digest.Digest{idOf(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil)}},
+		"other version": {Contents: []digest.Digest{idOf(resolve.Ref{Component: ref.Component, Version: "2.0.0"}, resolve.Content{Images: []string{"one"}}, nil)}},
+		"error":         {Contents: []digest.Digest{idOf(ref, resolve.Content{}, errors.New("gone"))}},
 	} {
 		key := keyOf(in)
 		if other, ok := known[key]; ok {
