@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -33,45 +34,54 @@ func (p *Publisher) adopt(ctx context.Context, runtime plan.Runtime, keys *Keys)
 	if r := runtime.Remembered; known.last != nil && p.recently(known.at) && (r == nil || r.Sequence <= known.last.Predicate.Sequence && r.Epoch <= known.last.Predicate.Epoch) {
 		return plan.Adopted{Last: known.last, Keep: true}, false, nil
 	}
-	stored, err := p.stored(ctx, runtime.ID, keys, known.last)
+	stored, looked, err := p.stored(ctx, runtime.ID, keys, known.last)
 	if err != nil {
 		return plan.Adopted{}, false, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
 	}
 	adopted = plan.Adopt(known.last, runtime.Remembered, stored, keys.Root, now)
 	found := memory{last: adopted.Kept(), tag: stored.Digest}
-	if adopted.Deviation == nil {
+	switch {
+	case adopted.Deviation == nil && looked:
 		found.at = now
+	case adopted.Deviation == nil:
+		found.at = now.Add(-rand.N(p.Recheck)) // not all of a fleet at once
 	}
 	p.remember(runtime.ID, found)
-	return adopted, adopted.Deviation == nil && adopted.Keep, nil
+	return adopted, adopted.Deviation == nil && adopted.Keep && looked, nil
 }
 
-// stored returns what lies in the registry. Of the bundle that is known already it only asks whether all of it is there.
-func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, known *plan.Published) (plan.Stored, error) {
+// stored returns what lies in the registry. Of the bundle that is known already it only asks whether all of it is there. A process that starts
+// fetches documents that many bundles have once; looked says whether it was asked for those of this bundle.
+func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, known *plan.Published) (stored plan.Stored, looked bool, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
-		return plan.Stored{}, err
+		return plan.Stored{}, false, err
+	}
+	if known == nil && p.Recheck > 0 {
+		return read(ctx, repository, runtime, &p.opened, keys.Root, keys.Former)
+	}
+	if known != nil {
+		switch tag, err := store.Head(ctx, repository, bundle.TagDesired); {
+		case errors.Is(err, store.ErrNotFound):
+			return plan.Stored{}, true, nil
+		case err != nil:
+			return plan.Stored{}, false, err
+		case tag != known.Digest:
+			known = nil
+		}
 	}
 	if known == nil {
-		return Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
-	}
-	switch tag, err := store.Head(ctx, repository, bundle.TagDesired); {
-	case errors.Is(err, store.ErrNotFound):
-		return plan.Stored{}, nil
-	case err != nil:
-		return plan.Stored{}, err
-	case tag != known.Digest:
-		return Read(ctx, p.Place, runtime, keys.Root, keys.Former...)
+		return read(ctx, repository, runtime, nil, keys.Root, keys.Former)
 	}
 	// Agents fetch the manifest by its digest, which a registry may have lost as well.
 	switch _, err := store.Head(ctx, repository, known.Digest.String()); {
 	case errors.Is(err, store.ErrNotFound):
-		return plan.Stored{Digest: known.Digest, Bundle: known}, nil
+		return plan.Stored{Digest: known.Digest, Bundle: known}, true, nil
 	case err != nil:
-		return plan.Stored{}, err
+		return plan.Stored{}, false, err
 	}
 	whole, err := store.Has(ctx, repository, known.StateBlob, known.CatalogBlob)
-	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, err
+	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, true, err
 }
 
 // Read returns what lies in the registry for a runtime, judged by the newest root of trust and earlier versions of it. The error is only of
@@ -81,30 +91,42 @@ func Read(ctx context.Context, place store.Store, runtime string, root trust.Roo
 	if err != nil {
 		return plan.Stored{}, err
 	}
-	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
+	stored, _, err := read(ctx, repository, runtime, nil, root, former)
+	return stored, err
+}
+
+// read is Read. Documents that were opened before are not fetched; fetched says that all were.
+func read(ctx context.Context, repository store.Reader, runtime string, opened *opened, root trust.Root, former []trust.Root) (stored plan.Stored, fetched bool, err error) {
+	manifest, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
-		return plan.Stored{}, nil
+		return plan.Stored{}, true, nil
 	}
 	if err != nil {
-		return plan.Stored{}, err
+		return plan.Stored{}, false, err
 	}
-	stored := plan.Stored{Digest: digest.FromBytes(fetched.Bytes)}
-	verified, err := bundle.Adopt(fetched, runtime, root, former...)
+	stored = plan.Stored{Digest: digest.FromBytes(manifest.Bytes)}
+	verified, err := bundle.Adopt(manifest, runtime, root, former...)
 	if err != nil {
-		return stored, nil //nolint:nilerr // what no publisher of this fleet signed is replaced
+		return stored, true, nil //nolint:nilerr // what no publisher of this fleet signed is replaced
 	}
 	stored.Key = verified.KeyThumbprint
 	stored.Bundle = &plan.Published{
 		Predicate: verified.Statement.Predicate, Digest: verified.Digest, StateBlob: verified.Config, CatalogBlob: verified.Catalog,
 	}
-	complete, err := store.FetchBundle(ctx, repository, verified)
-	switch {
-	case err == nil:
-		stored.Whole, stored.Bundle.State, stored.Bundle.Versions = true, complete.State, resolve.Versions(complete.State)
-	case refusal.Of(err) == nil && !errors.Is(err, store.ErrNotFound):
-		return plan.Stored{}, err
+	state, known := opened.find(verified)
+	if !known {
+		complete, err := store.FetchBundle(ctx, repository, verified)
+		switch {
+		case refusal.Of(err) != nil, errors.Is(err, store.ErrNotFound):
+			return stored, true, nil
+		case err != nil:
+			return plan.Stored{}, false, err
+		}
+		state = complete.State
+		opened.remember(verified, state)
 	}
-	return stored, nil
+	stored.Whole, stored.Bundle.State, stored.Bundle.Versions = true, state, resolve.Versions(state)
+	return stored, !known, nil
 }
 
 func (p *Publisher) remembered(runtime string) memory {

@@ -1,13 +1,16 @@
 package publish
 
 import (
+	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -113,5 +116,60 @@ func TestWhoLostTheLeaseDoesNotPush(t *testing.T) {
 	p.MayPush = nil
 	if outcome := f.publish(p, runtimeNamed("one"), "regular"); !outcome.Pushed {
 		t.Errorf("got %+v", outcome)
+	}
+}
+
+// fetching is a store that counts how often the content of a digest is fetched.
+type fetching struct {
+	store.Store
+	times map[digest.Digest]int
+}
+
+type fetchingFrom struct {
+	oras.Target
+	times map[digest.Digest]int
+}
+
+func (f fetching) Repository(ctx context.Context, name string) (oras.Target, error) {
+	target, err := f.Store.Repository(ctx, name)
+	return fetchingFrom{target, f.times}, err
+}
+
+func (f fetchingFrom) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	f.times[d.Digest]++
+	return f.Target.Fetch(ctx, d)
+}
+
+func TestAPublisherThatStartsFetchesWhatManyBundlesHaveOnce(t *testing.T) {
+	f := newFleet(t)
+	runtimes := []plan.Runtime{runtimeNamed("one"), runtimeNamed("two"), runtimeNamed("three")}
+	p := f.started()
+	var last plan.Published
+	for i := range runtimes {
+		last = f.publish(p, runtimes[i], "regular").Published
+		runtimes[i].Remembered = after(last)
+	}
+	p = f.started()
+	place := fetching{p.Place, map[digest.Digest]int{}}
+	p.Place, p.Recheck = place, time.Hour
+	checked := 0
+	for _, runtime := range runtimes {
+		adopted := f.publish(p, runtime, "regular")
+		if adopted.Pushed || adopted.Deviation != nil || adopted.Published.StateBlob.Digest != last.StateBlob.Digest || adopted.Published.State.Kyma.Spec.Channel != "regular" {
+			t.Errorf("%s: adopted %+v, deviation %+v", runtime.ID, adopted, adopted.Deviation)
+		}
+		if adopted.Checked {
+			checked++
+		}
+	}
+	if n, m := place.times[last.StateBlob.Digest], place.times[last.CatalogBlob.Digest]; n != 1 || m != 1 || checked != 1 {
+		t.Errorf("the state was fetched %d times, the catalog %d times; of %d bundles it is said that all of them is there", n, m, checked)
+	}
+	// What was not asked for is looked for within one interval.
+	f.now = f.now.Add(time.Hour)
+	for _, runtime := range runtimes {
+		if again := f.publish(p, runtime, "regular"); !again.Checked {
+			t.Errorf("%s was not looked at", runtime.ID)
+		}
 	}
 }

@@ -62,6 +62,8 @@ type Publisher struct {
 	// resolved holds the results of equal requests, documents what runtimes have caused to be written.
 	resolved  *resolutions
 	documents allowance
+	// opened are the documents of bundles that lay in the registry.
+	opened opened
 
 	mu     sync.Mutex // guards what follows
 	known  map[string]memory
