@@ -40,9 +40,23 @@ func (f *Flags) Lease() *Lease { return f.lease }
 // intervalJitter is by how many percent intervals differ from what flags say, more or less.
 const intervalJitter = 10
 
+// Election is how a lease is renewed by default.
+type Election struct {
+	// Lease is how long others wait before they take a lease that is not renewed, Renew how long its holder tries to renew it, and Retry how long
+	// it waits between two tries.
+	Lease, Renew, Retry time.Duration
+}
+
+// Replicas takes over soon, as controller-runtime does by default. Single is for a program of one replica, in a cluster that is to have little to
+// do with it: one that ends gives the lease back, so that only one that is killed is waited for.
+var (
+	Replicas = Election{Lease: 15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second}
+	Single   = Election{Lease: time.Minute, Renew: 40 * time.Second, Retry: 10 * time.Second}
+)
+
 // AddFlags adds the flags; cluster is what the API server is called in the help. Without a way to authenticate, which not every program can
 // afford to link, metrics are served on this machine only unless the operator says otherwise.
-func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, authenticate Authenticate) {
+func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election, authenticate Authenticate) {
 	f.authenticate = authenticate
 	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of "+cluster+"; default: the Pod's own ServiceAccount")
 	flags.Float32Var(&f.qps, "kube-api-qps", -1, "queries per second to the API server at most; -1: no limit but the API server's own priority and fairness")
@@ -57,13 +71,13 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, authenticate Auth
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to whom it serves metrics")
 	flags.StringVar(&f.eventsAddress, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
-	f.addElection(flags)
+	f.addElection(flags, election)
 	f.jitter.BindFlagsWithDefault(flags, intervalJitter)
 	flags.Lookup("interval-jitter-percentage").Usage = "by how many percent polling intervals vary, up and down; 0 to 99"
 }
 
-// addElection adds Flux's flags but for the one that --leader-elect is, with the times that controller-runtime has by default.
-func (f *Flags) addElection(flags *pflag.FlagSet) {
+// addElection adds Flux's flags but for the one that --leader-elect is.
+func (f *Flags) addElection(flags *pflag.FlagSet, election Election) {
 	usages := map[string]string{
 		"leader-election-release-on-cancel": "release the lease when the program ends, so that the next leader need not wait",
 		"leader-election-lease-duration":    "how long others wait before they take a lease that is not renewed",
@@ -74,7 +88,7 @@ func (f *Flags) addElection(flags *pflag.FlagSet) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.election.BindFlags(all)
 	f.election.Enable = enable
-	f.election.LeaseDuration, f.election.RenewDeadline, f.election.RetryPeriod = 15*time.Second, 10*time.Second, 2*time.Second
+	f.election.LeaseDuration, f.election.RenewDeadline, f.election.RetryPeriod = election.Lease, election.Renew, election.Retry
 	all.VisitAll(func(flag *pflag.Flag) {
 		if usage, taken := usages[flag.Name]; taken {
 			flag.DefValue, flag.Usage = flag.Value.String(), usage

@@ -21,7 +21,7 @@ func parse(t *testing.T, args ...string) *Flags {
 	t.Helper()
 	f := &Flags{}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.AddFlags(flags, "the cluster", nil)
+	f.AddFlags(flags, "the cluster", Replicas, nil)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
