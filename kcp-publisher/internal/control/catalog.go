@@ -40,6 +40,8 @@ type Catalog struct {
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
+	// marked counts how often all Kymas were asked to be looked at.
+	marked atomic.Int64
 }
 
 // Hold keeps the catalog, and with it every bundle, as it is until the change that is being made is complete.
@@ -114,6 +116,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 
 // markAll asks for a look at every Kyma.
 func (c *Catalog) markAll(ctx context.Context) error {
+	c.marked.Add(1)
 	var kymas v1beta2.KymaList
 	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace)); err != nil {
 		return fmt.Errorf("list Kymas: %w", err)

@@ -51,6 +51,7 @@ type Kymas struct {
 
 	backoff registryBackoff
 	reports *reports
+	settled settled
 	// checkReport says what in a report the API server would refuse.
 	checkReport func(bundle.Report) error
 }
@@ -73,6 +74,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if kyma == nil || err != nil {
 		return ctrl.Result{}, err
 	}
+	marked := k.Catalog.marked.Load() // before what it counts the changes of is read
 	rules, view := k.resolvedBy(kyma)
 	if view == nil {
 		return k.putOff(ctx, kyma, rules)
@@ -95,6 +97,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	started := k.Now()
 	newest, err := k.fetchReport(ctx, kyma, rules)
+	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, newest.digest}
+	if err == nil && k.settled.still(req.NamespacedName, this, k.Now()) {
+		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
+		return k.lookAgain(), nil
+	}
 	var alone time.Duration // how long this runtime waits by itself
 	if err != nil {
 		wait, all := k.backoff.failed(ctx, req.NamespacedName, k.Now(), err)
@@ -123,6 +130,9 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	kyma.Status = status(kyma.Status, runtime, facts, k.Now())
+	if until := settles(before, kyma, facts, outcome, k.Now(), k.PollInterval); alone == 0 && !until.IsZero() {
+		k.settled.remember(req.NamespacedName, this, until)
+	}
 	result, err := k.record(ctx, before, kyma, outcome)
 	if alone > 0 {
 		result.RequeueAfter = alone
@@ -176,6 +186,7 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 			k.Publisher.Drop(runtime)
 		}
 		k.backoff.forget(req.NamespacedName)
+		k.settled.forget(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil || plan.Skipped(kyma) {

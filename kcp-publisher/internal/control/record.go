@@ -70,7 +70,12 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
 	}
-	return k.written(ctx, before, after, ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(k.PollInterval), Priority: new(routine)})
+	return k.written(ctx, before, after, k.lookAgain())
+}
+
+// lookAgain is the result of a look after which nothing is to be done but to look again.
+func (k *Kymas) lookAgain() ctrl.Result {
+	return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(k.PollInterval), Priority: new(routine)}
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {

@@ -56,7 +56,9 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	k.noteAddressee(ctx, secret, len(kymas.Items) > 0)
 	var requests []ctrl.Request
 	for _, kyma := range kymas.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}})
+		name := types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}
+		k.settled.forget(name)
+		requests = append(requests, ctrl.Request{NamespacedName: name})
 	}
 	return requests
 }

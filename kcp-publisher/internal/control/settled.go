@@ -1,0 +1,84 @@
+package control
+
+import (
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// settlesFor is for how many poll intervals a look that found nothing to do stands for those that follow. Time alone may change what is due:
+// bundles and certificates are renewed, and the registry and the components are looked at again.
+const settlesFor = 10
+
+// look is all that a look at a Kyma depends on besides time.
+type look struct {
+	uid     types.UID
+	version string // the Kyma's resource version
+	view    *plan.View
+	source  *bundle.Source
+	// marked counts the changes that made all Kymas be looked at: of the catalog, the keys, the signature policy and Watchers.
+	marked int64
+	// report is the digest of the newest report.
+	report digest.Digest
+}
+
+// settled remembers looks that found nothing to do, by Kyma. It is safe for concurrent use.
+type settled struct {
+	mu    sync.Mutex // guards until
+	looks map[types.NamespacedName]settledLook
+}
+
+type settledLook struct {
+	look
+	until time.Time
+}
+
+// still reports whether an equal look found nothing to do a short while ago.
+func (s *settled) still(kyma types.NamespacedName, l look, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.looks[kyma]
+	return ok && known.look == l && now.Before(known.until)
+}
+
+// remember notes that a look found nothing to do, until a time.
+func (s *settled) remember(kyma types.NamespacedName, l look, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.looks == nil {
+		s.looks = map[types.NamespacedName]settledLook{}
+	}
+	s.looks[kyma] = settledLook{l, until}
+}
+
+// forget makes the next look a whole one.
+func (s *settled) forget(kyma types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.looks, kyma)
+}
+
+// settles returns until when a look at a Kyma stands for the next ones, zero when it does not: something was written, is wrong or is waited for.
+// A runtime that may fall silent is looked at when that happens.
+func settles(before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration) time.Time {
+	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil || facts.ReportUnread != nil || len(outcome.Problems) > 0
+	busy := outcome.Pushed || outcome.Unrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
+	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) || !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return time.Time{}
+	}
+	until, silent := now.Add(settlesFor*interval), plan.Heard(after).Add(facts.Silence)
+	if silent.Before(until) {
+		return silent
+	}
+	return until
+}
