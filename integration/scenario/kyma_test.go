@@ -62,21 +62,40 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 	untilModule(t, "the control plane names the finalizer that blocks", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "scaler", func(m v1beta2.ModuleStatus) bool {
 		return m.State == v1beta2.StateDeleting && strings.Contains(m.Message, "sample.kyma-pull.dev/busy")
 	})
+	runs := func(version, what string) {
+		t.Helper()
+		until(t, 40*time.Second, what, func() (bool, string) {
+			d := &appsv1.Deployment{}
+			if err := r.API.Get(ctx, inKyma("scaler-manager"), d); err != nil {
+				return false, err.Error()
+			}
+			return d.Spec.Template.Spec.Containers[0].Image == "example.org/scaler:"+version, d.Spec.Template.Spec.Containers[0].Image
+		})
+	}
 	promote(t, f, "1.8.0")
-	until(t, 40*time.Second, "the operator is upgraded while its module is being deleted", func() (bool, string) {
-		d := &appsv1.Deployment{}
-		if err := r.API.Get(ctx, inKyma("scaler-manager"), d); err != nil {
-			return false, err.Error()
-		}
-		return d.Spec.Template.Spec.Containers[0].Image == "example.org/scaler:1.8.0", d.Spec.Template.Spec.Containers[0].Image
-	})
+	runs("1.8.0", "the operator is upgraded while its module is being deleted")
+	newest := sample.Scaler("1.9.0")
+	must(t, newest.Push(ctx, f.Modules))
+	must(t, f.Control.Create(ctx, newest.Template()))
+	must(t, f.Release(ctx, "scaler", newest.Component(), sample.Channel("regular", "1.8.0"), sample.Channel("fast", "1.9.0")))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "scaler", Channel: "fast", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	runs("1.9.0", "the operator follows the channel in which its module is asked for again")
 	must(t, r.API.Get(ctx, inKyma("default"), cr))
 	if cr.GetDeletionTimestamp() == nil {
 		t.Error("the default CR is not being deleted any more")
 	}
+	deleted := cr.GetUID()
 	before = cr.DeepCopy()
 	cr.SetFinalizers(nil)
 	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
+	until(t, 40*time.Second, "the module is installed anew", func() (bool, string) {
+		err := r.API.Get(ctx, inKyma("default"), cr)
+		return err == nil && cr.GetUID() != deleted, fmt.Sprint(err, cr.GetUID())
+	})
+	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+	without(t, r, "scaler")
 	must(t, r.UntilGone(ctx, "scaler"))
 }
 

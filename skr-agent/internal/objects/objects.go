@@ -152,7 +152,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return nil // it comes back once it is gone
+		return s.renewLeaving(ctx, manifest, want, images) // it comes back once it is gone
 	}
 	if gate.Holds(manifest, want) {
 		return nil
@@ -168,6 +168,15 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, images strin
 	}
 	if manifest.DeletionTimestamp.IsZero() {
 		return nil // it is about to be deleted, which comes first
+	}
+	return s.renewLeaving(ctx, manifest, want, images)
+}
+
+// renewLeaving brings a Manifest that is being deleted in line, for only the operator of a newer version may be able to finish. Its default CR
+// stays the one that is to go. One that somebody else deleted, or that is not looked after any more, waits for nothing and stays as it is.
+func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, images string) error {
+	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
 	return s.renew(ctx, manifest, want, images)

@@ -198,6 +198,41 @@ func TestAManifestGoesOnlyWhenTheBundleNamesItsRemoval(t *testing.T) {
 	require.False(t, w.get(&v1beta2.Manifest{}, "team-nats"))
 }
 
+func TestAModuleThatIsAskedForAgainWhileItIsBeingDeletedIsRenewed(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.sync(bundleOf(module("keda", "1.0.0")))
+	manifest := &v1beta2.Manifest{}
+	require.True(t, w.get(manifest, "keda"))
+	manifest.Finalizers = []string{v1beta2.FinalizerManifest}
+	require.NoError(t, cluster.Update(ctx, manifest))
+	removal := bundleOf()
+	removal.Statement.Predicate.Removals = []string{"keda"}
+	w.sync(removal)
+	again := module("keda", "2.0.0")
+	again.Spec.CustomResourcePolicy = v1beta2.PolicyIgnore
+	w.sync(bundleOf(again))
+	require.False(t, w.get(manifest, "keda"), "it is being deleted")
+	require.True(t, manifest.IsRemoved(), "it is still to go")
+	require.Equal(t, "2.0.0", manifest.Spec.Version)
+	require.Equal(t, v1beta2.PolicyCreateAndDelete, manifest.Spec.CustomResourcePolicy, "its default CR is still to go")
+	manifest.Finalizers = nil
+	require.NoError(t, cluster.Update(ctx, manifest))
+	w.sync(bundleOf(again))
+	require.True(t, w.get(manifest, "keda"), "it is installed anew")
+	require.False(t, manifest.IsRemoved())
+	require.Equal(t, v1beta2.PolicyIgnore, manifest.Spec.CustomResourcePolicy)
+
+	manifest.Finalizers = []string{v1beta2.FinalizerManifest}
+	require.NoError(t, cluster.Update(ctx, manifest))
+	require.NoError(t, cluster.Delete(ctx, manifest))
+	w.sync(bundleOf(module("keda", "3.0.0")))
+	require.False(t, w.get(manifest, "keda"))
+	require.Equal(t, "2.0.0", manifest.Spec.Version, "what no bundle deleted only comes back")
+	manifest.Finalizers = nil
+	require.NoError(t, cluster.Update(ctx, manifest))
+}
+
 func TestAnUnmanagedModuleIsMarkedBeforeItsManifestGoes(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0")))
