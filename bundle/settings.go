@@ -2,10 +2,14 @@ package bundle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/distribution/reference"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // Settings tune the agent. A zero value means the agent's own default.
@@ -19,6 +23,11 @@ type Settings struct {
 	Mirrors map[string]string `json:"mirrors,omitempty"`
 	// ImagePaths are fields of custom resources that hold images, beside those of pods.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
+	// ImagePullSecret is a Secret of namespace kyma-system in the runtime, by whose credentials the pods of modules pull their images. Its content is
+	// sealed in the statement like that of any other.
+	ImagePullSecret string `json:"imagePullSecret,omitempty"`
+	// NamespaceLabels are put on namespace kyma-system in the runtime; see NamespaceLabelKeys.
+	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
 	// Autonomy lets the runtime follow its own Kyma before the control plane answers: AutonomyCatalog, or empty for not at all.
 	Autonomy string `json:"autonomy,omitempty"`
 	// Agent is the image that the agent itself shall run, by digest; empty leaves it to whoever installed the agent.
@@ -36,11 +45,35 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
+// NamespaceLabelKeys are the labels that settings may put on kyma-system: those by which Istio and Warden know whose pods to work on. Others could
+// take a runtime's own policies away from the namespace, which is not for a bundle to decide.
+//
+// Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.
+var NamespaceLabelKeys = []string{"istio-injection", "istio.io/rev", "namespaces.warden.kyma-project.io/validate"}
+
 const (
 	maxMirrors        = 100
 	maxImagePaths     = 100
 	maxImagePathSteps = 16
 )
+
+// checkNamespace says what cannot be in namespace kyma-system.
+func (s Settings) checkNamespace() error {
+	for key, value := range s.NamespaceLabels {
+		if !slices.Contains(NamespaceLabelKeys, key) {
+			return fmt.Errorf("settings: namespace label %.300q: want one of %s", key, strings.Join(NamespaceLabelKeys, ", "))
+		}
+		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
+			return fmt.Errorf("settings: namespace label %s: %.300q is no value of a label", key, value)
+		}
+	}
+	if s.ImagePullSecret != "" {
+		if err := checkSecretName(v1beta2.RuntimeNamespace, s.ImagePullSecret); err != nil {
+			return fmt.Errorf("settings: image pull %w", err)
+		}
+	}
+	return nil
+}
 
 // Check says what no agent could follow. Both sides ask: a setting is every module's affair, and is refused before it reaches one.
 func (s Settings) Check() error {
@@ -55,6 +88,9 @@ func (s Settings) Check() error {
 		if _, pinned := image.(reference.Canonical); err != nil || !pinned {
 			return fmt.Errorf("settings: agent image %q: want HOST/PATH@sha256:…", s.Agent)
 		}
+	}
+	if err := s.checkNamespace(); err != nil {
+		return err
 	}
 	names := map[string]string{}
 	for from, to := range s.Mirrors {

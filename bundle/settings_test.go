@@ -24,6 +24,12 @@ func TestSettingsThatNoAgentCouldFollowAreRefused(t *testing.T) {
 		"an agent by digest":       {Settings{Agent: "registry.example:5000/agent:1.2@sha256:" + strings.Repeat("a", 64)}, ""},
 		"an agent by tag":          {Settings{Agent: "registry.example/agent:1.2"}, `agent image "registry.example/agent:1.2": want HOST/PATH@sha256:`},
 		"an agent of nothing":      {Settings{Agent: "@sha256:" + strings.Repeat("a", 64)}, "settings: agent image"},
+		"a pull Secret":            {Settings{ImagePullSecret: "registry-credentials"}, ""},
+		"a Secret of the agent's":  {Settings{ImagePullSecret: "skr-agent-key"}, "settings: image pull secret kyma-system/skr-agent-key: such names are the agent's own"},
+		"labels of Kyma":           {Settings{NamespaceLabels: map[string]string{"istio-injection": "enabled", "namespaces.warden.kyma-project.io/validate": "enabled"}}, ""},
+		"a label of a policy":      {Settings{NamespaceLabels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}, `settings: namespace label "pod-security.kubernetes.io/enforce": want one of istio-injection`},
+		"a label of two words":     {Settings{NamespaceLabels: map[string]string{"istio-injection": "a b"}}, `namespace label istio-injection: "a b" is no value`},
+		"a Secret without a name":  {Settings{ImagePullSecret: "a/b"}, "settings: image pull secret"},
 		"more mirrors than anyone": {Settings{ImagePaths: make([]ImagePath, 101)}, "at most 100 and 100"},
 	} {
 		t.Run(name, func(t *testing.T) {

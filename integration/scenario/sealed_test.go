@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -266,7 +267,13 @@ func sealedIn(t *testing.T, manifest []byte) string {
 
 func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, withSecrets)
+	options := withSecrets
+	options.PublisherFlags = slices.Concat(options.PublisherFlags, []string{"--image-pull-secret", "pull"})
+	f := newFleet(t, options)
+	must(t, f.Control.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: secretsNamespace, Name: "pull"},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+	}))
 	login, mail := secretFor("a", "scaler", "scaler-login", "for the scaler"), secretFor("a", "mailer", "mail-login", "for the mailer")
 	taken := secretFor("a", "scaler", "taken", "from the control plane")
 	for _, secret := range []*corev1.Secret{login, mail} {
@@ -276,6 +283,17 @@ func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
 	untilSecret(t, a, "scaler-login", "for the scaler")
 	untilSecret(t, a, "mail-login", "for the mailer")
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+
+	// The Secret for all runtimes is there, under its own name, and the pods of modules pull with it.
+	pull := &corev1.Secret{}
+	must(t, a.API.Get(ctx, inKyma("pull"), pull))
+	manager := &appsv1.Deployment{}
+	must(t, a.API.Get(ctx, inKyma("scaler-manager"), manager))
+	pod := manager.Spec.Template.Spec
+	if pull.Type != corev1.SecretTypeDockerConfigJson || len(pod.ImagePullSecrets) != 1 || pod.ImagePullSecrets[0].Name != "pull" ||
+		!slices.Contains(pod.Containers[0].Env, corev1.EnvVar{Name: "SKR_IMG_PULL_SECRET", Value: "pull"}) {
+		t.Errorf("Secret pull is of type %s, and the operator's pods are %+v", pull.Type, pod)
+	}
 
 	// A Secret that goes nowhere is told, and who takes the label from one in the runtime changes nothing by it.
 	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
@@ -339,5 +357,6 @@ func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
 	deleteKyma(t, f, a)
 	untilForgotten(t, a, 60*time.Second)
 	untilSecret(t, a, "scaler-login", "")
+	untilSecret(t, a, "pull", "")
 	untilSecret(t, a, "taken", "a tenant's")
 }

@@ -43,7 +43,8 @@ const (
 	AnnotationAutonomy = "kyma-pull.dev/autonomy"
 	// AnnotationAgentImage is ours: the image, by digest, that the agent of a Kyma's runtime shall run; empty for the one it has.
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
-	// AnnotationImages is ours: where a Manifest's images are to come from, as the settings of a bundle have it in JSON.
+	// AnnotationImages is ours: where a Manifest's images are to come from, and with which Secret they are pulled, as the settings of a bundle have it
+	// in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
 	// AnnotationApplied is ours: on a Manifest, the version that was applied whole last, as AppliedVersion in JSON.
 	AnnotationApplied = "kyma-pull.dev/applied"
@@ -129,9 +130,10 @@ const (
 	ConditionReady         = "Ready"
 	ConditionModules       = "Modules"
 	ConditionModuleCatalog = "ModuleCatalog"
-	ConditionSKRWebhook    = "SKRWebhook"
-	ConditionResources     = "Resources"
-	ConditionInstallation  = "Installation"
+	// ConditionSKRWebhook says on a Kyma on either side whether the runtime watches what the Watchers ask for; it is absent when there are none.
+	ConditionSKRWebhook   = "SKRWebhook"
+	ConditionResources    = "Resources"
+	ConditionInstallation = "Installation"
 	// ConditionImages says on a Manifest whether the images of its objects are those that its component lists.
 	ConditionImages = "Images"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.

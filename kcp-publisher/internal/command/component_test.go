@@ -103,6 +103,14 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		"a field":                 {settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, ""},
 		"a mirror that is a path": {settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH"},
 		"a field with a hole":     {settingsFlags{imagePaths: []string{"Keda=spec..image"}}, `field "spec..image": want names divided by dots`},
+		"a label":                 {settingsFlags{labels: []string{"istio-injection=enabled"}}, ""},
+		"a label without a value": {settingsFlags{labels: []string{"istio-injection"}}, "want KEY=VALUE"},
+		"a label twice":           {settingsFlags{labels: []string{"istio-injection=enabled", "istio-injection=disabled"}}, "each key once"},
+		"a label of anything":     {settingsFlags{labels: []string{"team=a"}}, `namespace label "team": want one of`},
+		"a pull Secret":           {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
+		"one without a name":      {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
+		"one with too many":       {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
+		"one of the agent's":      {settingsFlags{pullSecret: "skr-agent-key"}, "such names are the agent's own"},
 		"a field without kind":    {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
 	} {
 		t.Run(name, func(t *testing.T) {

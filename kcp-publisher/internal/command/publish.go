@@ -121,6 +121,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err := checkOwners(objects.Kymas); err != nil {
 		return err
 	}
+	if err := f.settings.nameOnly(); err != nil {
+		return err
+	}
 	settings, err := f.settings.settings()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -18,6 +19,8 @@ type settingsFlags struct {
 	poll, report        time.Duration
 	mirrors, imagePaths []string
 	autonomy, image     string
+	pullSecret          string
+	labels              []string
 }
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
@@ -26,14 +29,30 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog lets runtimes install what their Kymas ask for from the offers of their last bundle, before the control plane answers")
 	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST that agents run; an agent rolls back by itself when the image does not work")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: where runtimes read content and images of the registry HOST or HOST/PATH from; may be repeated")
+	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of a Secret by which the pods of modules pull their images; `run` brings it into all runtimes, from --secrets-namespace by default")
+	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil, "KEY=VALUE: a label of namespace kyma-system in all runtimes, such as istio-injection=enabled; may be repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
 	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: a field of custom resources that holds images, such as Keda.operator.kyma-project.io=spec.images.*; may be repeated")
 }
 
 func (f *settingsFlags) settings() (bundle.Settings, error) {
 	settings := bundle.Settings{PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report}, Autonomy: f.autonomy, Agent: f.image}
+	settings.ImagePullSecret = f.pullSecret[strings.LastIndex(f.pullSecret, "/")+1:]
+	if namespace, name, named := strings.Cut(f.pullSecret, "/"); named && (namespace == "" || name == "" || strings.Contains(name, "/")) {
+		return settings, cli.Usage(fmt.Errorf("--image-pull-secret %q: want [NAMESPACE/]NAME", f.pullSecret))
+	}
 	var err error
 	if settings.Mirrors, err = bundle.ParseMirrors(f.mirrors); err != nil {
 		return settings, cli.Usage(err)
+	}
+	for _, text := range f.labels {
+		key, value, ok := strings.Cut(text, "=")
+		if _, twice := settings.NamespaceLabels[key]; !ok || twice {
+			return settings, cli.Usage(fmt.Errorf("--runtime-namespace-label %q: want KEY=VALUE, each key once", text))
+		}
+		if settings.NamespaceLabels == nil {
+			settings.NamespaceLabels = map[string]string{}
+		}
+		settings.NamespaceLabels[key] = value
 	}
 	for _, text := range f.imagePaths {
 		path, err := imagePath(text)
@@ -55,4 +74,26 @@ func imagePath(text string) (bundle.ImagePath, error) {
 		return bundle.ImagePath{}, errors.New("want KIND.GROUP=FIELD, such as Keda.operator.kyma-project.io=spec.image")
 	}
 	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
+}
+
+// pullSecretIn returns where the Secret is that modules' images are pulled with, in a namespace by default; nothing without one.
+func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, error) {
+	if f.pullSecret == "" {
+		return types.NamespacedName{}, nil
+	}
+	if in, name, named := strings.Cut(f.pullSecret, "/"); named {
+		return types.NamespacedName{Namespace: in, Name: name}, nil
+	}
+	if namespace == "" {
+		return types.NamespacedName{}, cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAMESPACE/NAME without --secrets-namespace", f.pullSecret))
+	}
+	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
+}
+
+// nameOnly refuses a namespace of the image pull Secret, for a command that reads no Secrets.
+func (f *settingsFlags) nameOnly() error {
+	if strings.Contains(f.pullSecret, "/") {
+		return cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAME: Secrets are not read here, bring it into namespace kyma-system of the runtimes yourself", f.pullSecret))
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,8 +47,11 @@ type Kymas struct {
 	// SecretsNamespace is where the Secrets are that are for runtimes; empty when none are to be read.
 	SecretsNamespace string
 	secrets          client.Reader // of that namespace, nil without
-	unaddressed      sync.Map      // Secrets for runtimes that no Kyma has, as it was logged, by namespace and name
-	Now              func() time.Time
+	// ImagePullSecret is the Secret that all runtimes get to pull their modules' images; empty for none.
+	ImagePullSecret types.NamespacedName
+	pullSecrets     client.Reader // of that Secret, nil without
+	unaddressed     sync.Map      // Secrets for runtimes that no Kyma has, as it was logged, by namespace and name
+	Now             func() time.Time
 
 	backoff registryBackoff
 	reports *reports

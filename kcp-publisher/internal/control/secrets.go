@@ -80,19 +80,26 @@ func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known 
 // addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
 // who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
 func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest report) (problem, err error) {
-	if k.secrets == nil || newest.accepted == nil || newest.refused != nil || newest.accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
+	if k.secrets == nil && k.pullSecrets == nil || newest.accepted == nil || newest.refused != nil || newest.accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
 		return nil, nil
 	}
 	var there corev1.SecretList
-	if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
-		return nil, fmt.Errorf("list Secrets for runtime %s: %w", r.ID, err)
+	if k.secrets != nil {
+		if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
+			return nil, fmt.Errorf("list Secrets for runtime %s: %w", r.ID, err)
+		}
+	}
+	pull, pullProblem, err := k.readPullSecret(ctx)
+	if err != nil {
+		return nil, err
 	}
 	status := kyma.Status.Runtime
-	all, problem := runtimeSecrets(there.Items)
+	all, problem := runtimeSecrets(slices.Concat(pull, there.Items))
+	problem = errors.Join(pullProblem, problem)
 	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
 	r.Secrets = &plan.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets}
-	if problem != nil {
-		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands is none that was deleted
+	if problem != nil || k.secrets == nil {
+		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands, or reads, is none that was deleted
 	}
 	return problem, nil
 }

@@ -1,14 +1,18 @@
 package control
 
 import (
+	"context"
 	"crypto/ed25519"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -83,6 +87,55 @@ func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
 			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
+		}
+	}
+}
+
+// pullSecretReader has one Secret, or fails.
+type pullSecretReader struct {
+	client.Reader
+	secret *corev1.Secret
+}
+
+func (r pullSecretReader) Get(_ context.Context, at client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if r.secret == nil || client.ObjectKeyFromObject(r.secret) != at {
+		return apierrors.NewNotFound(corev1.Resource("secrets"), at.Name)
+	}
+	r.secret.DeepCopyInto(into.(*corev1.Secret))
+	return nil
+}
+
+func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
+	pull := controlSecret("pull", 0, map[string]string{v1beta2.AnnotationSecretName: "other"})
+	pull.Type = corev1.SecretTypeDockerConfigJson
+	opaque := controlSecret("pull", 0, nil)
+	opaque.Type = corev1.SecretTypeOpaque
+	for name, c := range map[string]struct {
+		secret *corev1.Secret
+		want   []string
+		why    string
+	}{
+		"one that is there":       {&pull, []string{"kyma-system/pull"}, ""},
+		"one that is not there":   {nil, nil, "image pull Secret kcp-system/pull: is not there: create it"},
+		"one that pulls no image": {&opaque, nil, `image pull Secret kcp-system/pull: type "Opaque": want kubernetes.io/dockerconfigjson`},
+	} {
+		kymas := &Kymas{pullSecrets: pullSecretReader{secret: c.secret}, ImagePullSecret: types.NamespacedName{Namespace: "kcp-system", Name: "pull"}}
+		kyma := kymaOf("one")
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{}, Secrets: []string{"kyma-system/before"}}
+		r := plan.Runtime{ID: "one", Key: ed25519.PublicKey("any")}
+		problem, err := kymas.addSecrets(t.Context(), kyma, &r, report{accepted: &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one"}}})
+		if err != nil || (problem == nil) != (c.why == "") || problem != nil && !strings.Contains(problem.Error(), c.why) {
+			t.Fatalf("%s: %v, %v", name, problem, err)
+		}
+		var got []string
+		for _, s := range r.Secrets.All {
+			got = append(got, s.At())
+			if s.Module != "" {
+				t.Errorf("%s: is for module %s alone", name, s.Module)
+			}
+		}
+		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) { // what was there before is not read here, so that nothing of it goes
+			t.Errorf("%s: %v, known %v", name, got, r.Secrets.Known)
 		}
 	}
 }

@@ -101,6 +101,14 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		kymas.secrets = secrets
 		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf)))
 	}
+	if kymas.ImagePullSecret.Name != "" {
+		secrets, err := newPullSecretCache(mgr, kymas.ImagePullSecret)
+		if err != nil {
+			return fmt.Errorf("set up the cache of the image pull Secret: %w", err)
+		}
+		kymas.pullSecrets = secrets
+		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.allKymas)))
+	}
 	return controlled.Complete(kymas)
 }
 

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,7 +81,7 @@ func (i *Installer) load(ctx context.Context, source v1beta2.ImageSpec, field st
 	return data, nil, err
 }
 
-// redirect points the images of objects to where they are to come from, and compares them with what the component lists.
+// redirect points the images of objects to where they are to come from, names the Secret that they are pulled with, and compares them with what the component lists.
 func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
 	var rules bundle.Settings
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
@@ -92,6 +93,11 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	if err != nil {
 		return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
 	}
+	if rules.ImagePullSecret != "" {
+		if err := images.AddPullSecret(objects, rules.ImagePullSecret, func(o *unstructured.Unstructured) bool { return isManager(m, o) }); err != nil {
+			return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
+		}
+	}
 	count := distinct(uses)
 	if len(m.Spec.LocalizedImages) == 0 {
 		return finding{true, v1beta2.ReasonNoImagesListed, fmt.Sprintf("the component lists no images, its objects use %d", count)}, nil
@@ -100,6 +106,13 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 		return finding{reason: v1beta2.ReasonImagesNotListed, message: "the component does not list " + firstFew(strange)}, nil
 	}
 	return finding{true, v1beta2.ReasonImagesListed, fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
+}
+
+// isManager reports whether a workload is the operator of its module, which a Manifest without spec.manager leaves open: any may be.
+func isManager(m *v1beta2.Manifest, o *unstructured.Unstructured) bool {
+	manager, gvk := m.Spec.Manager, o.GroupVersionKind()
+	return manager == nil || manager.Name == o.GetName() && manager.Group == gvk.Group && manager.Kind == gvk.Kind &&
+		cmp.Or(manager.Namespace, m.Namespace) == cmp.Or(o.GetNamespace(), m.Namespace)
 }
 
 func distinct(uses []images.Use) int {

@@ -116,10 +116,11 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-// imageRules returns the annotation that tells the installer where images are to come from; empty when the content says all.
+// imageRules returns the annotation that tells the installer where images are to come from, and with which Secret they are pulled; empty when
+// the content says all.
 func imageRules(settings bundle.Settings) string {
-	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths}
-	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 {
+	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret}
+	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 && rules.ImagePullSecret == "" {
 		return ""
 	}
 	text, err := json.Marshal(rules)

@@ -1,0 +1,86 @@
+package images
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// PullSecretVariable is the environment variable by which an operator learns which Secret the pods that it makes need.
+//
+// Source: lifecycle-manager, flag --skr-image-pull-secret.
+const PullSecretVariable = "SKR_IMG_PULL_SECRET"
+
+// AddPullSecret lets the pods of all workloads pull their images with a Secret of their namespace, beside those that they name themselves.
+// Deployments and StatefulSets that isOperator reports on are told its name, too. An operator that has such a variable of its own is an error:
+// nobody could say which of both counts. What is no pod's spec stays as it is, for the API server to refuse.
+func AddPullSecret(objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool) error {
+	for _, o := range objects {
+		kind := o.GroupVersionKind().Group + "/" + o.GetKind()
+		path, ok := podPaths[kind]
+		if !ok {
+			continue
+		}
+		pod := mapAt(o.Object, path)
+		if pod == nil {
+			continue
+		}
+		addPullSecret(pod, secret)
+		if kind != "apps/Deployment" && kind != "apps/StatefulSet" || !isOperator(o) {
+			continue
+		}
+		if err := addVariable(pod, secret); err != nil {
+			return fmt.Errorf("%s: %s.%w", render.Name(o), path, err)
+		}
+	}
+	return nil
+}
+
+// mapAt returns the map that a path of names leads to, nil where there is none.
+func mapAt(tree map[string]any, path string) map[string]any {
+	for step := range strings.SplitSeq(path, ".") {
+		tree, _ = tree[step].(map[string]any)
+	}
+	return tree
+}
+
+func addPullSecret(pod map[string]any, secret string) {
+	named, isList := pod["imagePullSecrets"].([]any)
+	if !isList && pod["imagePullSecrets"] != nil {
+		return
+	}
+	if slices.ContainsFunc(named, func(entry any) bool { return nameOf(entry) == secret }) {
+		return
+	}
+	pod["imagePullSecrets"] = append(named, map[string]any{"name": secret})
+}
+
+func addVariable(pod map[string]any, secret string) error {
+	containers, _ := pod["containers"].([]any)
+	for n, entry := range containers {
+		container, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		env, isList := container["env"].([]any)
+		if !isList && container["env"] != nil {
+			continue
+		}
+		if slices.ContainsFunc(env, func(entry any) bool { return nameOf(entry) == PullSecretVariable }) {
+			return fmt.Errorf("containers[%d].env: %s is there already, and its value is for the setting imagePullSecret to say: remove it from the module",
+				n, PullSecretVariable)
+		}
+		container["env"] = append(env, map[string]any{"name": PullSecretVariable, "value": secret})
+	}
+	return nil
+}
+
+func nameOf(entry any) string {
+	fields, _ := entry.(map[string]any)
+	name, _ := fields["name"].(string)
+	return name
+}
