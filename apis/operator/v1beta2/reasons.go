@@ -64,4 +64,9 @@ const (
 	ReasonNotSealed = "NotSealed"
 	// ReasonNotWritten is of Secrets: the agent could not write them.
 	ReasonNotWritten = "NotWritten"
+
+	// ReasonWatching: what the Watchers ask for is watched in the runtime.
+	ReasonWatching = "Watching"
+	// ReasonNotWatched: some of it is not; the message names the Watcher and says why.
+	ReasonNotWatched = "NotWatched"
 )

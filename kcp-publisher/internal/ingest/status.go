@@ -101,6 +101,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	agent(after, facts, set)
 	secrets(after.Conditions, facts, set)
 	synced(after, facts, set)
+	watchers(&after, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged

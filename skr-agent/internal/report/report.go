@@ -198,6 +198,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	if trouble := synced(after.Conditions, facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
 		after.State, why, ready = v1beta2.StateWarning, trouble, false
 	}
+	watchers(&after, facts, set)
 	set(v1beta2.ConditionReady, reason[ready], why, ready)
 	after.Operated(before, why, now)
 	return after
@@ -226,6 +227,21 @@ func synced(conditions []metav1.Condition, facts Facts, set func(string, string,
 		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects are as the bundle in force says", true)
 	}
 	return ""
+}
+
+// watchers tells whether what the bundle's Watchers ask for is watched, while there are any.
+func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
+		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
+		return
+	}
+	for _, w := range facts.Watched {
+		if w.Trouble != "" {
+			set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonNotWatched, fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble), false)
+			return
+		}
+	}
+	set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonWatching, fmt.Sprintf("the agent watches what %d Watchers ask for", len(facts.Bundle.State.Watchers)), true)
 }
 
 func worse(a, b v1beta2.State) bool {

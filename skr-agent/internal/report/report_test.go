@@ -162,3 +162,23 @@ func TestTheVersionThatIsToldIsTheOneThatRuns(t *testing.T) {
 		}
 	}
 }
+
+func TestTheRuntimesKymaSaysWhetherItIsWatched(t *testing.T) {
+	facts := Facts{Bundle: &bundle.Bundle{State: bundle.DesiredState{Watchers: []bundle.Watcher{{Name: "keda"}}}}, Kyma: &v1beta2.Kyma{}}
+	said := func(before v1beta2.KymaStatus) (v1beta2.KymaStatus, *metav1.Condition) {
+		after := KymaStatus(before, facts, time.Unix(0, 0))
+		return after, meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSKRWebhook)
+	}
+	status, watched := said(v1beta2.KymaStatus{})
+	if watched == nil || watched.Status != metav1.ConditionTrue || watched.Reason != v1beta2.ReasonWatching {
+		t.Fatalf("watched: %+v", watched)
+	}
+	facts.Watched = []bundle.ReportedWatch{{Watcher: "keda", Trouble: "the agent may not list and watch kedas"}}
+	if status, watched = said(status); watched == nil || watched.Status != metav1.ConditionFalse || watched.Message != "watcher keda: the agent may not list and watch kedas" {
+		t.Errorf("in trouble: %+v", watched)
+	}
+	facts.Bundle.State.Watchers = nil
+	if _, watched = said(status); watched != nil {
+		t.Errorf("without Watchers: %+v", watched)
+	}
+}

@@ -1,0 +1,45 @@
+package ingest
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestAKymaSaysWhetherItsRuntimeWatchesWhatWatchersAskFor(t *testing.T) {
+	asked := func(f *Facts) { f.Published.State.Watchers = []bundle.Watcher{{Name: "keda"}} }
+	troubled := func(f *Facts) {
+		asked(f)
+		f.Report.Watched = []bundle.ReportedWatch{{Watcher: "istio"}, {Watcher: "keda", Trouble: "the agent may not list and watch kedas"}}
+	}
+	late := func(f *Facts) { asked(f); f.Report.Observed.Digest = earlier }
+	before := metav1.Condition{Type: v1beta2.ConditionSKRWebhook, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonWatching}
+	for name, c := range map[string]struct {
+		change func(*Facts)
+		before []metav1.Condition
+		status metav1.ConditionStatus // empty for no condition
+		says   string
+	}{
+		"watched":                          {asked, nil, metav1.ConditionTrue, "the runtime watches what 1 Watchers ask for"},
+		"not watched":                      {troubled, []metav1.Condition{before}, metav1.ConditionFalse, "watcher keda: the agent may not list and watch kedas"},
+		"not known yet":                    {late, nil, metav1.ConditionFalse, "waiting for the runtime to report bundle 7"},
+		"known from before":                {late, []metav1.Condition{before}, metav1.ConditionTrue, ""},
+		"no Watchers, and none before":     {func(*Facts) {}, nil, "", ""},
+		"no Watchers any more":             {func(*Facts) {}, []metav1.Condition{before}, "", ""},
+		"nothing is known of the Watchers": {func(f *Facts) { f.Published = nil }, []metav1.Condition{before}, metav1.ConditionTrue, ""},
+	} {
+		s := healthy().with(c.change)
+		s.before.Conditions = c.before
+		got := meta.FindStatusCondition(Status(s.before, s.facts, noon).Conditions, v1beta2.ConditionSKRWebhook)
+		switch {
+		case (got == nil) != (c.status == ""):
+			t.Errorf("%s: %+v", name, got)
+		case got != nil && (got.Status != c.status || got.Message != c.says):
+			t.Errorf("%s: %s, %q", name, got.Status, got.Message)
+		}
+	}
+}
