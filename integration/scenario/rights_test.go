@@ -29,7 +29,7 @@ import (
 // underAccounts lets both programs work with the rights that the charts give and no others, and modules with those of an account.
 var underAccounts = fleet.Options{
 	LeaderElect:     true,
-	PublisherFlags:  withSecrets.PublisherFlags,
+	PublisherFlags:  slices.Concat(withSecrets.PublisherFlags, []string{"--runtime-namespace-label", "istio-injection=enabled"}),
 	PublisherRights: withSecrets.PublisherRights,
 	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
 	AgentFlags:      []string{"--module-service-account", "modules"},
@@ -105,6 +105,13 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 		must(t, r.API.Get(ctx, inKyma("default"), scalerCR()))
+	})
+	t.Run("the agent's namespace is labeled", func(t *testing.T) {
+		home := &corev1.Namespace{}
+		must(t, r.API.Get(ctx, types.NamespacedName{Name: v1beta2.RuntimeNamespace}, home))
+		if home.Labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma || home.Labels["istio-injection"] != "enabled" {
+			t.Errorf("kyma-system has the labels %v", home.Labels)
+		}
 	})
 	t.Run("a Secret for the runtime arrives", func(t *testing.T) {
 		must(t, f.Control.Create(ctx, secretFor("one", "mailer", "mail-login", "opensesame")))

@@ -49,10 +49,10 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
-// isOurs reports whether a failure may be the agent's own doing. What a policy, webhook or quota of the runtime denies is not, and says nothing
-// against an image of the agent.
+// isOurs reports whether a failure may be the agent's own doing. What a policy, webhook or quota of the runtime denies, or would do to the agent, is
+// not, and says nothing against an image of the agent.
 func isOurs(f objects.Failure) bool {
-	return !objects.IsDenied(f.Err) && !strings.Contains(f.Err.Error(), "exceeded quota")
+	return !errors.Is(f.Err, objects.ErrExposed) && !objects.IsDenied(f.Err) && !strings.Contains(f.Err.Error(), "exceeded quota")
 }
 
 // troubleOf returns what could not be written, nil for nothing. A bundle that cannot be kept comes first: while that lasts, nothing newer is followed.

@@ -46,6 +46,7 @@ func TestWhatATenantDeniesSaysNothingAgainstTheAgentsImage(t *testing.T) {
 	} {
 		require.Equal(t, want, isOurs(objects.Failure{Err: errors.New(text)}), text)
 	}
+	require.False(t, isOurs(objects.Failure{Err: fmt.Errorf("%w: a label", objects.ErrExposed)}))
 }
 
 func TestAModuleWhoseManifestIsRefusedIsToldLikeOneWithoutContent(t *testing.T) {

@@ -264,10 +264,13 @@ func (f *runFlags) agent(
 	}
 	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	memory := &objects.Keeper{Uncached: uncached, Signer: signer}
+	label := func(ctx context.Context, want map[string]string) error {
+		return install.LabelNamespace(ctx, uncached, v1beta2.RuntimeNamespace, want)
+	}
 	return agent.Options{
 		Keeper: memory, Uncached: uncached,
 		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper, Keeper: memory}, Secrets: keeper, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper, Keeper: memory, Label: label}, Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -41,7 +42,7 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 		if labels.Equals(before, after) {
 			continue
 		}
-		found, err := i.interceptors(ctx)
+		found, err := installedInterceptors(ctx, i.cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -74,11 +75,11 @@ func stay(live *metav1.PartialObjectMetadata, manager string) labels.Set {
 	return left
 }
 
-// interceptors lists all that there are, with the agent's own rights: this is about the agent, whatever the module may see.
-func (i *Installer) interceptors(ctx context.Context) ([]unstructured.Unstructured, error) {
+// installedInterceptors lists all that there are, with the agent's own rights: this is about the agent, whatever the module may see.
+func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, kind := range interceptorKinds {
-		mapping, err := i.cluster.RESTMapper().RESTMapping(schema.GroupKind{Group: admissionGroup, Kind: kind})
+		mapping, err := cluster.RESTMapper().RESTMapping(schema.GroupKind{Group: admissionGroup, Kind: kind})
 		if meta.IsNoMatchError(err) {
 			continue // of a later Kubernetes
 		}
@@ -87,7 +88,7 @@ func (i *Installer) interceptors(ctx context.Context) ([]unstructured.Unstructur
 		}
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind + "List"))
-		if err := i.cluster.List(ctx, list); err != nil {
+		if err := cluster.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("list what intercepts requests: %w", err)
 		}
 		all = append(all, list.Items...)

@@ -30,8 +30,11 @@ type Syncer struct {
 	Secrets *secrets.Keeper
 	// Keeper is told which Manifests a bundle removes; nil remembers nothing.
 	Keeper *Keeper
+	// Label gives the agent's namespace labels; nil leaves them as they are.
+	Label func(ctx context.Context, want map[string]string) error
 
 	attempts attempts
+	labels   labeling
 }
 
 const namespace = v1beta2.RuntimeNamespace
@@ -48,6 +51,7 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		s.deleteAll(ctx, b.Statement.Predicate.Sealed)
 		return s.attempts.end()
 	}
+	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
 	images := imageRules(b.State.Settings)

@@ -198,6 +198,29 @@ func TestAManifestGoesOnlyWhenTheBundleNamesItsRemoval(t *testing.T) {
 	require.False(t, w.get(&v1beta2.Manifest{}, "team-nats"))
 }
 
+func TestTheAgentsNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
+	w := newWorld(t)
+	var labeled []map[string]string
+	w.Label = func(_ context.Context, want map[string]string) error {
+		labeled = append(labeled, want)
+		return nil
+	}
+	b, begin := bundleOf(), time.Now()
+	at := func(later time.Duration) { w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(later)) }
+	at(0)
+	at(time.Second)
+	require.Equal(t, []map[string]string{{v1beta2.LabelManagedBy: "kyma"}}, labeled)
+	b.State.Settings.NamespaceLabels = map[string]string{"istio-injection": "enabled"}
+	at(2 * time.Second)
+	require.Equal(t, map[string]string{v1beta2.LabelManagedBy: "kyma", "istio-injection": "enabled"}, labeled[1])
+	at(2*time.Second + labelInterval)
+	require.Len(t, labeled, 3, "it is looked again whether somebody took a label off")
+
+	w.Label = func(context.Context, map[string]string) error { return fmt.Errorf("%w: no", ErrExposed) }
+	b.State.Settings.NamespaceLabels = nil
+	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin).Err(), ErrExposed)
+}
+
 func TestAModuleThatIsAskedForAgainWhileItIsBeingDeletedIsRenewed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
