@@ -93,7 +93,27 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 	if recreate := w.choice.Template.Annotations[v1beta2.AnnotationRecreate]; recreate == v1beta2.True {
 		all[v1beta2.AnnotationRecreate] = recreate
 	}
-	return all, nil
+	former, err := w.former(name)
+	if former != "" {
+		all[v1beta2.AnnotationRenamedFrom] = former
+	}
+	return all, err
+}
+
+// former returns the Manifest of the module by the name that it had before, empty for none.
+func (w *wish) former(name string) (string, error) {
+	module := w.choice.Template.Annotations[v1beta2.AnnotationRenamedFrom]
+	if module == "" {
+		return "", nil
+	}
+	former, err := manifestName(module)
+	if err == nil && former == name {
+		err = errors.New("is the module's own name")
+	}
+	if err != nil {
+		return "", fmt.Errorf("ModuleTemplate %s: annotation %s: %q: %w: name the module as it was called before", w.choice.Template.Name, v1beta2.AnnotationRenamedFrom, module, err)
+	}
+	return former, nil
 }
 
 func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {

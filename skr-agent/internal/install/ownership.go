@@ -14,9 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// made reports whether an object bears the Manifest's mark.
+// made reports whether an object bears the Manifest's mark, or that of the one whose module was renamed.
 func (by owner) made(o *metav1.PartialObjectMetadata) bool {
-	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.mark
+	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
+	return mark == by.mark || mark != "" && mark == by.former
 }
 
 // owns reports whether an object is the Manifest's to write and to delete. It is when it bears the Manifest's mark, or when taking it over
@@ -25,7 +26,7 @@ func (by owner) made(o *metav1.PartialObjectMetadata) bool {
 func (by owner) owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
 	switch {
-	case mark == by.mark, o.Annotations[v1beta2.AnnotationAdopt] == by.mark:
+	case by.made(o), o.Annotations[v1beta2.AnnotationAdopt] == by.mark:
 		return true
 	case mark == "":
 		return module == by.module
@@ -106,7 +107,7 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p plan) 
 // left to them.
 func (by owner) isOtherManifests(o *metav1.PartialObjectMetadata) bool {
 	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
-	return mark != by.mark && strings.HasPrefix(mark, by.namespace+"/")
+	return !by.made(o) && strings.HasPrefix(mark, by.namespace+"/")
 }
 
 func whose(o *metav1.PartialObjectMetadata) string {

@@ -306,7 +306,7 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || o.Annotations[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
+		if o == nil || !i.owner(m).made(o) {
 			continue
 		}
 		if err := a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {

@@ -7,6 +7,7 @@ package objects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,7 +55,7 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
-	images := imageRules(b.State.Settings)
+	images, taken := imageRules(b.State.Settings), renames(b)
 	for _, manifest := range b.State.Manifests {
 		if !manifest.Unmanaged && unstaged[manifest.Module] != nil {
 			continue
@@ -63,15 +64,19 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 			if manifest.Unmanaged {
 				return s.unmanage(ctx, manifest.Name)
 			}
-			return s.manifest(ctx, manifest, images, gate)
+			write := func() error { return s.manifest(ctx, manifest, images, gate) }
+			if former := manifest.Annotations[v1beta2.AnnotationRenamedFrom]; former != "" && taken[former] == manifest.Name {
+				return s.renamed(ctx, former, manifest, write)
+			}
+			return write()
 		})
 	}
 	for _, manifest := range b.State.Leaving {
-		if unstaged[manifest.Module] == nil {
+		if unstaged[manifest.Module] == nil && taken[manifest.Name] == "" {
 			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest, images) })
 		}
 	}
-	s.removals(ctx, b.Statement.Predicate.Removals)
+	s.removals(ctx, b.Statement.Predicate.Removals, taken)
 	return s.attempts.end()
 }
 
@@ -194,7 +199,7 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	}
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
-	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate} {
+	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate, v1beta2.AnnotationRenamedFrom, v1beta2.AnnotationRenamedTo} {
 		if want.Annotations[annotation] == "" {
 			delete(manifest.Annotations, annotation)
 		}
@@ -242,15 +247,18 @@ func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	return s.delete(ctx, manifest, "Manifest")
 }
 
-func (s *Syncer) removals(ctx context.Context, modules []string) {
+// removals deletes the Manifests of modules that are to go; those that are taken over go by that.
+func (s *Syncer) removals(ctx context.Context, modules []string, taken map[string]string) {
 	if len(modules) == 0 {
 		return
 	}
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
-		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) {
-			s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })
+		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) && taken[m.Name] == "" {
+			s.attempts.try("Manifest", m.Name, "", func() error {
+				return errors.Join(s.markRenamed(ctx, m, ""), s.delete(ctx, m, "Manifest"))
+			})
 		}
 	}
 }
