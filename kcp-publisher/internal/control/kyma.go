@@ -92,12 +92,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	facts, err := k.admit(ctx, kyma, rules)
 	if err != nil {
-		if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
-			return ctrl.Result{}, err
-		}
-		facts.PublishError = err
-		kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
-		return k.record(ctx, before, kyma, publish.Outcome{})
+		return k.refuse(ctx, before, kyma, facts, err)
 	}
 	started := k.Now()
 	newest, err := k.fetchReport(ctx, kyma, rules)
@@ -134,9 +129,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	kyma.Status = status(kyma.Status, runtime, facts, k.Now())
-	if until := settles(before, kyma, facts, outcome, k.Now(), k.PollInterval); alone == 0 && !until.IsZero() {
-		k.settled.remember(req.NamespacedName, this, until)
-	}
+	k.settled.remember(req.NamespacedName, this, settles(before, kyma, facts, outcome, k.Now(), k.PollInterval))
 	result, err := k.record(ctx, before, kyma, outcome)
 	if alone > 0 {
 		result.RequeueAfter = alone
@@ -144,6 +137,16 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		k.backoff.answered(ctx, req.NamespacedName, started, outcome.Pushed || !newest.asked.Before(started))
 	}
 	return result, err
+}
+
+// refuse says why nothing may be published for a Kyma, or lets a deleted one go.
+func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts ingest.Facts, why error) (ctrl.Result, error) {
+	if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
+		return ctrl.Result{}, err
+	}
+	facts.PublishError = why
+	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
+	return k.record(ctx, before, kyma, publish.Outcome{})
 }
 
 // putOff lets a Kyma wait that cannot be resolved, because the control plane is not known yet or is changed by halves. Where that lasts,

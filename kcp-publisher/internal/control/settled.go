@@ -51,7 +51,7 @@ func (s *settled) still(kyma types.NamespacedName, l look, now time.Time) bool {
 	return ok && known.look == l && now.Before(known.until)
 }
 
-// remember notes that a look found nothing to do, until a time.
+// remember notes until when a look stands for equal ones, zero for none.
 func (s *settled) remember(kyma types.NamespacedName, l look, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
