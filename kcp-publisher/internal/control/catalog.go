@@ -116,17 +116,26 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 
 // markAll asks for a look at every Kyma.
 func (c *Catalog) markAll(ctx context.Context) error {
-	c.marked.Add(1)
-	var kymas v1beta2.KymaList
-	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace)); err != nil {
-		return fmt.Errorf("list Kymas: %w", err)
+	kymas, err := c.mark(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range kymas.Items {
-		if err := send(ctx, c.Changed, &kymas.Items[i]); err != nil {
+	for i := range kymas {
+		if err := send(ctx, c.Changed, &kymas[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mark returns all Kymas, for a look at each; no look before counts for them any more.
+func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
+	c.marked.Add(1)
+	var kymas v1beta2.KymaList
+	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace)); err != nil {
+		return nil, fmt.Errorf("list Kymas: %w", err)
+	}
+	return kymas.Items, nil
 }
 
 func send(ctx context.Context, to chan event.GenericEvent, kyma *v1beta2.Kyma) error {

@@ -30,14 +30,14 @@ func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Ca
 
 // allKymas asks for a look at every Kyma: the Secret that changed is for all runtimes.
 func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
-	var kymas v1beta2.KymaList
-	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "failed to list the Kymas that a changed image pull Secret is for")
+	kymas, err := k.Catalog.mark(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas that a changed image pull Secret is for")
 		return nil
 	}
-	requests := make([]ctrl.Request, 0, len(kymas.Items))
-	for i := range kymas.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&kymas.Items[i])})
+	requests := make([]ctrl.Request, 0, len(kymas))
+	for i := range kymas {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&kymas[i])})
 	}
 	return requests
 }

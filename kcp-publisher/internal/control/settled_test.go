@@ -1,12 +1,14 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -92,5 +94,23 @@ func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
 	silent.Status.Conditions[0].Status = metav1.ConditionFalse
 	if got := settles(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {
 		t.Errorf("a runtime that does not report: got %s", got)
+	}
+}
+
+// noKymas is an API without any.
+type noKymas struct{ client.Reader }
+
+func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func TestAfterAChangeForAllKymasNoLookCounts(t *testing.T) {
+	c := &Catalog{Reader: noKymas{}}
+	k := &Kymas{Catalog: c}
+	before := c.marked.Load()
+	if err := c.markAll(t.Context()); err != nil || c.marked.Load() == before {
+		t.Errorf("a change of the catalog: %v", err)
+	}
+	before = c.marked.Load()
+	if k.allKymas(t.Context(), nil); c.marked.Load() == before {
+		t.Error("a change of the image pull Secret does not count")
 	}
 }
