@@ -2,20 +2,17 @@ package scenario
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
-	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 func deleteKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
@@ -108,6 +105,8 @@ func TestARuntimeThatNeverAnswersDoesNotKeepItsKyma(t *testing.T) {
 func TestADeletionCanBeForced(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
+	gone := fleet.NewKyma("gone", "regular")
+	must(t, f.Control.Create(ctx, gone))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	r.Agent().Stop()
 	deleteKyma(t, f, r)
@@ -117,11 +116,20 @@ func TestADeletionCanBeForced(t *testing.T) {
 	kyma.Labels[v1beta2.LabelForceDeletion] = v1beta2.True
 	must(t, f.Control.Patch(ctx, kyma, client.MergeFrom(before)))
 	untilForgotten(t, r, 30*time.Second)
-	until(t, 20*time.Second, "an Event says that the deletion was forced", func() (bool, string) {
-		var events corev1.EventList
-		err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace))
-		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "DeletionForced" }), fmt.Sprint(len(events.Items), err)
+	untilEvent(t, f, "one", "DeletionForced", "was not waited for")
+
+	t.Log("A Kyma whose cluster is gone does not wait for the registry either.")
+	must(t, f.Registry.Stop())
+	must(t, f.Control.Delete(ctx, gone))
+	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone))
+	before = gone.DeepCopy()
+	gone.Labels[v1beta2.LabelRuntimeGone] = v1beta2.True
+	must(t, f.Control.Patch(ctx, gone, client.MergeFrom(before)))
+	until(t, 30*time.Second, "the Kyma is gone", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone)
+		return apierrors.IsNotFound(err), fmt.Sprintf("%v, %+v", err, gone.Status)
 	})
+	untilEvent(t, f, "gone", "RuntimeGone", v1beta2.LabelRuntimeGone)
 }
 
 func TestAKymaThatIsDeletedInItsRuntimeComesBack(t *testing.T) {

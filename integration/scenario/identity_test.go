@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,13 +84,26 @@ func TestARuntimeStaysWithTheKymaThatItEnrolledWith(t *testing.T) {
 	must(t, relabel(t, f, "victim", "victim")) // back
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
-	t.Log("A Kyma that is refused can be deleted.")
+	t.Log("A Kyma that is refused can be deleted: its own runtime is told, and none other.")
 	must(t, f.Control.Delete(ctx, fleet.NewKyma("mallory", "regular")))
-	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "its runtime is mallory, and the label")
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1beta2.LabelForceDeletion+`":"true"}}}`))
-	must(t, f.Control.Patch(ctx, fleet.NewKyma("mallory", "regular"), patch))
 	until(t, 30*time.Second, "the Kyma is gone", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(older), older)
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
+	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
+
+	t.Log("A Kyma with another runtime's id frees its own runtime when it is deleted, and takes nothing of the other one.")
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher-identity"}}
+	must(t, f.Control.Delete(ctx, binding))
+	until(t, 30*time.Second, "the edit is allowed", func() (bool, string) {
+		err := relabel(t, f, "victim", "bob")
+		return err == nil, fmt.Sprint(err)
+	})
+	untilReadyBecause(t, f, "victim", v1beta2.StateError, "which removes all modules from victim")
+	deleteKyma(t, f, victim)
+	untilForgotten(t, victim, 60*time.Second)
+	untilEmpty(t, victim)
+	if d, err := store.Head(ctx, repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("runtime bob has bundle %s, %v", d, err)
+	}
 }

@@ -19,6 +19,9 @@ const (
 	LabelSignature = Group + "/signature"
 	// LabelForceDeletion is ours: a deleted Kyma with it does not wait for its runtime.
 	LabelForceDeletion = "kyma-pull.dev/force-deletion"
+	// LabelRuntimeGone is ours: "true" on a Kyma in KCP whose runtime's cluster does not exist any more. Once deleted, it goes at once, also while
+	// the registry is down.
+	LabelRuntimeGone = "kyma-pull.dev/runtime-gone"
 	// LabelControlPlane is ours: "true" on the Kyma in KCP whose runtime is the control plane's own cluster. Only there go modules whose target
 	// is the control plane.
 	LabelControlPlane = "kyma-pull.dev/control-plane"

@@ -74,6 +74,9 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 	if err := reader.List(ctx, &kymas, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)
 	}
+	if owner := plan.NewOwners(kymas.Items)[id]; owner != nil {
+		return owner, nil
+	}
 	for i := range kymas.Items {
 		if plan.RuntimeID(&kymas.Items[i]) == id {
 			return &kymas.Items[i], nil

@@ -51,10 +51,13 @@ func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 // finalize lets a deleted Kyma disappear once its last bundle is published and its runtime is empty, or once there is nobody to wait for
 // any more.
 func (k *Kymas) finalize(ctx context.Context, kyma *v1beta2.Kyma, facts ingest.Facts) (done bool, err error) {
-	if kyma.DeletionTimestamp.IsZero() || facts.Published == nil {
+	if kyma.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
-	reason, message := plan.Finalizable(kyma, *facts.Published, facts.Report, k.DeletionTimeout, k.Now())
+	reason, message := plan.FinalizableUntold(kyma)
+	if facts.Published != nil {
+		reason, message = plan.Finalizable(kyma, *facts.Published, facts.Report, k.DeletionTimeout, k.Now())
+	}
 	return k.removeFinalizer(ctx, kyma, reason, message)
 }
 
@@ -78,7 +81,7 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 		return false, fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
 	}
 	kind := corev1.EventTypeNormal
-	if reason != plan.ReasonRuntimeEmpty {
+	if reason != plan.ReasonRuntimeEmpty && reason != plan.ReasonRuntimeGone {
 		kind = corev1.EventTypeWarning
 	}
 	k.Events.Eventf(kyma, nil, kind, reason, "Delete", "%s", message)

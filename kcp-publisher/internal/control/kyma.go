@@ -238,7 +238,7 @@ func (k *Kymas) rules() plan.Rules {
 func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) (ingest.Facts, error) {
 	facts := ingest.Facts{Generation: kyma.Generation}
 	var err error
-	if facts.Silence, facts.Carried, err = rules.Allowed(kyma); err != nil {
+	if facts.Silence, facts.Carried, err = rules.Allowed(kyma); err != nil && kyma.DeletionTimestamp.IsZero() {
 		return facts, err
 	}
 	runtime := plan.RuntimeID(kyma)
@@ -298,8 +298,11 @@ func status(before v1beta2.KymaStatus, runtime plan.Runtime, facts ingest.Facts,
 }
 
 // registryUnavailable says what is known of a runtime whose reports cannot be read because the registry is down: that is silence, too,
-// and silence is never health. Nothing is written before the allowed silence is over.
+// and silence is never health. Nothing is written before the allowed silence is over. A deleted Kyma whose runtime is gone needs no registry.
 func (k *Kymas) registryUnavailable(ctx context.Context, before, kyma *v1beta2.Kyma, wait time.Duration) (ctrl.Result, error) {
+	if done, err := k.finalize(ctx, kyma, ingest.Facts{}); done || err != nil {
+		return ctrl.Result{}, err
+	}
 	result := ctrl.Result{RequeueAfter: wait}
 	silence, carried, _ := k.Rules.Allowed(kyma) // what is wrong with it is said when the registry is back
 	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, carried, k.Now())

@@ -11,11 +11,22 @@ import (
 // Why a deleted Kyma is finalized, as reasons of Events.
 const (
 	ReasonRuntimeEmpty    = "RuntimeEmpty"
+	ReasonRuntimeGone     = "RuntimeGone"
 	ReasonDeletionForced  = "DeletionForced"
 	ReasonNeverReported   = "RuntimeNeverReported"
 	ReasonDeletionTimeout = "DeletionTimeout"
 	ReasonNothingToRemove = "NothingToRemove"
 )
+
+// FinalizableUntold decides the same of a Kyma whose runtime was not told to remove its modules, such as while the registry is down.
+func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
+	if !saidGone(kyma) {
+		return "", ""
+	}
+	return ReasonRuntimeGone, fmt.Sprintf("the label %s says that the cluster of runtime %s does not exist any more", v1beta2.LabelRuntimeGone, RuntimeID(kyma))
+}
+
+func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
 
 // FinalizableRefused decides the same of a Kyma to which nothing may be published, such as one whose runtime is another Kyma's.
 func FinalizableRefused(kyma *v1beta2.Kyma, timeout time.Duration, now time.Time) (reason, message string) {
@@ -23,28 +34,38 @@ func FinalizableRefused(kyma *v1beta2.Kyma, timeout time.Duration, now time.Time
 	switch s := kyma.Status.Runtime; {
 	case s == nil || s.Published == nil:
 		return ReasonNothingToRemove, "nothing was ever published for it"
+	case saidGone(kyma):
+		return FinalizableUntold(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
 		return ReasonDeletionForced, left
+	case s.Observed == nil:
+		return ReasonNeverReported, neverReported(kyma)
 	case now.Sub(kyma.DeletionTimestamp.Time) > timeout:
 		return ReasonDeletionTimeout, left
 	}
 	return "", ""
 }
 
+func neverReported(kyma *v1beta2.Kyma) string {
+	return fmt.Sprintf("runtime %s never reported, so that there is nobody to wait for", RuntimeID(kyma))
+}
+
 // Finalizable decides whether a deleted Kyma may go, and why; an empty reason means that it has to wait.
 func Finalizable(kyma *v1beta2.Kyma, published Published, report *bundle.AcceptedReport, timeout time.Duration, now time.Time) (reason, message string) {
 	runtime := RuntimeID(kyma)
 	if !published.Predicate.Deleting {
-		return "", "" // the runtime was not told yet
+		return FinalizableUntold(kyma)
 	}
 	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest && published.Predicate.Deleting &&
 		len(report.Modules) == 0 && !report.LeavesModulesOut() && report.Kyma == nil:
 		return ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
+	case saidGone(kyma):
+		return FinalizableUntold(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
 		return ReasonDeletionForced, fmt.Sprintf("runtime %s was not waited for: its last bundle tells it to remove all modules whenever it looks", runtime)
 	case kyma.Status.Runtime == nil || kyma.Status.Runtime.Observed == nil:
-		return ReasonNeverReported, fmt.Sprintf("runtime %s never reported, so that there is nobody to wait for", runtime)
+		return ReasonNeverReported, neverReported(kyma)
 	case waited > timeout:
 		return ReasonDeletionTimeout, fmt.Sprintf("runtime %s did not report to be empty within %s: its last bundle tells it to remove all modules whenever it looks", runtime, timeout)
 	}

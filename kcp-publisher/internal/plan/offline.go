@@ -17,8 +17,10 @@ func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 	if _, set := kyma.Annotations[v1beta2.AnnotationRevokedKeys]; set {
 		say("annotation "+v1beta2.AnnotationRevokedKeys, "only a control plane knows which key the runtime's agent has")
 	}
-	if _, set := kyma.Labels[v1beta2.LabelForceDeletion]; set {
-		say("label "+v1beta2.LabelForceDeletion, "only a control plane deletes Kymas and waits for their runtimes")
+	for _, label := range []string{v1beta2.LabelForceDeletion, v1beta2.LabelRuntimeGone} {
+		if _, set := kyma.Labels[label]; set {
+			say("label "+label, "only a control plane deletes Kymas and waits for their runtimes")
+		}
 	}
 	if !kyma.DeletionTimestamp.IsZero() {
 		say("metadata.deletionTimestamp", "only a control plane deletes Kymas: ask for no modules instead")

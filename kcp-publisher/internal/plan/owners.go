@@ -32,7 +32,7 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 		return err
 	}
 	if of := Claimed(kyma); of != id {
-		return fmt.Errorf("its runtime is %s, and the label %s says %s: set it back, or delete the Kyma and create one for %s", of, v1beta2.LabelRuntimeID, id, id)
+		return fmt.Errorf("its runtime is %s, and the label %s says %s: set it back, or delete the Kyma, which removes all modules from %s, and create one for %s", of, v1beta2.LabelRuntimeID, id, of, id)
 	}
 	if owner := o[id]; owner != nil && (owner.Namespace != kyma.Namespace || owner.Name != kyma.Name) && byClaim(owner, kyma) < 0 {
 		return fmt.Errorf("runtime id %s is that of Kyma %s already: change the label %s", id, named(owner), v1beta2.LabelRuntimeID)

@@ -30,8 +30,12 @@ type Rules struct {
 	Source *bundle.Source
 }
 
-// RuntimeID names the runtime of a Kyma: its label, else its own name.
+// RuntimeID names the runtime of a Kyma: its label, else its own name. That of a deleted one is the runtime that it began with, whatever its
+// label says since: nobody else tells that one to remove its modules.
 func RuntimeID(kyma *v1beta2.Kyma) string {
+	if s := kyma.Status.Runtime; !kyma.DeletionTimestamp.IsZero() && s != nil && s.ID != "" {
+		return s.ID
+	}
 	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
 }
 

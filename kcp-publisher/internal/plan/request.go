@@ -25,7 +25,10 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
 		request.Settings.Agent = image
 	}
-	if err := request.Settings.Check(); err != nil {
+	switch err := request.Settings.Check(); {
+	case err != nil && request.Deleting:
+		request.Settings = r.Settings // the runtime is told to remove its modules all the same
+	case err != nil:
 		return request, fmt.Errorf("annotations: %w", err)
 	}
 	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False

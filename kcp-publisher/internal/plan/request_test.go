@@ -242,33 +242,6 @@ func TestARevokedKeysTokenBoundsNoOther(t *testing.T) {
 	}
 }
 
-func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
-	kyma := living("one")
-	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
-	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
-		t.Errorf("it goes before its runtime was told: %s", reason)
-	}
-	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour, noon); reason != ReasonDeletionForced {
-		t.Errorf("told, and forced: %q", reason)
-	}
-	refused := kymaOf("two")
-	refused.DeletionTimestamp = &metav1.Time{Time: noon}
-	for name, c := range map[string]struct {
-		status *v1beta2.RuntimeStatus
-		after  time.Duration
-		want   string
-	}{
-		"nothing was published": {nil, 0, ReasonNothingToRemove},
-		"something was":         {living("one").Status.Runtime, 0, ""},
-		"for too long":          {living("one").Status.Runtime, 2 * time.Hour, ReasonDeletionTimeout},
-	} {
-		refused.Status.Runtime = c.status
-		if reason, _ := FinalizableRefused(refused, time.Hour, noon.Add(c.after)); reason != c.want {
-			t.Errorf("%s: got %q, want %q", name, reason, c.want)
-		}
-	}
-}
-
 // Files have neither creation timestamps nor one namespace for all.
 func TestTwoKymasOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
 	one, two := kymaOf("prod"), kymaOf("prod")
@@ -289,6 +262,7 @@ func TestWhatNeedsAControlPlaneIsIgnoredByName(t *testing.T) {
 	}{
 		"revoked keys":    {set(annotations, v1beta2.AnnotationRevokedKeys, "t"), "annotation " + v1beta2.AnnotationRevokedKeys},
 		"forced deletion": {set(labels, v1beta2.LabelForceDeletion, v1beta2.True), "label " + v1beta2.LabelForceDeletion},
+		"a cluster gone":  {set(labels, v1beta2.LabelRuntimeGone, v1beta2.True), "label " + v1beta2.LabelRuntimeGone},
 		"deletion":        {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} }, "metadata.deletionTimestamp"},
 		"nothing":         {set(annotations, v1beta2.AnnotationCarried, v1beta2.True), ""},
 	} {

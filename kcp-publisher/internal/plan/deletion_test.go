@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
+	kyma := living("one")
+	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
+	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
+		t.Errorf("it goes before its runtime was told: %s", reason)
+	}
+	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour, noon); reason != ReasonDeletionForced {
+		t.Errorf("told, and forced: %q", reason)
+	}
+	refused := kymaOf("two")
+	refused.DeletionTimestamp = &metav1.Time{Time: noon}
+	silent := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}
+	gone := map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
+	for name, c := range map[string]struct {
+		status *v1beta2.RuntimeStatus
+		labels map[string]string
+		after  time.Duration
+		want   string
+	}{
+		"nothing was published":    {nil, nil, 0, ReasonNothingToRemove},
+		"something was":            {living("one").Status.Runtime, nil, 0, ""},
+		"something, never applied": {silent, nil, 0, ReasonNeverReported},
+		"the cluster is gone":      {living("one").Status.Runtime, gone, 0, ReasonRuntimeGone},
+		"for too long":             {living("one").Status.Runtime, nil, 2 * time.Hour, ReasonDeletionTimeout},
+	} {
+		refused.Status.Runtime, refused.Labels = c.status, c.labels
+		if reason, _ := FinalizableRefused(refused, time.Hour, noon.Add(c.after)); reason != c.want {
+			t.Errorf("%s: got %q, want %q", name, reason, c.want)
+		}
+	}
+}
+
+func TestADeletedKymaWhoseClusterIsGoneWaitsForNobody(t *testing.T) {
+	kyma := living("one")
+	if reason, _ := FinalizableUntold(kyma); reason != "" {
+		t.Errorf("whose cluster is there: %s", reason)
+	}
+	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
+	for name, published := range map[string]Published{"untold": {}, "told": {Predicate: bundle.Predicate{Deleting: true}}} {
+		reason, message := Finalizable(kyma, published, nil, time.Hour, noon)
+		if reason != ReasonRuntimeGone || !strings.Contains(message, v1beta2.LabelRuntimeGone) {
+			t.Errorf("%s: %s: %s", name, reason, message)
+		}
+	}
+	kyma.Labels[v1beta2.LabelRuntimeGone] = "soon"
+	if reason, _ := FinalizableUntold(kyma); reason != "" {
+		t.Errorf("whose label says something else: %s", reason)
+	}
+}
+
+// What a Kyma says wrongly must not keep its runtime from being told.
+func TestADeletedKymaIsToldWhateverItsAnnotationsSay(t *testing.T) {
+	rules := Rules{Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: time.Minute}}}
+	kyma := living("one")
+	kyma.Annotations = map[string]string{v1beta2.AnnotationAutonomy: "Nonsense", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "{"}
+	if _, err := rules.Request(kyma, nil); err == nil {
+		t.Error("a Kyma that is not deleted is published to")
+	}
+	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
+	request, err := rules.Request(kyma, nil)
+	if err != nil || !request.Deleting || !reflect.DeepEqual(request.Settings, rules.Settings) {
+		t.Errorf("got %+v, %v", request, err)
+	}
+}
+
+func TestADeletedKymaIsAboutTheRuntimeThatItBeganWith(t *testing.T) {
+	kyma := kymaOf("one")
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "other"}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one"}
+	taker := kymaOf("two")
+	taker.Labels = map[string]string{v1beta2.LabelRuntimeID: "other"}
+	owners := NewOwners([]v1beta2.Kyma{*kyma, *taker})
+	err := owners.Check(kyma)
+	if err == nil || !strings.Contains(err.Error(), "delete the Kyma, which removes all modules from one, and create one for other") {
+		t.Errorf("got %v", err)
+	}
+	if err := owners.Check(taker); err != nil {
+		t.Errorf("the Kyma of the other runtime: %v", err)
+	}
+	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
+	if id := RuntimeID(kyma); id != "one" {
+		t.Errorf("its last bundle is for %s", id)
+	}
+	if err := NewOwners([]v1beta2.Kyma{*kyma, *taker}).Check(kyma); err != nil {
+		t.Errorf("nothing may be published: %v", err)
+	}
+}
