@@ -61,7 +61,8 @@ type Module struct {
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32
 	Version string `json:"version,omitempty"`
-	// ControllerName is accepted and has no effect, as in Kyma.
+	// ControllerName lets only ModuleTemplates count that have the label operator.kyma-project.io/controller-name with this value; empty for
+	// all.
 	// +optional
 	ControllerName string `json:"controller,omitempty"`
 	// RemoteModuleTemplateRef names a ModuleTemplate in the runtime.

@@ -8,6 +8,7 @@ const (
 	LabelManagedBy          = Group + "/managed-by"
 	LabelWatchedBy          = Group + "/watched-by"
 	LabelPurpose            = Group + "/purpose"
+	LabelControllerName     = Group + "/controller-name"
 	LabelBeta               = Group + "/beta"
 	LabelInternal           = Group + "/internal"
 	LabelSkipReconciliation = Group + "/skip-reconciliation"

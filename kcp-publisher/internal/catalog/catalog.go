@@ -34,6 +34,8 @@ type Snapshot struct {
 	selected map[string]bool
 	// restricted are modules that nobody is shown without a kymaSelector.
 	restricted []string
+	// controller is the controller name under which templates have to be provided, empty for any.
+	controller string
 }
 
 // offer is a ModuleReleaseMeta with its entry for runtimes.
@@ -106,7 +108,7 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 		}
 		s.templates = append(s.templates, t)
 	}
-	slices.SortFunc(s.templates, func(a, b *template) int { return cmp.Compare(key(a), key(b)) })
+	slices.SortFunc(s.templates, byKey)
 	hash := sha256.New()
 	encoder := json.NewEncoder(hash)
 	for _, t := range s.templates {
@@ -205,6 +207,8 @@ func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 }
 
 func key(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
+
+func byKey(a, b *template) int { return cmp.Compare(key(a), key(b)) }
 
 func (s *Snapshot) moduleNames() []string {
 	names := make([]string, 0, len(s.metas))

@@ -110,7 +110,11 @@ func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Ch
 
 func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	module := o.meta.Spec.ModuleName
-	found := s.templatesOf(module, version)
+	all := s.templatesOf(module, version)
+	if unprovided := s.unprovided(module, all); unprovided != nil {
+		return Choice{}, unprovided
+	}
+	found := s.provided(all)
 	switch len(found) {
 	case 0:
 		if channel == "" && o.meta.Spec.Mandatory == nil {
@@ -139,6 +143,10 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 			found = append(found, t)
 		}
 	}
+	if unprovided := s.unprovided(module, found); unprovided != nil {
+		return Choice{}, unprovided
+	}
+	found = s.provided(found)
 	switch {
 	case len(named) == 0:
 		return Choice{}, reason("module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)

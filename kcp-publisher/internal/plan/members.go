@@ -57,7 +57,7 @@ func followed(request resolve.Request, snapshot *catalog.Snapshot) string {
 	}
 	fmt.Fprintf(&text, "%t %s", request.ControlPlane, request.Asked.Channel)
 	for _, m := range request.Asked.Modules {
-		for _, part := range []string{"\n", m.Name, " ", m.Channel, " ", m.Version, " ", strconv.FormatBool(m.Managed)} {
+		for _, part := range []string{"\n", m.Name, " ", m.Channel, " ", m.Version, " ", m.ControllerName, " ", strconv.FormatBool(m.Managed)} {
 			text.WriteString(part)
 		}
 	}

@@ -47,7 +47,7 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 			wish := v1beta2.KymaSpec{Channel: "regular", Modules: append([]v1beta2.Module(nil), asked...)}
 			wish.Modules[i%modules].Channel = "fast"
 			wish.Modules[(i/modules)%modules].CustomResourcePolicy = v1beta2.PolicyIgnore
-			wish.Modules[(i/modules/modules)%modules].ControllerName = fmt.Sprint("manager-", i/modules/modules)
+			wish.Modules[(i/modules/modules)%modules].RemoteModuleTemplateRef = fmt.Sprint("manager-", i/modules/modules)
 			request := Request{Labels: map[string]string{"purpose": fmt.Sprint(i)}, Seed: wish, Asked: wish}
 			result := Resolve(request, snapshot, contents)
 			if len(result.State.Manifests) != modules {

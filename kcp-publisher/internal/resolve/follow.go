@@ -25,7 +25,7 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 		if !module.Managed || module.Version != "" {
 			continue
 		}
-		channel := cmp.Or(module.Channel, request.Asked.Channel)
+		channel, snapshot := cmp.Or(module.Channel, request.Asked.Channel), snapshot.ProvidedBy(module.ControllerName)
 		version, err := snapshot.Offered(module.Name, channel, kyma)
 		if err != nil {
 			continue

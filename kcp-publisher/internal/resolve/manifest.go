@@ -72,6 +72,9 @@ func (w *wish) labels(name string) map[string]string {
 	if w.choice.Channel != "" {
 		all[v1beta2.LabelChannel] = w.choice.Channel
 	}
+	if controller := w.choice.Template.Labels[v1beta2.LabelControllerName]; controller != "" {
+		all[v1beta2.LabelControllerName] = controller
+	}
 	if w.choice.Mandatory {
 		all[v1beta2.LabelMandatoryModule] = v1beta2.True
 	}

@@ -96,6 +96,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 		all = append(all, wish{module: v1beta2.Module{Name: choice.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice, err: choice.Err})
 	}
 	for _, module := range request.Asked.Modules {
+		snapshot := snapshot.ProvidedBy(module.ControllerName)
 		if mandatory[module.Name] {
 			continue
 		}
@@ -111,7 +112,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 		all = append(all, w)
 	}
 	for i := range all {
-		all[i].keep(request, snapshot)
+		all[i].keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
 	}
 	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all

@@ -122,8 +122,11 @@ func (f *fitting) limitWishes() {
 	for i := range kyma.Spec.Modules {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
-		if max(len(m.ControllerName), len(m.RemoteModuleTemplateRef)) > bundle.MaxModuleNameBytes {
-			m.ControllerName, m.RemoteModuleTemplateRef = "", "" // neither has an effect
+		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
+			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes) // no label is as long: it stays nobody's
+		}
+		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
+			m.RemoteModuleTemplateRef = "" // it has no effect
 		}
 	}
 	if unspeakable {

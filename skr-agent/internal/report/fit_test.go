@@ -123,6 +123,16 @@ func TestTwoManifestsOfOneModuleAreOneModule(t *testing.T) {
 	}
 }
 
+// A module whose controller name is too long to be told must not read as one that any controller may provide.
+func TestAControllerNameThatIsTooLongStaysNobodys(t *testing.T) {
+	facts := crowd(1, 0, 0)
+	facts.Kyma.Spec.Modules[0].ControllerName = strings.Repeat("x", 10*bundle.MaxModuleNameBytes)
+	got := New("one", facts).Kyma.Spec.Modules[0].ControllerName
+	if len(got) != bundle.MaxModuleNameBytes {
+		t.Errorf("it is told with %d bytes", len(got))
+	}
+}
+
 // TestAnAdminWithTooManyModulesGetsOut: what the runtime's Kyma asks for arrives with however many modules, so that they can be removed.
 func TestAnAdminWithTooManyModulesGetsOut(t *testing.T) {
 	signer := trusttest.NewSigner(t)
