@@ -392,6 +392,9 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		"the publisher with everything": {
 			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"}}, []string{"publisher", "metrics", "signatures", "webhooks", "git"},
 		},
+		"the publisher after a lifecycle-manager": {
+			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true}}, []string{"publisher", "metrics", "finalizers"},
+		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
 		"the agent with an account for modules": {
 			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false}, "modules": map[string]any{"serviceAccount": "modules"}}, []string{"agent", "module-account"},

@@ -9,10 +9,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -95,12 +97,19 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 
 func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := newFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "finalizers.yaml"}})
 	watch := sample.Version{Module: "watchdog", Version: "1.0.0", Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog"}
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
+	mandatory.Finalizers = []string{v1beta2.FinalizerMandatoryModule} // as lifecycle-manager left it
 	must(t, f.Control.Create(ctx, mandatory))
+	left := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "other-watchdog", Labels: map[string]string{v1beta2.LabelModuleName: "watchdog"}}}
+	left.Spec.Install.Source.Raw = []byte("{}")
+	must(t, f.Control.Create(ctx, left))
+	leaving := watcher("leaving", "", "configmaps", bundle.FieldSpec)
+	leaving.Finalizers = []string{v1beta2.FinalizerWatcher}
+	must(t, f.Control.Create(ctx, leaving))
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	must(t, r.API.Get(ctx, inKyma("watchdog"), &appsv1.Deployment{}))
 	kyma, err := r.Record(ctx)
@@ -116,6 +125,21 @@ func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
 	if err := r.API.Get(ctx, inKyma("watchdog"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("its Deployment is still there: %v", err)
 	}
+
+	t.Log("Finalizers of lifecycle-manager keep nothing, once it has no Manifests of the module.")
+	gone := func(object client.Object) {
+		t.Helper()
+		until(t, 30*time.Second, object.GetName()+" is gone", func() (bool, string) {
+			err := f.Control.Get(ctx, client.ObjectKeyFromObject(object), object)
+			return apierrors.IsNotFound(err), fmt.Sprint(err, object.GetFinalizers())
+		})
+	}
+	must(t, f.Control.Delete(ctx, leaving))
+	gone(leaving)
+	untilEvent(t, f, mandatory.Name, v1beta2.ReasonFinalizerKept, "other-watchdog")
+	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(mandatory), mandatory))
+	must(t, f.Control.Delete(ctx, left))
+	gone(mandatory)
 }
 
 func TestSkippedObjectsAreLeftAlone(t *testing.T) {

@@ -87,6 +87,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err != nil {
 		return err
 	}
+	if err := setUpFinalizers(mgr, kymas.Events); err != nil {
+		return err
+	}
 	// Status changes are its own; what users say is in spec, labels and annotations.
 	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
