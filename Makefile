@@ -21,7 +21,7 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 	@go run ./integration/demo $(if $(EXIT),--exit)
 
 test: build assets ## all tests, over real API servers and a real registry
-	KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
+	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
