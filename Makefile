@@ -21,7 +21,7 @@ demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by i
 	@go run ./integration/demo $(if $(EXIT),--exit)
 
 test: build assets ## all tests, over real API servers and a real registry
-	KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
+	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -timeout $(TIMEOUT) ./...
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
@@ -60,13 +60,14 @@ images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for 
 	@go run ./hack/images -repository $(IMAGES) -version $(VERSION) -created "$$(git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)" \
 	  bin/linux-$(ARCH)/kcp-publisher bin/linux-$(ARCH)/skr-agent
 
-# golangci-lint has a module of its own: its dependencies would hold those of the other tools back.
+# golangci-lint has a module of its own: its dependencies would hold those of the other tools back. A quarter of its work would be to
+# collect garbage.
 lint: LINT := go tool -modfile=hack/golangci/go.mod golangci-lint
 lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 	@unformatted=$$(gofmt -l $(FOLDERS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	$(LINT) config verify
-	$(LINT) run ./...
+	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...
 
 vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
