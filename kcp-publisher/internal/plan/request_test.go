@@ -45,6 +45,14 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		"no catalog":         {set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
 		"no modules in seed": {set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True), func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {}},
 		"no synchronization": {set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
+		"a pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"), func(r *resolve.Request) {
+			r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
+			r.Seed = r.Asked
+		}, func(*Runtime) {}},
+		"pins of the runtime's own Kyma win over the control plane's": {func(k *v1beta2.Kyma) {
+			requested(k)
+			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
+		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"carried for a season": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
 		"carried for a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
@@ -97,7 +105,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 
 func TestAnAnnotationThatMeansNothingIsAnErrorAndNeverTakenForNone(t *testing.T) {
 	for annotation, value := range map[string]string{
-		v1beta2.AnnotationAutonomy: "Everything", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
+		v1beta2.AnnotationPinnedVersions: "keda", v1beta2.AnnotationAutonomy: "Everything", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
 	} {
 		kyma := kymaOf("one")
 		kyma.Annotations = map[string]string{annotation: value}

@@ -4,7 +4,6 @@ package resolve
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -100,13 +99,10 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 			continue
 		}
 		w := wish{module: module}
-		switch {
-		case module.Version == "":
+		if version := module.Pin(); version != "" {
+			w.choice, w.err = snapshot.Pinned(module.Name, version, kyma)
+		} else {
 			w.lookup(request, snapshot, cmp.Or(module.Channel, request.Asked.Channel))
-		case module.Channel != "":
-			w.err = fmt.Errorf("module %s: asks for channel %q and version %s: name one of both", module.Name, module.Channel, module.Version)
-		default:
-			w.choice, w.err = snapshot.Pinned(module.Name, module.Version, kyma)
 		}
 		all = append(all, w)
 	}

@@ -85,11 +85,7 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	kyma := &v1beta2.Kyma{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
-		kyma = &v1beta2.Kyma{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName, Labels: seed.Labels, Annotations: seed.Annotations},
-			Spec:       seed.Spec,
-		}
-		if err := s.Client.Create(ctx, kyma); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("seed Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
 		}
 		return nil

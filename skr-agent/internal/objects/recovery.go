@@ -33,7 +33,12 @@ type Keeper struct {
 	// saved is the memory as it is stored, nil when that is not known.
 	saved  []byte
 	loaded bool
+	// notPinned says why the annotation that pins versions could not take the place of spec.modules[].version yet.
+	notPinned error
 }
+
+// NotPinned returns why it is not known yet which modules the runtime's Kyma pins, nil when it is: what it asks for must not be told before.
+func (k *Keeper) NotPinned() error { return k.notPinned }
 
 const (
 	// MemorySecret is the Secret that the memory is kept in.
@@ -63,6 +68,9 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	if b != nil && b.Statement.Predicate.Deleting {
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
+	}
+	if k.notPinned = k.writePins(ctx, kyma); k.notPinned != nil {
+		return nil, k.notPinned
 	}
 	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this process runs.
 	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
@@ -107,10 +115,11 @@ func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, e
 
 // restoreKyma reports whether the Kyma was not there.
 func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
-	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, Spec: *k.memory.Kyma.DeepCopy()}
+	var labels, annotations map[string]string
 	if b != nil {
-		kyma.Labels, kyma.Annotations = b.State.Kyma.Labels, b.State.Kyma.Annotations
+		labels, annotations = b.State.Kyma.Labels, b.State.Kyma.Annotations
 	}
+	kyma := k.memory.restoredKyma(labels, annotations)
 	return k.create(ctx, kyma, "Kyma")
 }
 

@@ -37,9 +37,11 @@ type Facts struct {
 	// Unmanaged are the versions of modules that nobody looks after, by name.
 	Unmanaged map[string]string
 	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
-	Secrets   *bundle.ReportedSecrets
-	Kyma      *v1beta2.Kyma
-	Manifests []v1beta2.Manifest
+	Secrets *bundle.ReportedSecrets
+	// Kyma is the runtime's own; its spec is what it asks for. Unreadable says that not all of that can be read, nil when it can.
+	Kyma       *v1beta2.Kyma
+	Unreadable error
+	Manifests  []v1beta2.Manifest
 	// Unenrolled says why the control plane cannot know the agent's reports as the runtime's, empty when it can.
 	Unenrolled string
 	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
@@ -132,7 +134,18 @@ func New(runtime string, facts Facts) bundle.Report {
 	if k := facts.Kyma; k != nil {
 		r.Kyma = &bundle.ReportedKyma{Spec: k.Spec, Generation: k.Generation, Deleting: !k.DeletionTimestamp.IsZero(), State: k.Status.State}
 	}
-	return fit(r, maxPayloadBytes)
+	if facts.Unreadable == nil || facts.Kyma == nil {
+		return fit(r, maxPayloadBytes)
+	}
+	// A part of what is asked for must not be taken for all of it.
+	asked := len(r.Kyma.Spec.Modules)
+	r.Kyma.Spec.Modules = nil
+	r = fit(r, maxPayloadBytes)
+	if r.Truncated == nil {
+		r.Truncated = &bundle.Truncated{}
+	}
+	r.Truncated.Asked = max(asked, 1)
+	return r
 }
 
 // noBundle is said before the first bundle.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -180,5 +181,24 @@ func TestTheRuntimesKymaSaysWhetherItIsWatched(t *testing.T) {
 	facts.Bundle.State.Watchers = nil
 	if _, watched = said(status); watched != nil {
 		t.Errorf("without Watchers: %+v", watched)
+	}
+}
+
+func TestWhatCannotBeReadOfAKymaIsNotReportedInPart(t *testing.T) {
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
+	facts := Facts{Kyma: kyma, Unreadable: errors.New("entry keda")}
+	for _, modules := range []int{0, 2} {
+		kyma.Spec.Modules = make([]v1beta2.Module, modules)
+		r := New("one", facts)
+		if !r.LeavesWishesOut() || len(r.Kyma.Spec.Modules) != 0 || r.Kyma.Generation != 7 {
+			t.Errorf("with %d modules: %+v %+v", modules, r.Kyma, r.Truncated)
+		}
+		if len(kyma.Spec.Modules) != modules {
+			t.Error("the Kyma itself was changed")
+		}
+	}
+	facts.Unreadable = nil
+	if r := New("one", facts); r.LeavesWishesOut() || len(r.Kyma.Spec.Modules) != 2 {
+		t.Errorf("%+v %+v", r.Kyma, r.Truncated)
 	}
 }
