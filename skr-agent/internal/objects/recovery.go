@@ -185,7 +185,7 @@ func (k *Keeper) giveList(ctx context.Context, manifest *v1beta2.Manifest, list 
 
 // create reports whether the object was not there.
 func (k *Keeper) create(ctx context.Context, object client.Object, kind string) (bool, error) {
-	err := k.Uncached.Create(ctx, object)
+	err := k.Uncached.Create(ctx, object, client.FieldOwner(FieldOwner))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
