@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 // fields that it knows.
 func TestAnAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--kyma-labels=" + v1beta2.LabelGlobalAccountID + "," + v1beta2.LabelSubaccountID}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("1.10.0"), sample.Scaler("1.11.0")))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	patch := func(patch string) {
@@ -30,6 +31,29 @@ func TestAnAdminWorksWithTheKymaDashboard(t *testing.T) {
 		must(t, err)
 		must(t, r.API.Patch(ctx, kyma, client.RawPatch(types.JSONPatchType, []byte(patch))))
 	}
+
+	account := func(labels string, want map[string]string) {
+		t.Helper()
+		record, err := r.Record(ctx)
+		must(t, err)
+		must(t, f.Control.Patch(ctx, record, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
+		until(t, 40*time.Second, "the dashboard shows the accounts", func() (bool, string) {
+			kyma, err := r.Kyma(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			seen := map[string]string{}
+			for _, key := range []string{v1beta2.LabelGlobalAccountID, v1beta2.LabelSubaccountID, v1beta2.LabelBeta, v1beta2.LabelRegion} {
+				if value, is := kyma.Labels[key]; is {
+					seen[key] = value
+				}
+			}
+			return maps.Equal(seen, want), fmt.Sprint(kyma.Labels)
+		})
+	}
+	account(`{"kyma-project.io/global-account-id":"g","kyma-project.io/subaccount-id":"s","kyma-project.io/region":"r","operator.kyma-project.io/beta":"true"}`,
+		map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s", v1beta2.LabelBeta: v1beta2.True})
+	account(`{"kyma-project.io/subaccount-id":null,"operator.kyma-project.io/beta":null}`, map[string]string{v1beta2.LabelGlobalAccountID: "g"})
 
 	patch(`[{"op":"add","path":"/spec/modules/0/channel","value":"fast"},{"op":"add","path":"/spec/modules/0/version","value":"1.8.0"}]`)
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))

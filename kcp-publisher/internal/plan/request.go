@@ -16,7 +16,7 @@ import (
 // error is of the Kyma's annotations, and means that nothing may be published.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := asked(kyma)
-	request.Settings, request.Watchers = r.Settings, r.Watchers
+	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
 	if err != nil && !request.Deleting {
 		return request, err
 	}
@@ -35,6 +35,22 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
 	request.Running = running(kyma.Status.Runtime, report)
 	return request, nil
+}
+
+// carried returns the labels of a Kyma that its runtime gets because the operator says so, nil for none.
+func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
+	var labels map[string]string
+	for _, key := range r.KymaLabels {
+		value, is := kyma.Labels[key]
+		if !is {
+			continue
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+	}
+	return labels
 }
 
 // autonomy returns what a Kyma's runtime may decide by itself.

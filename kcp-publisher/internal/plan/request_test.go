@@ -45,6 +45,9 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		"no catalog":         {set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
 		"no modules in seed": {set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True), func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {}},
 		"no synchronization": {set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
+		"labels that the operator carries": {func(k *v1beta2.Kyma) {
+			k.Labels = map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s"}
+		}, func(r *resolve.Request) { r.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g"} }, func(*Runtime) {}},
 		"a pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"), func(r *resolve.Request) {
 			r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
 			r.Seed = r.Asked
@@ -83,7 +86,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rules := Rules{
 				Settings: bundle.Settings{Agent: strings.Replace(image, "skr-agent", "other", 1)}, Watchers: []bundle.Watcher{{Name: "w"}},
-				Source: &bundle.Source{Commit: "c"},
+				Source: &bundle.Source{Commit: "c"}, KymaLabels: []string{v1beta2.LabelGlobalAccountID, v1beta2.LabelInstanceID},
 			}
 			kyma := kymaOf("one")
 			kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}

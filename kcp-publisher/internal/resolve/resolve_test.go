@@ -429,6 +429,10 @@ func TestNoDocumentNamesItsRuntime(t *testing.T) {
 	if result.State.Kyma.Labels[v1beta2.LabelBeta] != v1beta2.True {
 		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
 	}
+	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
+	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" || labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
+		t.Errorf("the seed's labels with one that the operator carries are %v", labels)
+	}
 }
 
 func TestARequestIsNotChanged(t *testing.T) {
