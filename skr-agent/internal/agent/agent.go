@@ -318,6 +318,9 @@ func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed auton
 	if facts.Manifests, err = a.manifests(ctx); err != nil {
 		return facts, err
 	}
+	if facts.Templates, err = a.templates(ctx); err != nil {
+		return facts, err
+	}
 	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
 	facts.ClusterScoped = clusterScoped(a.Client, facts.Manifests)
 	return facts, nil

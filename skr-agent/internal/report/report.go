@@ -42,6 +42,8 @@ type Facts struct {
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
+	// Templates are the generations of the runtime's ModuleTemplates, by name.
+	Templates map[string]int64
 	// Unenrolled says why the control plane cannot know the agent's reports as the runtime's, empty when it can.
 	Unenrolled string
 	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
@@ -308,10 +310,12 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Template != "" && !status.Maintenance {
 				status.Template = &v1beta2.TrackingObject{
 					TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
-					PartialMeta: v1beta2.PartialMeta{Name: m.Template, Namespace: v1beta2.RuntimeNamespace},
+					PartialMeta: v1beta2.PartialMeta{Name: m.Template, Namespace: v1beta2.RuntimeNamespace, Generation: facts.Templates[m.Template]},
 				}
 			}
 			if m.Unmanaged {
+				// As in Kyma: nobody looks after what is behind it.
+				status.Manifest, status.Resource, status.Template = nil, nil, nil
 				// What is there is the version of its last Manifest, which may not be that of the bundle: its upgrade may have waited.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
