@@ -189,6 +189,8 @@ spec:
 	must(t, r.UntilState(ctx, "deployment", "1.0.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, "statefulset", "1.0.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, "deployment-broken", "1.0.0", v1beta2.StateProcessing))
+	without(t, r, "deployment-broken")
+	must(t, r.UntilGone(ctx, "deployment-broken"))
 }
 
 func TestStatusOfAModuleSaysWhereItComesFrom(t *testing.T) {

@@ -426,7 +426,7 @@ func TestNoDocumentNamesItsRuntime(t *testing.T) {
 			t.Errorf("%s", blob.Bytes)
 		}
 	}
-	if result.State.Kyma.Labels[v1beta2.LabelBeta] != v1beta2.True {
+	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True || labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma || labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
 		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
 	}
 	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
