@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -62,17 +64,41 @@ func (m Memory) unwrittenPins(kyma *v1beta2.Kyma) string {
 	return pins
 }
 
-// writePins writes the annotation that takes the place of spec.modules[].version, once.
+// Asked returns what the runtime's Kyma asks for. The error says what cannot be read of it. known is false until the memory was looked at: what
+// is asked for must not be told before, as a module that is upgraded for a pin that nobody saw does not go back.
+func (k *Keeper) Asked(kyma *v1beta2.Kyma) (spec v1beta2.KymaSpec, known bool, err error) {
+	if k.unwritten != "" {
+		kyma = kyma.DeepCopy()
+		kyma.Annotations = with(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: k.unwritten})
+	}
+	spec, err = kyma.AskedInRuntime()
+	return spec, k.looked, err
+}
+
+// writePins writes the annotation that takes the place of spec.modules[].version, once, and waits until the cache shows it. Until then the pins
+// are in unwritten.
 func (k *Keeper) writePins(ctx context.Context, kyma *v1beta2.Kyma) error {
-	pins := k.memory.unwrittenPins(kyma)
-	if pins == "" {
+	k.unwritten, k.looked = k.memory.unwrittenPins(kyma), true
+	if k.unwritten == "" {
 		return nil
 	}
 	before := kyma.DeepCopy()
-	kyma.Annotations = with(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: pins})
+	kyma.Annotations = with(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: k.unwritten})
 	if err := k.Uncached.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("write annotation %s of Kyma %s/%s, which takes the place of spec.modules[].version: %w",
 			v1beta2.AnnotationPinnedVersions, kyma.Namespace, kyma.Name, err)
 	}
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		seen := &v1beta2.Kyma{}
+		if err := k.Client.Get(ctx, client.ObjectKeyFromObject(kyma), seen); err != nil {
+			return false, err
+		}
+		_, is := seen.Annotations[v1beta2.AnnotationPinnedVersions]
+		return is, nil
+	})
+	if err != nil {
+		return fmt.Errorf("see annotation %s of Kyma %s/%s: %w", v1beta2.AnnotationPinnedVersions, kyma.Namespace, kyma.Name, err)
+	}
+	k.unwritten = ""
 	return nil
 }

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,13 @@ func kymaWith(modules ...[3]string) *v1beta2.Kyma {
 		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: m[0], Channel: m[1], Version: m[2], Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
 	}
 	return kyma
+}
+
+// refusing is an API server that refuses all patches.
+type refusing struct{ client.Client }
+
+func (refusing) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return errors.New("denied by a tenant")
 }
 
 func TestPinsOfBeforeBecomeTheAnnotationOnce(t *testing.T) {
@@ -50,6 +58,8 @@ func TestAKymaComesBackWithItsPins(t *testing.T) {
 	}
 	forget() // that of another key
 	t.Cleanup(forget)
+	_, known, _ := w.Keeper.Asked(&v1beta2.Kyma{})
+	require.False(t, known, "the memory was not looked at")
 	b := bundleOf()
 	b.State.Kyma.Spec = kymaWith([3]string{"keda", "", "1.7.0"}, [3]string{"nats", "fast", ""}).Spec
 	w.sync(b)
@@ -80,9 +90,17 @@ func TestAKymaComesBackWithItsPins(t *testing.T) {
 	kyma.Spec.Modules[0].Channel = ""
 	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before)))
 	w.Keeper.memory.Kyma, w.Keeper.memory.Pins = b.State.Kyma.Spec.DeepCopy(), nil
+	w.Keeper.Uncached = refusing{cluster}
+	_, err = w.Keeper.Restore(ctx, b)
+	require.ErrorContains(t, err, "which takes the place of spec.modules[].version: denied by a tenant")
+	asked, known, err := w.Keeper.Asked(kyma)
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Equal(t, "1.7.0", asked.Modules[0].Pin(), "what is asked for would be told without its pins")
+	w.Keeper.Uncached = cluster
 	_, err = w.Keeper.Restore(ctx, b)
 	require.NoError(t, err)
-	require.NoError(t, w.Keeper.NotPinned())
+	require.Empty(t, w.Keeper.unwritten)
 	is("keda=1.7.0", "")
 	require.NoError(t, cluster.Patch(ctx, kyma, client.RawPatch("application/json-patch+json",
 		[]byte(`[{"op":"remove","path":"/metadata/annotations/kyma-pull.dev~1pinned-versions"},{"op":"add","path":"/spec/modules/0/version","value":"1.9.0"}]`))))

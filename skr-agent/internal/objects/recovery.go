@@ -33,12 +33,10 @@ type Keeper struct {
 	// saved is the memory as it is stored, nil when that is not known.
 	saved  []byte
 	loaded bool
-	// notPinned says why the annotation that pins versions could not take the place of spec.modules[].version yet.
-	notPinned error
+	// unwritten is what the annotation that pins versions is to say and does not yet; looked says that this is known.
+	unwritten string
+	looked    bool
 }
-
-// NotPinned returns why it is not known yet which modules the runtime's Kyma pins, nil when it is: what it asks for must not be told before.
-func (k *Keeper) NotPinned() error { return k.notPinned }
 
 const (
 	// MemorySecret is the Secret that the memory is kept in.
@@ -66,14 +64,16 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		return nil, err
 	}
 	if b != nil && b.Statement.Predicate.Deleting {
+		k.unwritten, k.looked = "", true
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	if k.notPinned = k.writePins(ctx, kyma); k.notPinned != nil {
-		return nil, k.notPinned
+	unpinned, observed := k.writePins(ctx, kyma), kyma
+	if unpinned != nil {
+		observed = nil // its pins are known by what is remembered
 	}
 	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this process runs.
-	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
+	problems := []error{unpinned, k.keep(ctx, k.memory.Observe(observed, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
 		made, err := k.restoreKyma(ctx, b)
