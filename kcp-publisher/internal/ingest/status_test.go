@@ -460,19 +460,6 @@ func TestTheStatusSaysWhatWasPublishedAndWhichChannelIsActive(t *testing.T) {
 	}
 }
 
-func TestAKymaThatWasNeverPublishedIsNotReady(t *testing.T) {
-	s := &scene{now: noon, facts: Facts{Generation: 1, Silence: silence, PublishError: errors.New("no root")}}
-	modules := meta.FindStatusCondition(s.status().Conditions, v1beta2.ConditionModules)
-	if modules.Status != metav1.ConditionFalse || modules.Message != "no bundle is published yet" {
-		t.Errorf("before the first bundle: %+v", modules)
-	}
-	s.before.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Sequence: 7}}
-	s.before.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}
-	if modules := meta.FindStatusCondition(s.status().Conditions, v1beta2.ConditionModules); modules.Status != metav1.ConditionTrue {
-		t.Errorf("when no newer one can be published: %+v", modules)
-	}
-}
-
 func TestRememberKeepsWhatOutlivesARestart(t *testing.T) {
 	status := v1beta2.KymaStatus{}
 	Remember(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
