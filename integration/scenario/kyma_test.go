@@ -189,18 +189,22 @@ spec:
 	must(t, r.UntilState(ctx, "deployment", "1.0.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, "statefulset", "1.0.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, "deployment-broken", "1.0.0", v1beta2.StateProcessing))
+	without(t, r, "deployment-broken")
+	must(t, r.UntilGone(ctx, "deployment-broken"))
 }
 
 func TestStatusOfAModuleSaysWhereItComesFrom(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	namespace := map[string]string{"control plane": sample.Namespace, "runtime": v1beta2.RuntimeNamespace}
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
 		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "runtime": func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
 	} {
 		untilModule(t, "the "+side+" tells all of the module", read, "scaler", func(m v1beta2.ModuleStatus) bool {
 			return m.State == v1beta2.StateReady && m.FQDN == "kyma-pull.dev/module/scaler" && m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&
-				m.Manifest != nil && m.Manifest.PartialMeta.Name == "scaler" && m.Resource != nil && m.Resource.Kind == "Scaler" && m.Template != nil && m.Template.PartialMeta.Name == "scaler-1.7.0"
+				m.Manifest != nil && m.Manifest.PartialMeta.Name == "scaler" && m.Resource != nil && m.Resource.Kind == "Scaler" &&
+				m.Template != nil && m.Template.PartialMeta == v1beta2.PartialMeta{Name: "scaler-1.7.0", Namespace: namespace[side], Generation: 1}
 		})
 		until(t, 30*time.Second, "the "+side+" has every condition and the channel", func() (bool, string) {
 			kyma, err := read()

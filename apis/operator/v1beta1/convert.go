@@ -17,7 +17,7 @@ import (
 //	v1beta1 field              | in v1beta2
 //	Kyma spec.sync             | kept in AnnotationSync; with enabled: true, noModuleCopy and moduleCatalog: false become the
 //	                           | annotations that v1beta2 has for them, and any namespace but kyma-system is refused
-//	Kyma spec.sync.strategy    | kept, without effect: nobody holds a kubeconfig of a runtime
+//	Kyma spec.sync.strategy    | secret and local-secret kept, others refused: nobody looks a kubeconfig of a runtime up
 //	ModuleTemplate spec.target | kept in v1beta2.AnnotationTarget, unless it is the default
 //	v1beta2 alone              | kept in AnnotationRest when an object is read as v1beta1
 //
@@ -41,12 +41,20 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	if sync.Enabled && sync.Namespace != "" && sync.Namespace != v1beta2.RuntimeNamespace {
 		return fmt.Errorf("spec.sync.namespace: %q: the runtime's Kyma is always in %s: remove the field", sync.Namespace, v1beta2.RuntimeNamespace)
 	}
+	if sync.Enabled && !known(sync.Strategy) {
+		return fmt.Errorf("spec.sync.strategy: %q: no kubeconfig of a runtime is looked up here, its agent pulls: remove the field", sync.Strategy)
+	}
 	kept := keptSync{Sync: *sync}
 	if sync.Enabled {
 		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True, sync.NoModuleCopy)
 		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False, !sync.ModuleCatalog)
 	}
 	return note(&to.ObjectMeta, AnnotationSync, kept)
+}
+
+// known reports whether a strategy says what holds here as well: that a Secret has the kubeconfig, which nobody looks for any more.
+func known(strategy string) bool {
+	return strategy == "" || strategy == "secret" || strategy == "local-secret"
 }
 
 // keptSync is what AnnotationSync holds.
@@ -93,6 +101,9 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	if sync.Enabled {
 		if sync.Namespace != v1beta2.RuntimeNamespace {
 			sync.Namespace = "" // no other could have been written
+		}
+		if !known(sync.Strategy) {
+			sync.Strategy = "" // nor this
 		}
 		// What v1beta2 says now is what counts.
 		sync.NoModuleCopy = switched(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)

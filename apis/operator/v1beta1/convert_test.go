@@ -57,6 +57,10 @@ func TestWhatMeansNothingHereIsRefusedByField(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `spec.sync.namespace: "elsewhere": the runtime's Kyma is always in kyma-system: remove the field`) {
 		t.Errorf("got %v", err)
 	}
+	err = KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}}, &v1beta2.Kyma{})
+	if err == nil || err.Error() != `spec.sync.strategy: "local-client": no kubeconfig of a runtime is looked up here, its agent pulls: remove the field` {
+		t.Errorf("got %v", err)
+	}
 	changed := &ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: "{"}}}
 	if err := ModuleTemplateToHub(t.Context(), changed, &v1beta2.ModuleTemplate{}); err == nil || !strings.Contains(err.Error(), "metadata.annotations["+AnnotationRest+"]") {
 		t.Errorf("got %v", err)
@@ -66,7 +70,7 @@ func TestWhatMeansNothingHereIsRefusedByField(t *testing.T) {
 func TestWhateverAnnotationsAreStoredAnObjectIsReadAndWrittenAgain(t *testing.T) {
 	for name, stored := range map[string]string{
 		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`, "another type of a field": `{"enabled": "yes"}`,
-		"a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "fields that nobody knows": `{"enabled": true, "shade": "red"}`,
+		"a strategy that could not be written": `{"enabled": true, "strategy": "local-client"}`, "a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "fields that nobody knows": `{"enabled": true, "shade": "red"}`,
 	} {
 		hub := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
 		old, again := &Kyma{}, &v1beta2.Kyma{}

@@ -68,7 +68,7 @@ type Sync struct {
 	// Namespace is that of the runtime's Kyma.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
-	// Strategy said where the kubeconfig of the runtime is; there is none any more.
+	// Strategy said where the kubeconfig of the runtime is; there is none any more. Values other than secret and local-secret are refused.
 	// +optional
 	// +kubebuilder:default:=secret
 	Strategy string `json:"strategy,omitempty"`

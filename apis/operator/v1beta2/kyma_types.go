@@ -56,7 +56,8 @@ type Module struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel,omitempty"`
-	// Version pins the module to one version, whatever its channel has. It goes without Channel.
+	// Version has no effect in a runtime's Kyma, nor beside Channel, as in Kyma: pin a module with the annotation kyma-pull.dev/pinned-versions.
+	// Deprecated: in a Kyma of the control plane it still pins a module that names no channel.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32

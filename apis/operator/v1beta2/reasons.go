@@ -38,6 +38,9 @@ const (
 	ReasonObjectRefused = "ObjectRefused"
 	// ReasonStorageRefused is of Synced and Accepted: the agent cannot keep a newer bundle in Secrets of kyma-system. The message says why.
 	ReasonStorageRefused = "StorageRefused"
+	// ReasonPinsUnreadable is of Synced: the annotation that pins versions in the runtime's Kyma cannot be read. The message says which entry is
+	// wrong; what the Kyma asked for before is followed.
+	ReasonPinsUnreadable = "PinsUnreadable"
 
 	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to the one before.
 	ReasonUpgraded   = "Upgraded"

@@ -219,6 +219,19 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
+// Templates returns the ModuleTemplates of the names as a status tracks them, by name. Those that are not there are left out.
+func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
+	found := make(map[string]v1beta2.PartialMeta, len(names))
+	for _, name := range names {
+		for _, t := range s.called[name] {
+			if t.Name == name {
+				found[name] = v1beta2.PartialMeta{Name: name, Namespace: t.Namespace, Generation: t.Generation}
+			}
+		}
+	}
+	return found
+}
+
 // Relevant returns the labels of a Kyma that can make a difference: two Kymas with the same ones are shown the same modules.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}

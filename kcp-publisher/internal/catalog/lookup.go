@@ -73,7 +73,7 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	}
 	choice, err := s.shown(o, "", version, kyma)
 	if err != nil && !Hidden(err) {
-		return Choice{}, reason("module %s: version %s, which spec.modules pins it to, cannot be had: %v", module, version, err)
+		return Choice{}, reason("module %s: version %s, which the Kyma pins it to, cannot be had: %v", module, version, err)
 	}
 	return choice, err
 }

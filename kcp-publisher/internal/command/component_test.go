@@ -112,9 +112,16 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		"one with too many":       {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
 		"one of the agent's":      {settingsFlags{pullSecret: "skr-agent-key"}, "such names are the agent's own"},
 		"a field without kind":    {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
+		"labels":                  {settingsFlags{kymaLabels: []string{"kyma-project.io/global-account-id", "kyma-project.io/subaccount-id"}}, ""},
+		"a label with a value":    {settingsFlags{kymaLabels: []string{"team=a"}}, `--kyma-labels: "team=a" is no name of a label`},
+		"a label with an effect":  {settingsFlags{kymaLabels: []string{"operator.kyma-project.io/skip-reconciliation"}}, "has a meaning of its own in a runtime: leave it out"},
+		"too many labels":         {settingsFlags{kymaLabels: make([]string, maxKymaLabels+1)}, "--kyma-labels: 33 labels, at most 32"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.flags.settings()
+			if err == nil {
+				_, err = c.flags.carried()
+			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

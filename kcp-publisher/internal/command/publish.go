@@ -128,6 +128,10 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	carried, err := f.settings.carried()
+	if err != nil {
+		return err
+	}
 	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
 	if err != nil {
 		return err
@@ -141,7 +145,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	rules := plan.Rules{Settings: settings, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
+	rules := plan.Rules{Settings: settings, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())
 	memory, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
 	if err != nil {

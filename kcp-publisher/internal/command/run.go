@@ -180,6 +180,10 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
+	carried, err := f.settings.carried()
+	if err != nil {
+		return nil, err
+	}
 	maintenance, err := f.maintenance.maintenance(func(remark string) {
 		ctrl.Log.Info("maintenance policy has an ineffective rule", "remark", remark)
 	})
@@ -201,7 +205,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
-		Rules: plan.Rules{Settings: settings, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,
+		Rules: plan.Rules{Settings: settings, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,
 			PolicyFile: f.components.policy, Interval: f.keysPoll},
 	}, nil
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
@@ -20,7 +22,7 @@ type settingsFlags struct {
 	mirrors, imagePaths []string
 	autonomy, image     string
 	pullSecret          string
-	labels              []string
+	labels, kymaLabels  []string
 }
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
@@ -28,6 +30,7 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.report, "agent-report-interval", 0, "how often agents report although nothing changed; 0: the agent's own setting")
 	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog lets runtimes install what their Kymas ask for from the offers of their last bundle, before the control plane answers")
 	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST that agents run; an agent rolls back by itself when the image does not work")
+	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil, "labels that the Kymas of runtimes get from the Kymas here, such as kyma-project.io/global-account-id, separated by commas; runtimes with different values share no documents")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: where runtimes read content and images of the registry HOST or HOST/PATH from; may be repeated")
 	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of a Secret by which the pods of modules pull their images; `run` brings it into all runtimes, from --secrets-namespace by default")
 	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil, "KEY=VALUE: a label of namespace kyma-system in all runtimes, such as istio-injection=enabled; may be repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
@@ -65,6 +68,26 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 		return settings, cli.Usage(err)
 	}
 	return settings, nil
+}
+
+// maxKymaLabels is more than anybody shows.
+const maxKymaLabels = 32
+
+// carried returns the labels that Kymas of runtimes get because the operator says so.
+func (f *settingsFlags) carried() ([]string, error) {
+	if n := len(f.kymaLabels); n > maxKymaLabels {
+		return nil, cli.Usage(fmt.Errorf("--kyma-labels: %d labels, at most %d", n, maxKymaLabels))
+	}
+	for _, key := range f.kymaLabels {
+		switch key {
+		case v1beta2.LabelManagedBy, v1beta2.LabelWatchedBy, v1beta2.LabelSkipReconciliation, v1beta2.LabelSync:
+			return nil, cli.Usage(fmt.Errorf("--kyma-labels: %s has a meaning of its own in a runtime: leave it out", key))
+		}
+		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+			return nil, cli.Usage(fmt.Errorf("--kyma-labels: %q is no name of a label: %s", key, wrong[0]))
+		}
+	}
+	return f.kymaLabels, nil
 }
 
 func imagePath(text string) (bundle.ImagePath, error) {

@@ -280,6 +280,7 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	switch {
 	case err == nil:
 		facts.Published, facts.Given = &outcome.Published, view.Given(runtime.ID, outcome.Published, kyma.Status.Runtime)
+		facts.Templates = view.Catalog.Templates(outcome.Published.Templates()...)
 	case store.Unavailable(err), errors.Is(err, publish.ErrMayNotPush):
 		return outcome, err
 	default:

@@ -88,6 +88,9 @@ func leftOut(facts Facts) string {
 	}
 	var parts []string
 	t := facts.Report.Truncated
+	if told := facts.Report.Trouble; t.Asked > 0 && told != nil && told.Reason == v1beta2.ReasonPinsUnreadable {
+		return "; what its Kyma asks for cannot be read, as condition Synced says"
+	}
 	if t.Asked > 0 {
 		parts = append(parts, fmt.Sprintf("the %d modules that its Kyma asks for are left out, so that what it asked for before is followed: ask for fewer", t.Asked))
 	}

@@ -185,4 +185,13 @@ func TestWhatAReportLeavesOutIsSaid(t *testing.T) {
 		!strings.Contains(outline(status), "leaves the module out") || status.Runtime.Requested.Generation != 8 {
 		t.Errorf("without modules: %s\n%+v", outline(status), reporting)
 	}
+	s.facts.Report.Truncated = &bundle.Truncated{Asked: 1}
+	s.facts.Report.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonPinsUnreadable, Message: "entry keda"}
+	status = s.status()
+	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
+	synced := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSynced)
+	if reporting.Message != "the runtime reports; what its Kyma asks for cannot be read, as condition Synced says" || synced.Reason != v1beta2.ReasonPinsUnreadable ||
+		synced.Message != "entry keda" || status.Runtime.Requested.Generation != 8 {
+		t.Errorf("with pins that cannot be read: %s\n%+v\n%+v", outline(status), reporting, synced)
+	}
 }

@@ -25,6 +25,8 @@ type Facts struct {
 	PublishError error
 	// Problems are why modules are not as they were asked for, Held among them those that a rollout holds.
 	Problems []bundle.Problem
+	// Templates are the control plane's ModuleTemplates of the newest bundle's modules, by name.
+	Templates map[string]v1beta2.PartialMeta
 	// Given are the modules of the newest bundle whose version a rollout decided.
 	Given map[string]v1beta2.GivenVersion
 	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
@@ -44,6 +46,9 @@ type Facts struct {
 	Deviation  *plan.Deviation
 	Consistent bool
 }
+
+// noBundle is said before the first bundle.
+const noBundle = "no bundle is published yet"
 
 // Remember writes what the runtime said into the part of the status that outlives a restart; seen is when this report was first seen.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
@@ -106,7 +111,9 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
 	})
-	if notReady < 0 {
+	if after.Runtime.Published == nil {
+		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, noBundle, false)
+	} else if notReady < 0 {
 		set(v1beta2.ConditionModules, v1beta2.ReasonReady, "all modules are ready", true)
 	} else {
 		m := after.Modules[notReady]
@@ -172,7 +179,7 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 	case facts.Published == nil && r.Published != nil:
 		// What is in force there is not known now, and stays what was said of it.
 	case facts.Published == nil:
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, "no bundle is published yet", false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
 	case facts.Carried && !knows(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
 	case !knows(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
@@ -277,12 +284,16 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1bet
 			TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 			PartialMeta: v1beta2.PartialMeta{Name: m.Template},
 		}
+		if known, is := facts.Templates[m.Template]; is {
+			status.Template.PartialMeta = known
+		}
 	}
 	switch {
 	case !current(facts):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
-		status.State = v1beta2.StateUnmanaged
+		// As in Kyma: nobody looks after what is behind it.
+		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
 	case r.Maintenance && r.Version != m.Version:
 		// As in Kyma: what is there stays what is told, until its window opens.
 		status.Version, status.Channel, status.Template = r.Version, r.Channel, nil

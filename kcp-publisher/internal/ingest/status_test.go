@@ -164,6 +164,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil }), []string{"Processing",
 				"not Reporting (NeverReported): the runtime has never reported",
 				"not Accepted (Pending): no bundle is published yet",
+				"not Modules (NotReady): no bundle is published yet",
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime has never reported"}},
 		"Silence for as long as it is allowed is no silence": {
@@ -444,6 +445,18 @@ func TestTheStatusSaysWhatWasPublishedAndWhichChannelIsActive(t *testing.T) {
 	m := after.Modules[0]
 	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil || m.Template.PartialMeta.Name != "keda-1.0.0" {
 		t.Errorf("module is %+v", m)
+	}
+	template := v1beta2.PartialMeta{Name: "keda-1.0.0", Namespace: "kcp-system", Generation: 4}
+	s.with(func(f *Facts) {
+		f.Templates = map[string]v1beta2.PartialMeta{"keda-1.0.0": template}
+		f.Report.Modules[0].Manifest, f.Report.Modules[0].Resource = &v1beta2.TrackingObject{}, &v1beta2.TrackingObject{}
+	})
+	if m := s.status().Modules[0]; m.Template.PartialMeta != template || m.Manifest == nil {
+		t.Errorf("template is %+v, manifest %+v", m.Template, m.Manifest)
+	}
+	s.with(func(f *Facts) { f.Published.State.Manifests[0].Unmanaged = true })
+	if m := s.status().Modules[0]; m.State != v1beta2.StateUnmanaged || m.Template != nil || m.Manifest != nil || m.Resource != nil {
+		t.Errorf("an unmanaged module is %+v", m)
 	}
 }
 

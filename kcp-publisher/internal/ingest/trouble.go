@@ -18,7 +18,7 @@ func trouble(facts Facts) *bundle.ReportedTrouble {
 // synced says what the runtime could not write, and when that is over.
 func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
-	case t != nil && t.Reason == v1beta2.ReasonStorageRefused:
+	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 	case t != nil:
 		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false) // a runtime may write any reason

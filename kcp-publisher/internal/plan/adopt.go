@@ -27,6 +27,15 @@ type Memory struct {
 	RolledBackFrom map[string]string
 }
 
+// Templates returns the names of the ModuleTemplates that the bundle's modules come from.
+func (p *Published) Templates() []string {
+	names := make([]string, 0, len(p.State.Manifests))
+	for _, m := range p.State.Manifests {
+		names = append(names, m.Template)
+	}
+	return names
+}
+
 // Record returns what has to be remembered of a bundle.
 func (p *Published) Record() v1beta2.PublishedBundle {
 	var from map[string]string

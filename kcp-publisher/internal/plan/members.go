@@ -36,7 +36,10 @@ func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	slices.SortFunc(all, func(a, b Member) int { return byAge(a.Kyma, b.Kyma) })
 	alike := map[string][]resolve.Follow{} // a fleet has some hundred distinct requests
 	for i := range all {
-		request := asked(all[i].Kyma)
+		request, err := asked(all[i].Kyma)
+		if err != nil {
+			continue // nothing is published to it
+		}
 		key := followed(request, snapshot)
 		follows, done := alike[key]
 		if !done {

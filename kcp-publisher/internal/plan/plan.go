@@ -18,6 +18,8 @@ import (
 type Rules struct {
 	// Settings tune the agents where a Kyma's annotations do not.
 	Settings bundle.Settings
+	// KymaLabels are labels that Kymas of runtimes get as the Kymas in the control plane have them, besides those that they always get.
+	KymaLabels []string
 	// Watchers are those that were accepted, sorted by name.
 	Watchers []bundle.Watcher
 	// Maintenance says when runtimes may be upgraded where that means downtime.

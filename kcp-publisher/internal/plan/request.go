@@ -15,9 +15,11 @@ import (
 // Request returns what a Kyma's runtime asks for: what the Kyma says, and what leaves it by the newest report, nil without one. The
 // error is of the Kyma's annotations, and means that nothing may be published.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
-	request := asked(kyma)
-	request.Settings, request.Watchers = r.Settings, r.Watchers
-	var err error
+	request, err := asked(kyma)
+	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
+	if err != nil && !request.Deleting {
+		return request, err
+	}
 	if request.Maintenance, err = r.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
 		return request, err
 	}
@@ -36,6 +38,22 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
 	request.Running = running(kyma.Status.Runtime, report)
 	return request, nil
+}
+
+// carried returns the labels of a Kyma that its runtime gets because the operator says so, nil for none.
+func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
+	var labels map[string]string
+	for _, key := range r.KymaLabels {
+		value, is := kyma.Labels[key]
+		if !is {
+			continue
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+	}
+	return labels
 }
 
 // autonomy returns what a Kyma's runtime may decide by itself.
@@ -113,17 +131,20 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// asked returns the part of a request that says which modules a Kyma is to have.
-func asked(kyma *v1beta2.Kyma) resolve.Request {
-	request := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero()}
+// asked returns the part of a request that says which modules a Kyma is to have. The error is of the Kyma's annotations.
+func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
+	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Asked = r.Requested.Spec
 		// A runtime whose Kyma is lost gets what its admin asked for last.
 		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
+		return request, nil
 	}
-	return request
+	spec, err := kyma.AskedInControlPlane()
+	request.Asked, request.Seed = spec, spec
+	return request, err
 }
 
 // leaving returns the modules that a runtime has and does not ask for any more.

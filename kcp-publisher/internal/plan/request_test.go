@@ -45,6 +45,17 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		"no catalog":         {set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
 		"no modules in seed": {set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True), func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {}},
 		"no synchronization": {set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
+		"labels that the operator carries": {func(k *v1beta2.Kyma) {
+			k.Labels = map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s"}
+		}, func(r *resolve.Request) { r.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g"} }, func(*Runtime) {}},
+		"a pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"), func(r *resolve.Request) {
+			r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
+			r.Seed = r.Asked
+		}, func(*Runtime) {}},
+		"pins of the runtime's own Kyma win over the control plane's": {func(k *v1beta2.Kyma) {
+			requested(k)
+			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
+		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"carried for a season": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
 		"carried for a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
@@ -75,7 +86,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rules := Rules{
 				Settings: bundle.Settings{Agent: strings.Replace(image, "skr-agent", "other", 1)}, Watchers: []bundle.Watcher{{Name: "w"}},
-				Source: &bundle.Source{Commit: "c"},
+				Source: &bundle.Source{Commit: "c"}, KymaLabels: []string{v1beta2.LabelGlobalAccountID, v1beta2.LabelInstanceID},
 			}
 			kyma := kymaOf("one")
 			kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
@@ -97,7 +108,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 
 func TestAnAnnotationThatMeansNothingIsAnErrorAndNeverTakenForNone(t *testing.T) {
 	for annotation, value := range map[string]string{
-		v1beta2.AnnotationAutonomy: "Everything", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
+		v1beta2.AnnotationPinnedVersions: "keda", v1beta2.AnnotationAutonomy: "Everything", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
 	} {
 		kyma := kymaOf("one")
 		kyma.Annotations = map[string]string{annotation: value}

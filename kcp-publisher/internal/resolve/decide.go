@@ -107,8 +107,8 @@ func (w *wish) stays() *bundle.Problem {
 	switch {
 	case w.choice.Mandatory:
 		by = "its mandatory version is " + w.choice.Version
-	case w.module.Version != "":
-		by = "spec.modules pins it to " + w.choice.Version
+	case w.module.Pin() != "":
+		by = "the Kyma pins it to " + w.choice.Version
 	}
 	return warning("module %s: stays at version %s: %s, which is older", w.module.Name, w.floor, by)
 }

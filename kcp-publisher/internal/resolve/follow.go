@@ -22,7 +22,7 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	var all []Follow
 	kyma := labels.Set(request.Labels)
 	for _, module := range request.Asked.Modules {
-		if !module.Managed || module.Version != "" {
+		if !module.Managed || module.Pin() != "" {
 			continue
 		}
 		channel, snapshot := cmp.Or(module.Channel, request.Asked.Channel), snapshot.ProvidedBy(module.ControllerName)

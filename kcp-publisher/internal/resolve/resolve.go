@@ -4,7 +4,6 @@ package resolve
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -21,6 +20,9 @@ import (
 type Request struct {
 	// Labels are those of the Kyma in the control plane.
 	Labels map[string]string
+	// Carried are the labels that the runtime's Kyma gets because the operator says so. They may name whose runtime it is, which then shares no
+	// document with another one's.
+	Carried map[string]string
 	// Seed is what a runtime without a Kyma gets: the spec that its own had last, or that of the Kyma in the control plane before it had one.
 	Seed v1beta2.KymaSpec
 	// Asked is what is resolved: the spec of the runtime's own Kyma once it is known, else Seed.
@@ -101,13 +103,10 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 			continue
 		}
 		w := wish{module: module}
-		switch {
-		case module.Version == "":
+		if version := module.Pin(); version != "" {
+			w.choice, w.err = snapshot.Pinned(module.Name, version, kyma)
+		} else {
 			w.lookup(request, snapshot, cmp.Or(module.Channel, request.Asked.Channel))
-		case module.Channel != "":
-			w.err = fmt.Errorf("module %s: asks for channel %q and version %s: name one of both", module.Name, module.Channel, module.Version)
-		default:
-			w.choice, w.err = snapshot.Pinned(module.Name, module.Version, kyma)
 		}
 		all = append(all, w)
 	}
@@ -275,7 +274,7 @@ func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
 	return nil
 }
 
-// carried are the labels of a Kyma that its runtime gets too; none names the runtime, so that equal runtimes share a bundle.
+// carried are the labels of a Kyma that its runtime always gets too; none names the runtime, so that equal runtimes share documents.
 var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
 
 func seed(request Request) bundle.KymaSeed {
@@ -287,6 +286,7 @@ func seed(request Request) bundle.KymaSeed {
 	}
 	// Their order says nothing; the API keeps them as a map.
 	slices.SortFunc(s.Spec.Modules, func(a, b v1beta2.Module) int { return cmp.Compare(a.Name, b.Name) })
+	maps.Copy(s.Labels, request.Carried)
 	for _, label := range carried {
 		if value, ok := request.Labels[label]; ok {
 			s.Labels[label] = value

@@ -117,13 +117,12 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 			want: []string{"keda@1.1.0 fast"}},
 		"A pinned version is no way back": {
 			world: usual().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
-			want: []string{"keda@1.1.0 fast", "Warning: module keda: stays at version 1.1.0: spec.modules pins it to 1.0.0, which is older"}},
+			want: []string{"keda@1.1.0 fast", "Warning: module keda: stays at version 1.1.0: the Kyma pins it to 1.0.0, which is older"}},
 		"A pinned version without a template says so": {
 			world: usual().askNothingBut("keda", pinned("9.0.0")),
-			want:  []string{"Warning: module keda: version 9.0.0, which spec.modules pins it to, cannot be had: there is no ModuleTemplate keda-9.0.0"}},
-		"A channel and a version say two things": {
-			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
-			want:  []string{`Warning: module keda: asks for channel "fast" and version 1.0.0: name one of both`}},
+			want:  []string{"Warning: module keda: version 9.0.0, which the Kyma pins it to, cannot be had: there is no ModuleTemplate keda-9.0.0"}},
+		"A version beside a channel says nothing": {
+			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }), want: []string{"keda@1.1.0 fast"}},
 		"A version without a ModuleReleaseMeta cannot be asked for": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0").ask("keda", pinned("1.0.0")),
 			want:  []string{"Warning: module keda: version 1.0.0 cannot be asked for without a ModuleReleaseMeta: ask for a channel"}},
@@ -427,8 +426,12 @@ func TestNoDocumentNamesItsRuntime(t *testing.T) {
 			t.Errorf("%s", blob.Bytes)
 		}
 	}
-	if result.State.Kyma.Labels[v1beta2.LabelBeta] != v1beta2.True {
+	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True || labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma || labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
 		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
+	}
+	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
+	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" || labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
+		t.Errorf("the seed's labels with one that the operator carries are %v", labels)
 	}
 }
 

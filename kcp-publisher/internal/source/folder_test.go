@@ -113,6 +113,7 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 		"An object without a name":            {strings.Replace(kyma, "name: one", "namespace: one", 1), "bad.yaml:1: metadata.name: is required"},
 		"A module without a name":             {kyma + "  modules:\n  - {channel: fast}\n", "bad.yaml:1: spec.modules[0].name: is required"},
 		"A module that is asked for twice":    {kyma + "  modules:\n  - {name: keda}\n  - {name: keda, channel: fast}\n", `bad.yaml:1: spec.modules[1].name: "keda" appears twice`},
+		"An API of before":                    {"\napiVersion: operator.kyma-project.io/v1alpha1\nkind: Kyma\n", `bad.yaml:2: apiVersion "operator.kyma-project.io/v1alpha1" of kind "Kyma" is not known, want operator.kyma-project.io/v1beta2`},
 		"A policy that does not exist":        {kyma + "  modules:\n  - {name: keda, customResourcePolicy: ignore}\n", `bad.yaml:1: spec.modules[0].customResourcePolicy: "ignore" is not known, want CreateAndDelete or Ignore`},
 		"A channel that has two versions":     {releaseMeta + "  - {channel: regular, version: 2.0.0}\n", `bad.yaml:1: spec.channels[1].channel: "regular" appears twice`},
 		"A ModuleReleaseMeta without a name":  {strings.Replace(releaseMeta, "moduleName: keda", "beta: true", 1), "bad.yaml:1: spec.moduleName: is required"},

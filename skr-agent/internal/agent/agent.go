@@ -110,6 +110,8 @@ type Agent struct {
 	unmanaged map[string]string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
+	// unreadable says why it cannot be read what the runtime's Kyma asks for, nil when it can.
+	unreadable error
 	restoration
 }
 
@@ -154,7 +156,11 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	if err != nil {
 		return 0, err
 	}
-	followed := autonomy.Follow(a.Puller.Current(), kyma, installed)
+	asking := kyma
+	if a.unreadable != nil {
+		asking = nil // what is asked for cannot be read, and nothing goes for it
+	}
+	followed := autonomy.Follow(a.Puller.Current(), asking, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
 	gate := a.gate(kyma)
 	a.noteDecided(log, followed)
@@ -272,15 +278,20 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's own, nil while there is none.
+// kyma returns the runtime's own, nil while there is none. Its spec is what it asks for: with the versions that it pins, where they can be read.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
+	a.unreadable = nil
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the runtime's Kyma: %w", err)
+	}
+	var known bool
+	if kyma.Spec, known, a.unreadable = a.Keeper.Asked(kyma); !known {
+		return nil, errors.New("what the runtime's Kyma asks for is not known before the agent's memory is read")
 	}
 	return kyma, nil
 }
@@ -303,7 +314,11 @@ func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed auton
 	if facts.Kyma, err = a.kyma(ctx); err != nil {
 		return facts, err
 	}
+	facts.Unreadable = a.unreadable
 	if facts.Manifests, err = a.manifests(ctx); err != nil {
+		return facts, err
+	}
+	if facts.Templates, err = a.templates(ctx); err != nil {
 		return facts, err
 	}
 	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
@@ -321,7 +336,8 @@ func (a *Agent) tellKyma(ctx context.Context, facts *report.Facts) error {
 	if equality.Semantic.DeepEqual(before.Status, facts.Kyma.Status) {
 		return nil
 	}
-	if err := a.Client.Status().Patch(ctx, facts.Kyma, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	// The answer has the spec as it is stored, which is not what the Kyma asks for.
+	if err := a.Client.Status().Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of the runtime's Kyma: %w", err)
 	}
 	return nil

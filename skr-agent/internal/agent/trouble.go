@@ -21,9 +21,9 @@ import (
 // addTrouble adds to the facts what could not be written into the runtime, and logs once what of it nothing else logs.
 func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects.Outcome, others ...error) {
 	facts.Unstaged = withRefused(facts.Unstaged, written.Failures)
-	facts.Trouble = troubleOf(a.notKept, written.Failures, others...)
+	facts.Trouble = troubleOf(a.notKept, facts.Unreadable, written.Failures, others...)
 	text := ""
-	if refused := troubleOf(nil, written.Failures); refused != nil {
+	if refused := troubleOf(nil, nil, written.Failures); refused != nil {
 		text = refused.Message
 	}
 	switch changed := a.said.Changed(saidTrouble, text); {
@@ -55,14 +55,22 @@ func isOurs(f objects.Failure) bool {
 	return !errors.Is(f.Err, objects.ErrExposed) && !objects.IsDenied(f.Err) && !strings.Contains(f.Err.Error(), "exceeded quota")
 }
 
-// troubleOf returns what could not be written, nil for nothing. A bundle that cannot be kept comes first: while that lasts, nothing newer is followed.
-func troubleOf(notKept error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
+// troubleOf returns what could not be read or written, nil for nothing. A bundle that cannot be kept comes first: while that lasts, nothing newer
+// is followed; what the Kyma asks for comes next.
+func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string
 	if notKept != nil {
 		trouble.Reason = v1beta2.ReasonStorageRefused
 		texts = append(texts, "the agent cannot keep a newer bundle: let it write Secrets in "+v1beta2.RuntimeNamespace+
 			" (no quota, admission policy or webhook may refuse them): "+innermost(notKept).Error())
+	}
+	if unreadable != nil {
+		if notKept == nil {
+			trouble.Reason = v1beta2.ReasonPinsUnreadable
+		}
+		texts = append(texts, fmt.Sprintf("Kyma %s/%s: %v; what it asked for before is followed until that can be read",
+			v1beta2.RuntimeNamespace, v1beta2.RuntimeKymaName, unreadable))
 	}
 	for _, f := range failures {
 		trouble.Catalog = trouble.Catalog || slices.Contains([]string{"ModuleTemplate", "ModuleReleaseMeta"}, f.Kind)

@@ -15,25 +15,29 @@ import (
 )
 
 func TestTroubleNamesTheObjectsAndTheReason(t *testing.T) {
-	require.Nil(t, troubleOf(nil, nil, nil, nil))
+	require.Nil(t, troubleOf(nil, nil, nil, nil, nil))
 
 	refused := objects.Failure{Kind: "ModuleTemplate", Name: "keda-1.0.0", Err: errors.New("create ModuleTemplate kyma-system/keda-1.0.0: denied by a tenant")}
-	one := troubleOf(nil, []objects.Failure{refused})
+	one := troubleOf(nil, nil, []objects.Failure{refused})
 	require.Equal(t, bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: refused.Err.Error(), Catalog: true}, *one)
 
 	var many []objects.Failure
 	for i := range 20 {
 		many = append(many, objects.Failure{Kind: "Manifest", Name: fmt.Sprint("m", i), Err: fmt.Errorf("m%d is denied: %s", i, strings.Repeat("x", 1000))})
 	}
-	all := troubleOf(nil, many, errors.New("prune"))
+	all := troubleOf(nil, nil, many, errors.New("prune"))
 	require.Contains(t, all.Message, "20 objects could not be written (Manifest m0, Manifest m1, Manifest m2, and 17 more): m0 is denied")
 	require.LessOrEqual(t, len(all.Message), bundle.MaxMessageBytes)
 	require.False(t, all.Catalog)
 
 	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotKept, fmt.Errorf("store content: %w", errors.New("exceeded quota")))
-	stored := troubleOf(notKept, many)
+	stored := troubleOf(notKept, errors.New("entry keda"), many)
 	require.Equal(t, v1beta2.ReasonStorageRefused, stored.Reason)
 	require.Contains(t, stored.Message, "let it write Secrets in kyma-system (no quota, admission policy or webhook may refuse them): exceeded quota")
+
+	unreadable := troubleOf(nil, errors.New("entry keda"), nil)
+	require.Equal(t, v1beta2.ReasonPinsUnreadable, unreadable.Reason)
+	require.Equal(t, "Kyma kyma-system/default: entry keda; what it asked for before is followed until that can be read", unreadable.Message)
 }
 
 func TestWhatATenantDeniesSaysNothingAgainstTheAgentsImage(t *testing.T) {

@@ -196,9 +196,10 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	}
 	wish := fmt.Sprintf("at channel %q", channel)
 	offer := find(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Channel == channel })
-	if module.Version != "" {
-		wish = "in version " + module.Version
-		offer = find(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Version == module.Version })
+	pin := module.Pin()
+	if pin != "" {
+		wish = "in version " + pin
+		offer = find(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Version == pin })
 	}
 	switch {
 	case offer == nil:
@@ -207,7 +208,7 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 		return withPolicy(have.manifest, module.CustomResourcePolicy), stays(module.Name, have.version, wish, offer.Version)
 	}
 	chosen := *offer
-	if module.Version != "" {
+	if pin != "" {
 		chosen.Channel = ""
 	}
 	return withPolicy(&chosen, module.CustomResourcePolicy), ""

@@ -60,7 +60,7 @@ func (s *Syncer) entry(ctx context.Context, entry bundle.CatalogEntry, object cl
 		if err := json.Unmarshal(entry.Spec, spec); err != nil {
 			return fmt.Errorf("%s %s: spec: %w", kind, entry.Name, err)
 		}
-		if err := s.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := s.Client.Create(ctx, object, client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create %s %s/%s: %w", kind, namespace, entry.Name, err)
 		}
 		return nil
@@ -69,8 +69,7 @@ func (s *Syncer) entry(ctx context.Context, entry bundle.CatalogEntry, object cl
 		return fmt.Errorf("read %s %s/%s: %w", kind, namespace, entry.Name, err)
 	}
 	before := object.DeepCopyObject().(client.Object)
-	object.SetLabels(with(object.GetLabels(), labels))
-	object.SetAnnotations(with(object.GetAnnotations(), entry.Annotations))
+	keepMetadata(object, labels, entry.Annotations)
 	if !equality.Semantic.DeepEqual(generic(spec), generic(entry.Spec)) {
 		if err := replace(spec, entry.Spec); err != nil {
 			return fmt.Errorf("%s %s: spec: %w", kind, entry.Name, err)

@@ -15,6 +15,9 @@ import (
 type Memory struct {
 	// Kyma is what the runtime's admin asked for last, nil before that is known.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
+	// Pins is the annotation of that Kyma that pins versions. It is nil in the memory of an agent that did not know the annotation: there, the
+	// versions of Kyma are the pins.
+	Pins *string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []Remembered `json:"manifests,omitempty"`
 }
@@ -35,9 +38,9 @@ type Remembered struct {
 // Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a bundle's asking for
 // it stays in memory for as long as b names it, the bundle in force, or there is none: nobody can fill the memory with what is gone.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
-	next := Memory{Kyma: m.Kyma}
+	next := Memory{Kyma: m.Kyma, Pins: m.Pins}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
-		next.Kyma = kyma.Spec.DeepCopy()
+		next.Kyma, next.Pins = kyma.Spec.DeepCopy(), pinsOf(kyma)
 	}
 	seen := map[string]bool{}
 	for i := range manifests {
@@ -84,7 +87,7 @@ func (m Memory) manifest(name string) *Remembered {
 
 // leaving returns the memory with the UID of the Manifest that a bundle asked to remove, or empty for one that is to stay after all.
 func (m Memory) leaving(name string, uid types.UID) Memory {
-	next := Memory{Kyma: m.Kyma, Manifests: slices.Clone(m.Manifests)}
+	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests)}
 	if known := next.manifest(name); known != nil {
 		known.Leaving, known.Marked = uid, false
 	} else if uid != "" {

@@ -85,11 +85,7 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	kyma := &v1beta2.Kyma{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
-		kyma = &v1beta2.Kyma{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName, Labels: seed.Labels, Annotations: seed.Annotations},
-			Spec:       seed.Spec,
-		}
-		if err := s.Client.Create(ctx, kyma); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations), client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("seed Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
 		}
 		return nil
@@ -98,7 +94,7 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 		return fmt.Errorf("read Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
 	}
 	before := kyma.DeepCopy()
-	kyma.Labels, kyma.Annotations = with(kyma.Labels, seed.Labels), with(kyma.Annotations, seed.Annotations)
+	keepMetadata(kyma, seed.Labels, seed.Annotations)
 	return s.patch(ctx, before, kyma, "Kyma")
 }
 
@@ -119,7 +115,7 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	if err := s.Client.Patch(ctx, after, client.MergeFrom(before)); err != nil {
+	if err := s.Client.Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
 		return fmt.Errorf("update %s %s/%s: %w", kind, after.GetNamespace(), after.GetName(), err)
 	}
 	return nil

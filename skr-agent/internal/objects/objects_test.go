@@ -163,6 +163,50 @@ func TestTheKymaIsSeededAndThenItsUsers(t *testing.T) {
 	require.Equal(t, map[string]string{"mine": "too", "team": "a"}, kyma.Labels)
 }
 
+func TestWhatTheBundleHasNoMoreIsTakenOffAndUsersKeepTheirs(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	b := bundleOf()
+	b.State.Kyma.Labels = map[string]string{"beta": "true", "purpose": "test", "taken": "over", "team": "a"}
+	keda := entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)
+	keda.Labels, keda.Annotations = map[string]string{"beta": "true", "team": "a"}, map[string]string{"doc": "here"}
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{keda}
+	w.sync(b)
+	kyma, meta := &v1beta2.Kyma{}, &v1beta2.ModuleReleaseMeta{}
+	is := func(o client.Object, name string, labels, annotations map[string]string) {
+		t.Helper()
+		require.True(t, w.get(o, name))
+		require.Equal(t, labels, o.GetLabels())
+		require.Equal(t, annotations, o.GetAnnotations())
+	}
+	mine := func(o client.Object, name string) {
+		t.Helper()
+		require.True(t, w.get(o, name))
+		before := o.DeepCopyObject().(client.Object)
+		o.SetLabels(with(o.GetLabels(), map[string]string{"mine": "too", "taken": "by-me"}))
+		o.SetAnnotations(with(o.GetAnnotations(), map[string]string{"mine": "too", v1beta2.AnnotationPinnedVersions: "keda=1.0.0"}))
+		require.NoError(t, cluster.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner("kubectl")))
+	}
+	mine(kyma, v1beta2.RuntimeKymaName)
+	mine(meta, "keda")
+	b.State.Kyma.Labels = map[string]string{"team": "b"}
+	b.Modules.ModuleReleaseMetas[0].Labels, b.Modules.ModuleReleaseMetas[0].Annotations = map[string]string{"team": "b"}, nil
+	w.sync(b)
+	theirs := map[string]string{"mine": "too", v1beta2.AnnotationPinnedVersions: "keda=1.0.0"}
+	is(kyma, v1beta2.RuntimeKymaName, map[string]string{"team": "b", "mine": "too", "taken": "by-me"}, theirs)
+	is(meta, "keda", map[string]string{"team": "b", "mine": "too", "taken": "by-me", v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, theirs)
+
+	// An agent of before did not name itself.
+	before := kyma.DeepCopy()
+	kyma.Labels["beta"] = "true"
+	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before), client.FieldOwner(formerOwner)))
+	w.sync(b)
+	is(kyma, v1beta2.RuntimeKymaName, map[string]string{"team": "b", "mine": "too", "taken": "by-me"}, theirs)
+	w.writes = 0
+	w.sync(b)
+	require.Zero(t, w.writes)
+}
+
 func TestTheCatalogIsThatOfTheBundleAndUsersKeepTheirs(t *testing.T) {
 	w := newWorld(t)
 	own := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Spec: v1beta2.ModuleReleaseMetaSpec{

@@ -33,6 +33,9 @@ type Keeper struct {
 	// saved is the memory as it is stored, nil when that is not known.
 	saved  []byte
 	loaded bool
+	// unwritten is what the annotation that pins versions is to say and does not yet; looked says that this is known.
+	unwritten string
+	looked    bool
 }
 
 const (
@@ -61,11 +64,16 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		return nil, err
 	}
 	if b != nil && b.Statement.Predicate.Deleting {
+		k.unwritten, k.looked = "", true
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
+	unpinned, observed := k.writePins(ctx, kyma), kyma
+	if unpinned != nil {
+		observed = nil // its pins are known by what is remembered
+	}
 	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this process runs.
-	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
+	problems := []error{unpinned, k.keep(ctx, k.memory.Observe(observed, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
 		made, err := k.restoreKyma(ctx, b)
@@ -107,10 +115,11 @@ func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, e
 
 // restoreKyma reports whether the Kyma was not there.
 func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
-	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, Spec: *k.memory.Kyma.DeepCopy()}
+	var labels, annotations map[string]string
 	if b != nil {
-		kyma.Labels, kyma.Annotations = b.State.Kyma.Labels, b.State.Kyma.Annotations
+		labels, annotations = b.State.Kyma.Labels, b.State.Kyma.Annotations
 	}
+	kyma := k.memory.restoredKyma(labels, annotations)
 	return k.create(ctx, kyma, "Kyma")
 }
 
@@ -176,7 +185,7 @@ func (k *Keeper) giveList(ctx context.Context, manifest *v1beta2.Manifest, list 
 
 // create reports whether the object was not there.
 func (k *Keeper) create(ctx context.Context, object client.Object, kind string) (bool, error) {
-	err := k.Uncached.Create(ctx, object)
+	err := k.Uncached.Create(ctx, object, client.FieldOwner(FieldOwner))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}

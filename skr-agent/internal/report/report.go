@@ -37,9 +37,13 @@ type Facts struct {
 	// Unmanaged are the versions of modules that nobody looks after, by name.
 	Unmanaged map[string]string
 	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
-	Secrets   *bundle.ReportedSecrets
-	Kyma      *v1beta2.Kyma
-	Manifests []v1beta2.Manifest
+	Secrets *bundle.ReportedSecrets
+	// Kyma is the runtime's own; its spec is what it asks for. Unreadable says that not all of that can be read, nil when it can.
+	Kyma       *v1beta2.Kyma
+	Unreadable error
+	Manifests  []v1beta2.Manifest
+	// Templates are the generations of the runtime's ModuleTemplates, by name.
+	Templates map[string]int64
 	// Unenrolled says why the control plane cannot know the agent's reports as the runtime's, empty when it can.
 	Unenrolled string
 	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
@@ -132,7 +136,18 @@ func New(runtime string, facts Facts) bundle.Report {
 	if k := facts.Kyma; k != nil {
 		r.Kyma = &bundle.ReportedKyma{Spec: k.Spec, Generation: k.Generation, Deleting: !k.DeletionTimestamp.IsZero(), State: k.Status.State}
 	}
-	return fit(r, maxPayloadBytes)
+	if facts.Unreadable == nil || facts.Kyma == nil {
+		return fit(r, maxPayloadBytes)
+	}
+	// A part of what is asked for must not be taken for all of it.
+	asked := len(r.Kyma.Spec.Modules)
+	r.Kyma.Spec.Modules = nil
+	r = fit(r, maxPayloadBytes)
+	if r.Truncated == nil {
+		r.Truncated = &bundle.Truncated{}
+	}
+	r.Truncated.Asked = max(asked, 1)
+	return r
 }
 
 // noBundle is said before the first bundle.
@@ -295,10 +310,12 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Template != "" && !status.Maintenance {
 				status.Template = &v1beta2.TrackingObject{
 					TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
-					PartialMeta: v1beta2.PartialMeta{Name: m.Template, Namespace: v1beta2.RuntimeNamespace},
+					PartialMeta: v1beta2.PartialMeta{Name: m.Template, Namespace: v1beta2.RuntimeNamespace, Generation: facts.Templates[m.Template]},
 				}
 			}
 			if m.Unmanaged {
+				// As in Kyma: nobody looks after what is behind it.
+				status.Manifest, status.Resource, status.Template = nil, nil, nil
 				// What is there is the version of its last Manifest, which may not be that of the bundle: its upgrade may have waited.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 func TestAModuleThatIsToBeManagedAgainSaysWhatIsThere(t *testing.T) {
 	const why = "the upgrade to version 1.1.0 requires downtime and waits"
 	facts := Facts{
-		Bundle:  &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0"}}}},
+		Bundle:  &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}}}},
 		Waiting: map[string]string{"keda": why}, Unmanaged: map[string]string{"keda": "1.0.0"}, Kyma: &v1beta2.Kyma{},
 	}
 	if m := New("one", facts).Modules; len(m) != 1 || !m[0].Maintenance || m[0].Version != "1.0.0" || m[0].State != v1beta2.StateUnmanaged || m[0].Message != why {
@@ -66,8 +67,15 @@ func TestAModuleThatIsToBeManagedAgainSaysWhatIsThere(t *testing.T) {
 	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || !s[0].Maintenance || s[0].Version != "1.0.0" || s[0].State != v1beta2.StateUnmanaged || s[0].Message != why {
 		t.Errorf("the runtime's Kyma says %+v", s)
 	}
-	facts.Waiting, facts.Bundle.State.Manifests[0].Unmanaged = nil, true
-	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || s[0].Version != "1.0.0" || s[0].State != v1beta2.StateUnmanaged {
+	facts.Waiting, facts.Templates = nil, map[string]int64{"keda-1.1.0": 5}
+	want := v1beta2.PartialMeta{Name: "keda-1.1.0", Namespace: v1beta2.RuntimeNamespace, Generation: 5}
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; s[0].Template == nil || s[0].Template.PartialMeta != want {
+		t.Errorf("with its template, the runtime's Kyma says %+v", s[0].Template)
+	}
+	facts.Bundle.State.Manifests[0].Unmanaged = true
+	facts.Manifests = []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}}
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || s[0].Version != "1.0.0" || s[0].State != v1beta2.StateUnmanaged ||
+		s[0].Template != nil || s[0].Manifest != nil || s[0].Resource != nil {
 		t.Errorf("unmanaged, the runtime's Kyma says %+v", s)
 	}
 }
@@ -180,5 +188,24 @@ func TestTheRuntimesKymaSaysWhetherItIsWatched(t *testing.T) {
 	facts.Bundle.State.Watchers = nil
 	if _, watched = said(status); watched != nil {
 		t.Errorf("without Watchers: %+v", watched)
+	}
+}
+
+func TestWhatCannotBeReadOfAKymaIsNotReportedInPart(t *testing.T) {
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
+	facts := Facts{Kyma: kyma, Unreadable: errors.New("entry keda")}
+	for _, modules := range []int{0, 2} {
+		kyma.Spec.Modules = make([]v1beta2.Module, modules)
+		r := New("one", facts)
+		if !r.LeavesWishesOut() || len(r.Kyma.Spec.Modules) != 0 || r.Kyma.Generation != 7 {
+			t.Errorf("with %d modules: %+v %+v", modules, r.Kyma, r.Truncated)
+		}
+		if len(kyma.Spec.Modules) != modules {
+			t.Error("the Kyma itself was changed")
+		}
+	}
+	facts.Unreadable = nil
+	if r := New("one", facts); r.LeavesWishesOut() || len(r.Kyma.Spec.Modules) != 2 {
+		t.Errorf("%+v %+v", r.Kyma, r.Truncated)
 	}
 }

@@ -1,0 +1,127 @@
+package v1beta2
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	// AnnotationPinnedVersions is ours: on a Kyma, the modules that are to have one version whatever their channel has, such as
+	// "keda=1.7.0,istio=1.2.0". It counts where the Kyma's spec counts: in the runtime, and in KCP until the runtime's Kyma is known.
+	AnnotationPinnedVersions = "kyma-pull.dev/pinned-versions"
+	// maxPinnedVersionsBytes and maxPinnedVersions bound it. A bundle has no more modules, and the API has room for 256 KiB of annotations.
+	maxPinnedVersionsBytes = 64 << 10
+	maxPinnedVersions      = 500
+	// maxVersionBytes is what the schema of Kymas has for a version.
+	maxVersionBytes = 32
+	// maxShownBytes bounds what an error says of an entry.
+	maxShownBytes = 64
+)
+
+// version is the pattern that the schema of Kymas has for a version.
+var version = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?$`)
+
+// Pin returns the version that the module is to have whatever its channel has, empty for none. Beside a channel Version says nothing, as with
+// Kyma's own definition, which does not know it: the Kyma dashboard writes both.
+func (m Module) Pin() string {
+	if m.Channel != "" {
+		return ""
+	}
+	return m.Version
+}
+
+// PinnedVersions returns the versions that AnnotationPinnedVersions has, by module. The error names the entry and what to write instead.
+func PinnedVersions(annotations map[string]string) (map[string]string, error) {
+	text := annotations[AnnotationPinnedVersions]
+	pins, err := readPins(text)
+	if err != nil {
+		return nil, fmt.Errorf("metadata.annotations[%s]: %w", AnnotationPinnedVersions, err)
+	}
+	return pins, nil
+}
+
+func readPins(text string) (map[string]string, error) {
+	if len(text) > maxPinnedVersionsBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d: pin fewer modules", len(text), maxPinnedVersionsBytes)
+	}
+	pins := map[string]string{}
+	for entry := range strings.SplitSeq(text, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		module, pinned, _ := strings.Cut(entry, "=")
+		module, pinned = strings.TrimSpace(module), strings.TrimSpace(pinned)
+		switch {
+		case module == "" || len(pinned) > maxVersionBytes || !version.MatchString(pinned):
+			return nil, fmt.Errorf("entry %s: want MODULE=VERSION, such as keda=1.7.0", shown(entry))
+		case pins[module] != "":
+			return nil, fmt.Errorf("entry %s: module %s is there twice: remove one of both", shown(entry), shown(module))
+		case len(pins) == maxPinnedVersions:
+			return nil, fmt.Errorf("more than %d modules: pin fewer", maxPinnedVersions)
+		}
+		pins[module] = pinned
+	}
+	return pins, nil
+}
+
+func shown(text string) string {
+	if len(text) > maxShownBytes {
+		return fmt.Sprintf("%q...", strings.ToValidUTF8(text[:maxShownBytes], ""))
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// AskedInRuntime returns what the Kyma of a runtime asks for: its spec with the versions of AnnotationPinnedVersions and no others. What is
+// written as spec.modules[].version there says nothing, as with Kyma's own definition, which drops it. With an error the spec comes without versions.
+func (k *Kyma) AskedInRuntime() (KymaSpec, error) {
+	spec := *k.Spec.DeepCopy()
+	for i := range spec.Modules {
+		spec.Modules[i].Version = ""
+	}
+	return spec, spec.pin(k.Annotations)
+}
+
+// AskedInControlPlane returns what a Kyma in KCP asks for: its spec with the versions of AnnotationPinnedVersions. A version in spec.modules
+// that stands without a channel counts too.
+func (k *Kyma) AskedInControlPlane() (KymaSpec, error) {
+	spec := *k.Spec.DeepCopy()
+	return spec, spec.pin(k.Annotations)
+}
+
+// pin writes the versions of an annotation into the spec, in the form in which they are resolved and told: a module with a version has no channel.
+func (s *KymaSpec) pin(annotations map[string]string) error {
+	pins, err := PinnedVersions(annotations)
+	if err != nil {
+		return err
+	}
+	for i := range s.Modules {
+		if m := &s.Modules[i]; pins[m.Name] != "" {
+			m.Channel, m.Version = "", pins[m.Name]
+		}
+	}
+	return nil
+}
+
+// Unpinned returns the spec without its pins, as a runtime's Kyma has it, and what AnnotationPinnedVersions says of them there; empty for none.
+func (s KymaSpec) Unpinned() (KymaSpec, string) {
+	spec := *s.DeepCopy()
+	pins := map[string]string{}
+	for i := range spec.Modules {
+		if m := &spec.Modules[i]; m.Pin() != "" {
+			pins[m.Name], m.Version = m.Version, ""
+		}
+	}
+	return spec, formatPins(pins)
+}
+
+func formatPins(pins map[string]string) string {
+	entries := make([]string, 0, len(pins))
+	for _, module := range slices.Sorted(maps.Keys(pins)) {
+		entries = append(entries, module+"="+pins[module])
+	}
+	return strings.Join(entries, ",")
+}

@@ -1,0 +1,65 @@
+package objects
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// formerOwner is the agent's name in managed fields of objects that it wrote before it named itself there.
+const formerOwner = "skr-agent"
+
+// keepMetadata gives an object the labels and annotations that the bundle has, and takes off those that the agent put there and the bundle has no
+// more. What somebody else put there or changed since stays, which the API server tells by managed fields.
+func keepMetadata(object client.Object, labels, annotations map[string]string) {
+	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
+	delete(ownAnnotations, v1beta2.AnnotationPinnedVersions) // the admin's, also where the agent wrote it for them
+	object.SetLabels(inLine(object.GetLabels(), labels, ownLabels))
+	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
+}
+
+// inLine returns have with want laid over it, without those of own that are not wanted.
+func inLine(have, want map[string]string, own map[string]bool) map[string]string {
+	kept := maps.Clone(have)
+	maps.DeleteFunc(kept, func(key, _ string) bool {
+		_, wanted := want[key]
+		return own[key] && !wanted
+	})
+	return with(kept, want)
+}
+
+// ownMetadata returns the names of the labels and annotations that the agent wrote last. An entry that cannot be read says nothing.
+func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
+	labels, annotations = map[string]bool{}, map[string]bool{}
+	for _, entry := range entries {
+		if entry.Manager != FieldOwner && entry.Manager != formerOwner || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Labels      map[string]json.RawMessage `json:"f:labels"`
+				Annotations map[string]json.RawMessage `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		addNames(labels, fields.Metadata.Labels)
+		addNames(annotations, fields.Metadata.Annotations)
+	}
+	return labels, annotations
+}
+
+// addNames adds the names of fields, which managed fields write as f:NAME beside a mark of the whole.
+func addNames(names map[string]bool, fields map[string]json.RawMessage) {
+	for field := range fields {
+		if name, is := strings.CutPrefix(field, "f:"); is {
+			names[name] = true
+		}
+	}
+}
