@@ -112,6 +112,8 @@ type Agent struct {
 	secrets *bundle.ReportedSecrets
 	// unreadable says why it cannot be read what the runtime's Kyma asks for, nil when it can.
 	unreadable error
+	// leftovers is how many of them were told to be removed.
+	leftovers int
 	restoration
 }
 
@@ -177,13 +179,18 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		return 0, err
 	}
 	facts.Unenrolled = a.unenrolled(log)
+	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
+	a.tellRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())
 	pruneErr := a.prune(ctx, facts)
 	a.addTrouble(log, &facts, written, watchErr, pruneErr)
-	tellErr := a.tellKyma(ctx, &facts)
+	var tellErr error
+	if !released(followed.Bundle) {
+		tellErr = a.tellKyma(ctx, &facts)
+	}
 	a.report(ctx, log, facts)
 	err = errors.Join(watchErr, pruneErr, tellErr)
 	if polled || !a.proven {
