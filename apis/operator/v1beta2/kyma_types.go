@@ -178,6 +178,9 @@ type RuntimeStatus struct {
 	// Secrets are the names, NAMESPACE/NAME in the runtime, of those that were given to it and are not known to be gone.
 	// +optional
 	Secrets []string `json:"secrets,omitempty"`
+	// Takeover is what is remembered of the runtime's takeover from lifecycle-manager, while it lasts.
+	// +optional
+	Takeover *TakeoverStatus `json:"takeover,omitempty"`
 }
 
 // PublishedBundle is a bundle in the registry.

@@ -78,6 +78,37 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
+// Installed returns what a version of a module means that a runtime has already, by whatever channel and whoever may ask for it now. The
+// error is a *Reason.
+func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
+	if o := s.metas[module]; o != nil {
+		if o.disclosing != nil {
+			return Choice{}, reason("module %s: %v", module, o.disclosing)
+		}
+		choice, err := s.version(o, channel, version)
+		choice.Mandatory = o.meta.Spec.Mandatory != nil
+		return choice, err
+	}
+	var found []*template
+	for _, t := range s.called[module] {
+		if t.version == version {
+			found = append(found, t)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return Choice{}, reason("there is no ModuleTemplate of module %s with version %s", module, version)
+	case len(found) > 1:
+		inChannel := slices.IndexFunc(found, func(t *template) bool { return t.Spec.Channel == channel })
+		found = found[max(0, inChannel):]
+	}
+	t := found[0]
+	if t.broken == nil && t.component == "" {
+		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and there is no ModuleReleaseMeta", module, key(t))
+	}
+	return t.choice(Choice{Module: module, Channel: channel, Version: version, Component: t.component, NamesItself: true, Mandatory: t.Spec.Mandatory})
+}
+
 // mayAsk reports whether a Kyma may name the module in its spec.
 func (o *offer) mayAsk(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName

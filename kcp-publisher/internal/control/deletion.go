@@ -75,8 +75,11 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 	if reason == "" {
 		return false, nil
 	}
+	if err := k.removeManifests(ctx, kyma); err != nil {
+		return false, err
+	}
 	before := kyma.DeepCopy()
-	controllerutil.RemoveFinalizer(kyma, v1beta2.FinalizerKyma)
+	dropFinalizers(kyma)
 	if err := k.Client.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return false, fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
 	}

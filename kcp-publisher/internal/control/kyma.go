@@ -50,6 +50,7 @@ type Kymas struct {
 	// ImagePullSecret is the Secret that all runtimes get to pull their modules' images; empty for none.
 	ImagePullSecret types.NamespacedName
 	pullSecrets     client.Reader // of that Secret, nil without
+	direct          client.Reader // of what is read too seldom to be watched
 	unaddressed     sync.Map      // Secrets for runtimes that no Kyma has, as it was logged, by namespace and name
 	Now             func() time.Time
 
@@ -250,7 +251,7 @@ func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules)
 		return facts, err
 	}
 	plan.Begin(kyma)
-	return facts, nil
+	return facts, k.inherit(ctx, kyma)
 }
 
 // runtime returns what is known of the Kyma's runtime, and writes what has to be known before a bundle is made of it.

@@ -20,8 +20,8 @@ import (
 )
 
 // persistFirst writes what cannot be found again once a bundle has been made of it. A runtime whose new key is in its bundle does not
-// introduce the key again: a control plane that has forgotten it would believe no report any more. And a Secret that was given away and is
-// forgotten would never be taken back.
+// introduce the key again: a control plane that has forgotten it would believe no report any more. A Secret that was given away and is
+// forgotten would never be taken back. And what lifecycle-manager installed is not known any more once its Manifests are gone.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
@@ -37,7 +37,7 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 	return nil
 }
 
-// hasToBeRemembered reports whether a status says of keys or Secrets what the one before did not.
+// hasToBeRemembered reports whether a status says of keys, Secrets or inherited modules what the one before did not.
 func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false
@@ -45,7 +45,8 @@ func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 	if before == nil {
 		before = &v1beta2.RuntimeStatus{}
 	}
-	return !slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key)
+	return !slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
+		before.Takeover == nil && after.Takeover != nil
 }
 
 func thumbprintOf(key *v1beta2.RuntimeKey) string {

@@ -148,7 +148,9 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 		if now := k.Now().Round(0); now.Before(seen) {
 			seen = now
 		}
+		done := takeoverDone(kyma)
 		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint, seen)
+		k.announceTakeover(kyma, done)
 	}
 	return newest, nil
 }

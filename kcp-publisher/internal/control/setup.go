@@ -35,7 +35,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
-	kymas.Client = mgr.GetClient()
+	kymas.Client, kymas.direct = mgr.GetClient(), mgr.GetAPIReader()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
 	kymas.Catalog.Reader = mgr.GetClient()
 	kymas.Catalog.Changed, kymas.Catalog.again = changed, start()

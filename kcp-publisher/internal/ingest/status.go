@@ -69,6 +69,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() {
 		r.Requested = &v1beta2.RequestedSpec{Spec: report.Kyma.Spec, Generation: report.Kyma.Generation}
 	}
+	hearTakeover(r, report.Report)
 	if report.Enrolled {
 		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))}
 		if report.Enrollment != nil {
@@ -92,6 +93,9 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		published := p.Record()
 		published.Given = evidence(facts)
 		after.Runtime.Published = &published
+		if t := after.Runtime.Takeover; t != nil {
+			t.Published = string(p.State.Takeover)
+		}
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
 	}
 	if requested := after.Runtime.Requested; requested != nil {

@@ -42,9 +42,9 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 }
 
 // Skipped reports whether a Kyma is left alone: nothing is published to its runtime, and what was published stays. A deleted one is not:
-// it would stay for ever.
+// it would stay for ever. Nor is one that is taken over: its label keeps lifecycle-manager from it.
 //
 // Source: lifecycle-manager #3097.
 func Skipped(kyma *v1beta2.Kyma) bool {
-	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True && kyma.DeletionTimestamp.IsZero()
+	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True && kyma.DeletionTimestamp.IsZero() && !v1beta2.TakenOver(kyma)
 }

@@ -32,6 +32,9 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Content:          content.Parts(), Release: content.Release,
 	}
+	if w.inherited != nil {
+		manifest.Inherited = w.inherited.Objects
+	}
 	if manifest.Annotations, err = w.annotations(name); err != nil {
 		return nil, err
 	}

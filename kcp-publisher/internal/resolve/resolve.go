@@ -50,6 +50,11 @@ type Request struct {
 	// Running are the versions that the runtime still runs because what it was given instead is refused there, by module: a module may go back to
 	// exactly that version, which changes nothing of what runs.
 	Running map[string]string
+	// Takeover is how far the runtime is taken over from lifecycle-manager, empty for one that is not.
+	Takeover bundle.TakeoverPhase
+	// Inherited are the modules, sorted by name, that lifecycle-manager installed in the runtime and that the runtime has not reported as its agent's
+	// yet: each stays at exactly its version.
+	Inherited []Inherited
 }
 
 // Result is what a runtime shall run.
@@ -84,6 +89,10 @@ type wish struct {
 	revoked bool
 	// running is the version that the runtime says it runs instead of the one that it was given, empty when it runs that.
 	running string
+	// inherited is what lifecycle-manager installed of the module, nil for nothing or once the runtime's agent has it; offered is the version
+	// that the module would have without it.
+	inherited *Inherited
+	offered   string
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
@@ -110,6 +119,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 		}
 		all = append(all, w)
 	}
+	all = inherit(all, request, snapshot)
 	for i := range all {
 		all[i].keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
 	}
@@ -121,6 +131,9 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
+	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version)) {
+		w.floor = i.Version
+	}
 	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may have.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
@@ -167,7 +180,11 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		Catalog: snapshot.Visible(request.Labels),
 		Asked:   []string{},
 	}
+	result.State.Takeover = request.Takeover
 	result.Versions = map[string]string{}
+	if request.Takeover == bundle.TakeoverRelease {
+		return result.released(request)
+	}
 	if request.Deleting {
 		result.State.Watchers, result.State.Maintenance = nil, nil
 	}
@@ -213,6 +230,9 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	if problem != nil {
 		problem.Module, problem.Channel = w.module.Name, channel
 		r.State.Problems = append(r.State.Problems, *problem)
+	}
+	if held := w.holds(); held != "" && problem == nil {
+		r.Held = append(r.Held, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: held})
 	}
 	if w.gate.Held != "" && manifest != nil {
 		r.Held = append(r.Held, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})

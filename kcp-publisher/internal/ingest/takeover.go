@@ -1,0 +1,41 @@
+package ingest
+
+import (
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// hearTakeover notes how far a runtime is taken over. It is believed only about the newest bundle: what is left in the registry of a
+// takeover that was aborted says nothing of the next one.
+func hearTakeover(r *v1beta2.RuntimeStatus, report bundle.Report) {
+	t, said := r.Takeover, report.Takeover
+	if t == nil || said == nil || string(said.Phase) != t.Published || r.Published == nil || report.Observed == nil ||
+		report.Observed.Digest.String() != r.Published.Digest {
+		return
+	}
+	t.Message = bounded(said.Message)
+	for i := range t.Modules {
+		if m := &t.Modules[i]; !m.Adopted && adopted(m, report) {
+			m.Adopted, m.Objects = true, nil // they are in the inventory of the runtime's own Manifest
+		}
+	}
+	if !said.Done {
+		return
+	}
+	t.Done = string(said.Phase)
+	for _, o := range said.Removed {
+		if name := bounded(o.String()); !slices.Contains(t.Removed, name) && len(t.Removed) < bundle.MaxRemovedReported {
+			t.Removed = append(t.Removed, name)
+		}
+	}
+}
+
+// adopted reports whether a module is the agent's, in the version that lifecycle-manager installed or another one.
+func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
+	if slices.Contains(report.Takeover.Adopted, m.Name) {
+		return true
+	}
+	return len(m.Objects) == 0 && slices.ContainsFunc(report.Modules, func(r bundle.ReportedModule) bool { return r.Name == m.Name && r.Version != "" })
+}

@@ -1,0 +1,61 @@
+package ingest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestATakeoverIsBelievedAboutTheNewestBundleOnly(t *testing.T) {
+	objects := []v1beta2.Resource{{Name: "keda"}}
+	service := bundle.ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "skr-webhook"}
+	for name, c := range map[string]struct {
+		published bundle.TakeoverPhase
+		said      *bundle.ReportedTakeover
+		stale     bool
+		adopted   []string
+		done      string
+		removed   []string
+	}{
+		"nothing is said": {published: bundle.TakeoverAdopt},
+		"one of two is adopted": {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}},
+			adopted: []string{"keda", "mail"}}, // mail has no objects: that it runs says all
+		"all is":               {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true}, adopted: []string{"keda", "mail"}, done: "adopt"},
+		"of another bundle":    {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true}, stale: true},
+		"of another phase":     {published: bundle.TakeoverRelease, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true}},
+		"leftovers are gone":   {published: bundle.TakeoverClean, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true, Removed: []bundle.ObjectRef{service}}, adopted: []string{"mail"}, done: "clean", removed: []string{"Service kyma-system/skr-webhook"}},
+		"leftovers are not":    {published: bundle.TakeoverClean, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Message: "forbidden"}, adopted: []string{"mail"}},
+		"modules are released": {published: bundle.TakeoverRelease, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverRelease, Done: true}, adopted: []string{"mail"}, done: "release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := healthy()
+			s.facts.Report.Takeover = c.said
+			status := s.before
+			status.Runtime = &v1beta2.RuntimeStatus{Takeover: &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{{Name: "keda", Objects: objects}, {Name: "mail"}}}}
+			s.facts.Published.State.Takeover = c.published
+			status = Status(status, s.facts, noon)
+			if c.stale {
+				s.facts.Report.Observed.Digest = earlier
+			}
+			Remember(&status, *s.facts.Report, "key", "thumbprint", noon)
+			got := status.Runtime.Takeover
+			var adopted []string
+			for _, m := range got.Modules {
+				if m.Adopted {
+					adopted = append(adopted, m.Name)
+				}
+				if m.Adopted && len(m.Objects) > 0 {
+					t.Errorf("the objects of %s are kept", m.Name)
+				}
+			}
+			if !slices.Equal(adopted, c.adopted) || got.Done != c.done || !slices.Equal(got.Removed, c.removed) {
+				t.Errorf("got %+v", got)
+			}
+			if c.said != nil && c.said.Message != "" && got.Message != c.said.Message {
+				t.Errorf("the message is %q", got.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+// Package takeover decides how a landscape is taken over from lifecycle-manager: a Kyma, lifecycle-manager's Manifests of it and what its
+// runtime reported go in; what is remembered, what is in the way and what comes next come out. It is pure: the publisher and the command
+// `takeover` read and write.
+package takeover
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Remember returns what is remembered of what lifecycle-manager installed: by its Manifests of the Kyma, and where one is missing, by the
+// status that it wrote. A Manifest that is being deleted counts: it is the module that is adopted, not the Manifest.
+func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
+	memory := &v1beta2.TakeoverStatus{}
+	known := map[string]bool{}
+	objects := 0
+	for _, manifest := range Of(kyma, manifests) {
+		module := moduleOf(kyma, &manifest)
+		version := installedVersion(kyma, module, &manifest)
+		if module == "" || version == "" || known[module] || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+			continue
+		}
+		known[module] = true
+		inherited := v1beta2.InheritedModule{Name: module, Version: version, Channel: manifest.Labels[v1beta2.LabelChannel]}
+		for _, o := range manifest.Status.Synced {
+			if inheritable(o) && objects < bundle.MaxInherited {
+				inherited.Objects = append(inherited.Objects, o)
+				objects++
+			}
+		}
+		memory.Modules = append(memory.Modules, inherited)
+	}
+	for _, m := range kyma.Status.Modules {
+		if !known[m.Name] && m.Version != "" && m.State != v1beta2.StateUnmanaged && m.State != v1beta2.StateDeleting {
+			known[m.Name] = true
+			memory.Modules = append(memory.Modules, v1beta2.InheritedModule{Name: m.Name, Version: m.Version, Channel: m.Channel})
+		}
+	}
+	slices.SortFunc(memory.Modules, func(a, b v1beta2.InheritedModule) int { return strings.Compare(a.Name, b.Name) })
+	return memory
+}
+
+// Of returns lifecycle-manager's Manifests of a Kyma among those of its namespace, sorted by name.
+func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
+	for _, m := range manifests {
+		if m.Namespace == kyma.Namespace && m.Labels[v1beta2.LabelKymaName] == kyma.Name {
+			own = append(own, m)
+		}
+	}
+	slices.SortFunc(own, func(a, b v1beta2.Manifest) int { return strings.Compare(a.Name, b.Name) })
+	return own
+}
+
+// moduleOf returns the module of a Manifest, empty when nothing says it.
+func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
+	if module := manifest.Labels[v1beta2.LabelModuleName]; module != "" {
+		return module
+	}
+	for _, m := range kyma.Status.Modules {
+		if m.Manifest != nil && m.Manifest.PartialMeta.Name == manifest.Name {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// installedVersion returns the version that lifecycle-manager installed of a module.
+func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manifest) string {
+	version := ""
+	for _, m := range kyma.Status.Modules {
+		if m.Name == module {
+			version = m.Version
+		}
+	}
+	return cmp.Or(manifest.Spec.Version, version)
+}
+
+// inheritable reports whether a bundle can name the object.
+func inheritable(o v1beta2.Resource) bool {
+	return bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}.Check() == nil
+}
