@@ -21,6 +21,9 @@ const (
 	LifecycleManagerFinalizerLabels   = "label-removal-finalizer"
 )
 
+// LifecycleManagerConditions are those of a Kyma that only lifecycle-manager writes.
+var LifecycleManagerConditions = []string{ConditionSKRWebhook, "CRDsSync", "SKRImagePullSecretSync"}
+
 // TakenOver reports whether a Kyma is being taken over from lifecycle-manager, or was.
 func TakenOver(kyma *Kyma) bool {
 	value := kyma.Labels[LabelTakeover]

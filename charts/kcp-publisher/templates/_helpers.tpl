@@ -54,7 +54,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   "validity" .Values.validity "certificate-validity" .Values.certificateValidity "allowed-silence" .Values.allowedSilence
   "deletion-timeout" .Values.deletionTimeout "report-poll-interval" .Values.reportPollInterval
   "component-poll-interval" .Values.componentPollInterval "min-maintenance-window-size" .Values.minMaintenanceWindowSize
-  "secrets-namespace" .Values.secretsNamespace "concurrency" .Values.concurrency "log-level" .Values.log.level "log-format" .Values.log.format }}
+  "secrets-namespace" .Values.secretsNamespace "watch-label-selector" .Values.watchLabelSelector "concurrency" .Values.concurrency "log-level" .Values.log.level "log-format" .Values.log.format }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
 {{- end }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/kcp-publisher/registry/.dockerconfigjson" }}{{ end }}

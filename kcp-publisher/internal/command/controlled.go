@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -28,6 +29,8 @@ type controlled struct {
 	rollouts  []v1alpha1.Rollout
 	// restricted are modules that no Kyma sees without a kymaSelector.
 	restricted []string
+	// watched selects the Kymas that the publisher looks at, nil for all.
+	watched labels.Selector
 }
 
 func newControlled() controlled {
@@ -68,7 +71,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 // with returns the control plane as it would be with the objects of a commit and without those that it prunes.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
-	next.rollouts, next.restricted = c.rollouts, c.restricted
+	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
 	for name, kyma := range c.kymas {
 		next.kymas[name] = kyma.DeepCopy()
 	}
@@ -129,9 +132,12 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 		return forecast.Fleet{}, err
 	}
 	var all []v1beta2.Kyma
+	kymas := map[string]*v1beta2.Kyma{}
 	for _, name := range slices.Sorted(maps.Keys(c.kymas)) {
-		all = append(all, *c.kymas[name])
+		if c.watched == nil || c.watched.Matches(labels.Set(c.kymas[name].Labels)) {
+			all, kymas[name] = append(all, *c.kymas[name]), c.kymas[name]
+		}
 	}
 	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot, Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
-	return forecast.Fleet{Kymas: c.kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create}, nil
+	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -27,6 +28,7 @@ type diffFlags struct {
 	prune        pruneFlags
 	git          gitFlags
 	restricted   []string
+	selector     string
 	maintenance  maintenanceFlags
 }
 
@@ -43,6 +45,7 @@ func newDiff() *cobra.Command {
 	f.git.add(flags)
 	f.prune.add(flags)
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
+	flags.StringVar(&f.selector, "watch-label-selector", "", "forecast for those Kymas only whose labels match, as `run` with the same flag has them")
 	f.maintenance.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	cli.OutputFlag(flags, &f.format)
@@ -97,6 +100,9 @@ func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects sou
 		return forecast.Forecast{}, err
 	}
 	before.restricted = f.restricted
+	if before.watched, err = labels.Parse(f.selector); err != nil {
+		return forecast.Forecast{}, cli.Usage(fmt.Errorf("--watch-label-selector: %w", err))
+	}
 	now, rules := time.Now(), plan.Rules{Maintenance: maintenance}
 	was, err := before.preview(rules, now)
 	if err != nil {

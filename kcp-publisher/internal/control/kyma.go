@@ -237,7 +237,7 @@ func (k *Kymas) rules() plan.Rules {
 
 // admit returns what the Kyma itself says of its runtime. The error is why nothing may be published to it.
 func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) (ingest.Facts, error) {
-	facts := ingest.Facts{Generation: kyma.Generation}
+	facts := ingest.Facts{Generation: kyma.Generation, Finished: kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished}
 	var err error
 	if facts.Silence, facts.Carried, err = rules.Allowed(kyma); err != nil && kyma.DeletionTimestamp.IsZero() {
 		return facts, err

@@ -42,6 +42,8 @@ type Facts struct {
 	// Carried says that its reports are carried by hand.
 	Carried  bool
 	Deleting bool
+	// Finished says that the runtime was taken over from lifecycle-manager, and is not given back any more.
+	Finished bool
 	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and holds what was published.
 	Deviation  *plan.Deviation
 	Consistent bool
@@ -102,6 +104,9 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		after.ActiveChannel = requested.Spec.Channel
 	}
 	after.Modules = modules(before.Modules, facts)
+	if facts.Finished {
+		dropLifecycleManager(&after)
+	}
 
 	set := setter(&after.Conditions, facts.Generation, now)
 	silent := reporting(after.Runtime, facts, now, set)

@@ -3,6 +3,8 @@ package ingest
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -38,4 +40,12 @@ func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 		return true
 	}
 	return len(m.Objects) == 0 && slices.ContainsFunc(report.Modules, func(r bundle.ReportedModule) bool { return r.Name == m.Name && r.Version != "" })
+}
+
+// dropLifecycleManager removes from a status what nobody writes any more.
+func dropLifecycleManager(status *v1beta2.KymaStatus) {
+	status.Runtime.Takeover = nil
+	for _, kind := range v1beta2.LifecycleManagerConditions {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+	}
 }

@@ -1,6 +1,6 @@
 // Package takeover decides how a landscape is taken over from lifecycle-manager: a Kyma, lifecycle-manager's Manifests of it and what its
-// runtime reported go in; what is remembered, what is in the way and what comes next come out. It is pure: the publisher and the command
-// `takeover` read and write.
+// runtime reported go in; what is remembered, what is in the way and what comes next come out. All of that is pure; steps.go alone
+// writes to the control plane.
 package takeover
 
 import (

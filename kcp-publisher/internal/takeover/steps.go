@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // finalizers are those that lifecycle-manager puts on its Manifests.
@@ -52,6 +53,133 @@ func skip(object client.Object) {
 func ignoreGone(verb string, object client.Object, err error) error {
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("%s %T %s/%s: %w", verb, object, object.GetNamespace(), object.GetName(), err)
+	}
+	return nil
+}
+
+// Start labels a Kyma and lifecycle-manager's Manifests of it, so that lifecycle-manager leaves both alone and the publisher begins. The
+// Manifests go first: lifecycle-manager never sees a Kyma of ours with a Manifest of its own. It returns what it labeled.
+func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
+	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) {
+		before := kyma.DeepCopy()
+		s.Takeover = nil // of a takeover that was aborted: lifecycle-manager has gone on since
+		if err := api.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+		}
+	}
+	if done, err = skipManifests(ctx, api, kyma); err != nil {
+		return done, err
+	}
+	before := kyma.DeepCopy()
+	skip(kyma)
+	kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
+	if err := patchKyma(ctx, api, before, kyma); err != nil {
+		return done, err
+	}
+	done = append(done, fmt.Sprintf("Kyma %s/%s is labeled %s=%s and %s=%s", kyma.Namespace, kyma.Name,
+		v1beta2.LabelTakeover, v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation, v1beta2.True))
+	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have been at work until now
+	return append(done, late...), err
+}
+
+func skipManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
+	return eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
+		before := m.DeepCopy()
+		if skip(m); before.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
+			return "", nil
+		}
+		return fmt.Sprintf("Manifest %s/%s is labeled %s=%s", m.Namespace, m.Name, v1beta2.LabelSkipReconciliation, v1beta2.True),
+			api.Patch(ctx, m, client.MergeFrom(before))
+	})
+}
+
+// GiveBack takes the labels off again, of the Kyma last, so that what was cut off can be gone on with.
+func GiveBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
+	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
+		before := m.DeepCopy()
+		delete(m.Labels, v1beta2.LabelSkipReconciliation)
+		return fmt.Sprintf("Manifest %s/%s is lifecycle-manager's again", m.Namespace, m.Name), api.Patch(ctx, m, client.MergeFrom(before))
+	})
+	if err != nil {
+		return done, err
+	}
+	before := kyma.DeepCopy()
+	for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
+		delete(kyma.Labels, label)
+	}
+	delete(kyma.Annotations, v1beta2.AnnotationTakeoverPhase)
+	if err := patchKyma(ctx, api, before, kyma); err != nil {
+		return done, err
+	}
+	return append(done, fmt.Sprintf("Kyma %s/%s is lifecycle-manager's again", kyma.Namespace, kyma.Name)), nil
+}
+
+// SetPhase asks the runtime for the next phase.
+func SetPhase(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) error {
+	before := kyma.DeepCopy()
+	if kyma.Annotations == nil {
+		kyma.Annotations = map[string]string{}
+	}
+	kyma.Annotations[v1beta2.AnnotationTakeoverPhase] = string(phase)
+	return patchKyma(ctx, api, before, kyma)
+}
+
+// Finish removes what lifecycle-manager has of a Kyma in the control plane, once its runtime is clean. The label that keeps lifecycle-manager
+// from the Kyma stays for as long as it may run.
+func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
+	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
+		return fmt.Sprintf("Manifest %s/%s is removed", m.Namespace, m.Name), RemoveManifest(ctx, api, m)
+	})
+	if err != nil {
+		return done, err
+	}
+	before := kyma.DeepCopy()
+	if controllerutil.RemoveFinalizer(kyma, v1beta2.LifecycleManagerFinalizerPurge) {
+		done = append(done, fmt.Sprintf("finalizer %s of Kyma %s/%s is removed", v1beta2.LifecycleManagerFinalizerPurge, kyma.Namespace, kyma.Name))
+	}
+	skip(kyma)
+	kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverFinished
+	delete(kyma.Annotations, v1beta2.AnnotationTakeoverPhase)
+	if err := patchKyma(ctx, api, before, kyma); err != nil {
+		return done, err
+	}
+	return append(done, fmt.Sprintf("Kyma %s/%s is taken over", kyma.Namespace, kyma.Name)), nil
+}
+
+// Unlabel takes the labels off a Kyma that was taken over, once lifecycle-manager does not run any more.
+func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
+	before := kyma.DeepCopy()
+	for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
+		delete(kyma.Labels, label)
+	}
+	if err := patchKyma(ctx, api, before, kyma); err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("labels %s and %s of Kyma %s/%s are removed", v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation, kyma.Namespace, kyma.Name)}, nil
+}
+
+// eachManifest does one thing with every Manifest of a Kyma as it is now, and returns what was done; an empty text is nothing.
+func eachManifest(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, one func(*v1beta2.Manifest) (string, error)) (done []string, err error) {
+	var all v1beta2.ManifestList
+	if err := api.List(ctx, &all, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
+		return nil, fmt.Errorf("list Manifests of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	own := Of(kyma, all.Items)
+	for i := range own {
+		text, err := one(&own[i])
+		if err = client.IgnoreNotFound(err); err != nil {
+			return done, fmt.Errorf("Manifest %s/%s: %w", own[i].Namespace, own[i].Name, err)
+		}
+		if text != "" {
+			done = append(done, text)
+		}
+	}
+	return done, nil
+}
+
+func patchKyma(ctx context.Context, api client.Client, before, kyma *v1beta2.Kyma) error {
+	if err := api.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("change Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	return nil
 }

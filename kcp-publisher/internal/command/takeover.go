@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
+)
+
+// takeoverFlags are what all commands of a takeover take.
+type takeoverFlags struct {
+	controlPlane
+	selector, format string
+	all, dryRun      bool
+	gone             bool
+	timeout          time.Duration
+	restricted       []string
+	maintenance      maintenanceFlags
+}
+
+func newTakeover() *cobra.Command {
+	f := &takeoverFlags{}
+	cmd := cli.Group("takeover", "takes Kymas over from lifecycle-manager, one by one, and back until it is finished",
+		f.newPlan(), f.newStart(), f.newStatus(), f.newAbort(), f.newFinish())
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
+	flags.StringVarP(&f.namespace, "namespace", "n", "kcp-system", "namespace of the Kymas and of lifecycle-manager's Manifests")
+	flags.StringVarP(&f.selector, "selector", "l", "", "Kymas whose labels match")
+	flags.BoolVar(&f.all, "all", false, "all Kymas of the namespace")
+	return cmd
+}
+
+func (f *takeoverFlags) newPlan() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plan [KYMA...]", Short: "says what taking Kymas over would do, and what is in the way; without names, of all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, plans, err := f.plans(cmd, args, true)
+			if err != nil {
+				return err
+			}
+			return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { drawPlans(out, plans) })
+		},
+	}
+	f.planFlags(cmd)
+	return cmd
+}
+
+func (f *takeoverFlags) planFlags(cmd *cobra.Command) {
+	f.maintenance.add(cmd.Flags())
+	restrictedFlag(cmd.Flags(), &f.restricted)
+	cli.OutputFlag(cmd.Flags(), &f.format)
+}
+
+func (f *takeoverFlags) newStart() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "start [KYMA...]", Short: "keeps lifecycle-manager from Kymas and lets the publisher adopt their modules, in the versions that are installed",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kymas, plans, err := f.plans(cmd, args, false)
+			if err != nil {
+				return err
+			}
+			if f.dryRun {
+				return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { drawPlans(out, plans) })
+			}
+			return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+				at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
+				switch phase := plans[at].Phase; {
+				case phase != takeover.PhaseNone && phase != string(bundle.TakeoverAdopt):
+					return nil, fmt.Errorf("its takeover is in phase %s already", phase)
+				case len(plans[at].Obstacles) > 0:
+					return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
+				}
+				return takeover.Start(ctx, api, kyma)
+			})
+		},
+	}
+	f.planFlags(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done, as `plan` does")
+	return cmd
+}
+
+func (f *takeoverFlags) newStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status [KYMA...]", Short: "says how far the takeover of Kymas is; without names, of all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := f.connect()
+			if err != nil {
+				return err
+			}
+			kymas, err := f.selected(cmd.Context(), api, args, true)
+			if err != nil {
+				return err
+			}
+			all := make([]takeover.Standing, 0, len(kymas))
+			for i := range kymas {
+				all = append(all, takeover.Stand(&kymas[i]))
+			}
+			return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { drawStandings(out, all) })
+		},
+	}
+	cli.OutputFlag(cmd.Flags(), &f.format)
+	return cmd
+}
+
+func (f *takeoverFlags) newAbort() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "abort [KYMA...]", Short: "gives Kymas back to lifecycle-manager: their runtimes let go of the modules, which stay installed",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.advance(cmd, args, bundle.TakeoverRelease, takeover.GiveBack)
+		},
+	}
+	f.waitFlags(cmd)
+	return cmd
+}
+
+func (f *takeoverFlags) newFinish() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "finish [KYMA...]", Short: "removes what lifecycle-manager left of Kymas that are taken over, in their runtimes and in the control plane",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.advance(cmd, args, bundle.TakeoverClean, takeover.Finish)
+		},
+	}
+	f.waitFlags(cmd)
+	cmd.Flags().BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "also remove the labels that keep lifecycle-manager from the Kymas: it is uninstalled")
+	return cmd
+}
+
+func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for the runtimes' reports; what is not done by then is done when it is run again")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	cli.OutputFlag(cmd.Flags(), &f.format)
+}
+
+// plans returns the selected Kymas with what taking them over means.
+func (f *takeoverFlags) plans(cmd *cobra.Command, args []string, everybody bool) ([]v1beta2.Kyma, []takeover.Plan, error) {
+	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+	if err != nil {
+		return nil, nil, err
+	}
+	api, err := f.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	kymas, err := f.selected(cmd.Context(), api, args, everybody)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := takeover.Landscape{Rules: plan.Rules{Maintenance: maintenance}}
+	if l.Fleet, err = f.fleet(cmd.Context(), api); err != nil {
+		return nil, nil, err
+	}
+	var manifests v1beta2.ManifestList
+	if err := api.List(cmd.Context(), &manifests, client.InNamespace(f.namespace)); err != nil {
+		return nil, nil, fmt.Errorf("list lifecycle-manager's Manifests in %s: %w", f.namespace, err)
+	}
+	l.Manifests = manifests.Items
+	return kymas, takeover.New(l, kymas, time.Now()), nil
+}
+
+// fleet returns what the control plane has.
+func (f *takeoverFlags) fleet(ctx context.Context, api client.Client) (plan.Fleet, error) {
+	all, err := readFleet(ctx, api, f.namespace)
+	if err != nil {
+		return plan.Fleet{}, err
+	}
+	fleet := plan.Fleet{Rollouts: all.rollouts}
+	for _, kyma := range all.kymas {
+		fleet.Kymas = append(fleet.Kymas, *kyma)
+	}
+	for _, p := range all.policies {
+		fleet.Policies = append(fleet.Policies, p)
+	}
+	var templates []v1beta2.ModuleTemplate
+	for _, t := range all.templates {
+		templates = append(templates, t)
+	}
+	var metas []v1beta2.ModuleReleaseMeta
+	for _, m := range all.metas {
+		metas = append(metas, m)
+	}
+	fleet.Catalog, err = catalog.New(templates, metas, f.restricted...)
+	return fleet, err
+}
+
+// selected returns the Kymas that the command line names, sorted by name. Everybody says that nothing named is all.
+func (f *takeoverFlags) selected(ctx context.Context, api client.Client, args []string, everybody bool) ([]v1beta2.Kyma, error) {
+	ways := 0
+	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 || ways == 0 && !everybody {
+		return nil, cli.Usage(errors.New("want names of Kymas, --selector or --all, one of them"))
+	}
+	selector, err := labels.Parse(f.selector)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--selector: %w", err))
+	}
+	var list v1beta2.KymaList
+	if err := api.List(ctx, &list, client.InNamespace(f.namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("list Kymas in %s: %w", f.namespace, err)
+	}
+	kymas := list.Items
+	if len(args) > 0 {
+		kymas = slices.DeleteFunc(kymas, func(k v1beta2.Kyma) bool { return !slices.Contains(args, k.Name) })
+		for _, name := range args {
+			if !slices.ContainsFunc(kymas, func(k v1beta2.Kyma) bool { return k.Name == name }) {
+				return nil, fmt.Errorf("there is no Kyma %s/%s", f.namespace, name)
+			}
+		}
+	}
+	slices.SortFunc(kymas, func(a, b v1beta2.Kyma) int { return strings.Compare(a.Name, b.Name) })
+	return kymas, nil
+}

@@ -1,0 +1,245 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
+)
+
+// step is what was done with one Kyma.
+type step struct {
+	Kyma string   `json:"kyma"`
+	Done []string `json:"done,omitempty"`
+	// Refused is why nothing more was done.
+	Refused string `json:"refused,omitempty"`
+}
+
+// takeoverStep changes one Kyma, as it is now, and returns what was done.
+type takeoverStep func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error)
+
+// each does one thing with every Kyma, whatever becomes of the others.
+func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeoverStep) error {
+	api, err := f.connect()
+	if err != nil {
+		return err
+	}
+	steps := make([]step, 0, len(kymas))
+	refused := 0
+	for i := range kymas {
+		s := f.one(cmd.Context(), api, kymas[i].Name, do)
+		if s.Refused != "" {
+			refused++
+		}
+		steps = append(steps, s)
+	}
+	if err := cli.Print(cmd.OutOrStdout(), f.format, steps, func(out io.Writer) { drawSteps(out, steps) }); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d of %d Kymas are as they were, for the reasons above", refused, len(kymas))
+	}
+	return nil
+}
+
+// one does it with one Kyma. The publisher writes the same Kyma at any time.
+func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string, do takeoverStep) step {
+	s := step{Kyma: name}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		kyma := &v1beta2.Kyma{}
+		if err := api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, kyma); err != nil {
+			return fmt.Errorf("read Kyma %s/%s: %w", f.namespace, name, err)
+		}
+		done, err := do(ctx, api, kyma)
+		s.Done = append(s.Done, done...)
+		return err
+	})
+	if err != nil {
+		s.Refused = err.Error()
+	}
+	return s
+}
+
+// advance asks the runtimes of all Kymas for a phase that ends their takeover, waits until they have reported it, and then does the rest in the
+// control plane. Whatever cuts it off, it goes on from there when it is run again.
+func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep) error {
+	api, err := f.connect()
+	if err != nil {
+		return err
+	}
+	kymas, err := f.selected(cmd.Context(), api, args, false)
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(f.timeout)
+	asked := map[string]error{}
+	for i := range kymas {
+		s := f.one(cmd.Context(), api, kymas[i].Name, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+			return nil, f.ask(ctx, api, kyma, phase)
+		})
+		if s.Refused != "" {
+			asked[kymas[i].Name] = errors.New(s.Refused)
+		}
+	}
+	return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+		if err := asked[kyma.Name]; err != nil {
+			return nil, err
+		}
+		if takeover.Phase(kyma) == takeover.PhaseFinished {
+			return f.unlabel(ctx, api, kyma)
+		}
+		if f.dryRun {
+			return []string{fmt.Sprintf("the runtime would be asked for phase %s, and the control plane's part done after its report", phase)}, nil
+		}
+		if err := f.await(ctx, api, kyma, phase, deadline); err != nil {
+			return nil, err
+		}
+		removed := takeover.Stand(kyma).Removed
+		done, err := rest(ctx, api, kyma)
+		if phase == bundle.TakeoverClean && err == nil {
+			done = append(inRuntime(removed), append(done, f.kubeconfigs(ctx, api, kyma)...)...)
+			if f.gone {
+				more, err := f.unlabel(ctx, api, kyma)
+				return append(done, more...), err
+			}
+		}
+		return done, err
+	})
+}
+
+// ask annotates a Kyma for its runtime to begin a phase, unless it may not.
+func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) error {
+	switch is := takeover.Phase(kyma); {
+	case is == string(phase), is == takeover.PhaseFinished && phase == bundle.TakeoverClean:
+		return nil
+	case is == takeover.PhaseNone:
+		return errors.New("it is lifecycle-manager's: nothing was started")
+	case is != string(bundle.TakeoverAdopt):
+		return fmt.Errorf("its takeover is in phase %s: that can only be ended", is)
+	case phase == bundle.TakeoverRelease && takeover.Untouched(kyma):
+		return nil
+	}
+	if why := takeover.Unready(kyma); why != "" && phase == bundle.TakeoverClean {
+		return errors.New(why)
+	}
+	if f.dryRun {
+		return nil
+	}
+	return takeover.SetPhase(ctx, api, kyma, phase)
+}
+
+// await waits until a Kyma's runtime has completed a phase.
+func (f *takeoverFlags) await(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, deadline time.Time) error {
+	const lookEvery = 500 * time.Millisecond
+	for !takeover.Completed(kyma, phase) {
+		if phase == bundle.TakeoverRelease && takeover.Untouched(kyma) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("phase %s: %s", phase, takeover.Stand(kyma).Next)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookEvery):
+		}
+		if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma); err != nil {
+			return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+		}
+	}
+	return nil
+}
+
+// unlabel ends what remains of a takeover that is finished, once lifecycle-manager is gone.
+func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+	switch {
+	case !f.gone:
+		return []string{"it was taken over before; its labels keep lifecycle-manager from it"}, nil
+	case f.dryRun:
+		return []string{"its labels would be removed"}, nil
+	}
+	return takeover.Unlabel(ctx, api, kyma)
+}
+
+func inRuntime(removed []string) (done []string) {
+	for _, name := range removed {
+		done = append(done, "in the runtime, "+name+" is removed")
+	}
+	return done
+}
+
+// kubeconfigs names the Secrets by which lifecycle-manager reached the runtime. They may be somebody else's too.
+func (f *takeoverFlags) kubeconfigs(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (named []string) {
+	var secrets corev1.SecretList
+	err := api.List(ctx, &secrets, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name})
+	if err != nil {
+		return []string{fmt.Sprintf("Secrets with the runtime's kubeconfig are yours to delete, which could not be listed: %v", err)}
+	}
+	for i := range secrets.Items {
+		named = append(named, fmt.Sprintf("Secret %s/%s stays: delete it if nobody else needs the runtime's kubeconfig", secrets.Items[i].Namespace, secrets.Items[i].Name))
+	}
+	return named
+}
+
+func drawSteps(out io.Writer, steps []step) {
+	for _, s := range steps {
+		fmt.Fprintln(out, bundle.PrintableLine(s.Kyma))
+		for _, line := range s.Done {
+			fmt.Fprintln(out, "  "+bundle.PrintableLine(line))
+		}
+		if s.Refused != "" {
+			fmt.Fprintln(out, "  refused: "+bundle.PrintableLine(s.Refused))
+		}
+	}
+}
+
+func drawPlans(out io.Writer, plans []takeover.Plan) {
+	t := newTable(out)
+	t.AppendHeader(table.Row{"KYMA", "PHASE", "MODULE", "CHANNEL", "INSTALLED", "THEN", "NOTE"})
+	for _, p := range plans {
+		if len(p.Modules) == 0 {
+			t.AppendRow(table.Row{p.Kyma, p.Phase, "-", "", "", "", ""})
+		}
+		for _, m := range p.Modules {
+			t.AppendRow(table.Row{p.Kyma, p.Phase, m.Name, m.Channel, m.Installed, m.Then, m.Note})
+		}
+	}
+	t.Render()
+	for _, p := range plans {
+		if len(p.Obstacles)+len(p.Remarks)+len(p.Removes) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s\n", bundle.PrintableLine(p.Kyma))
+		for _, line := range p.Obstacles {
+			fmt.Fprintln(out, "  in the way: "+bundle.PrintableLine(line))
+		}
+		for _, line := range p.Remarks {
+			fmt.Fprintln(out, "  "+bundle.PrintableLine(line))
+		}
+		if len(p.Removes) > 0 {
+			fmt.Fprintln(out, "  finish removes "+bundle.PrintableLine(strings.Join(p.Removes, ", ")))
+		}
+	}
+}
+
+func drawStandings(out io.Writer, all []takeover.Standing) {
+	t := newTable(out)
+	t.AppendHeader(table.Row{"KYMA", "PHASE", "STATE", "ADOPTED", "NEXT"})
+	for _, s := range all {
+		t.AppendRow(table.Row{s.Kyma, s.Phase, s.State, fmt.Sprintf("%d/%d", len(s.Adopted), len(s.Adopted)+len(s.Waiting)), s.Next})
+	}
+	t.Render()
+}

@@ -1,0 +1,241 @@
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// Landscape is what a control plane has.
+type Landscape struct {
+	plan.Fleet
+	// Manifests are lifecycle-manager's.
+	Manifests []v1beta2.Manifest
+	Rules     plan.Rules
+}
+
+// Plan is what taking over one Kyma means.
+type Plan struct {
+	Kyma    string `json:"kyma"`
+	Runtime string `json:"runtime"`
+	// Phase is how far it is: none, adopt, clean, release or finished.
+	Phase   string   `json:"phase"`
+	Modules []Module `json:"modules"`
+	// Obstacles are why it cannot be started, Remarks what else there is to know.
+	Obstacles []string `json:"obstacles,omitempty"`
+	Remarks   []string `json:"remarks,omitempty"`
+	// Removes is what `finish` removes in the control plane.
+	Removes []string `json:"removes,omitempty"`
+}
+
+// Module is one that lifecycle-manager installed.
+type Module struct {
+	Name      string `json:"name"`
+	Channel   string `json:"channel,omitempty"`
+	Installed string `json:"installed"`
+	// Then is the version that the module gets once it is adopted, empty for none.
+	Then string `json:"then,omitempty"`
+	// Note says what keeps it at that version, or from being adopted.
+	Note string `json:"note,omitempty"`
+}
+
+// New returns the plans of the Kymas among those of a landscape, in their order.
+func New(l Landscape, kymas []v1beta2.Kyma, now time.Time) []Plan {
+	as := l.Fleet
+	as.Kymas = slices.Clone(l.Kymas)
+	for i := range as.Kymas {
+		as.Kymas[i] = *asOrdinary(&as.Kymas[i], l.Manifests)
+	}
+	preview := l.Rules.Preview(as, now)
+	plans := make([]Plan, 0, len(kymas))
+	for i := range kymas {
+		plans = append(plans, l.plan(&kymas[i], preview, now))
+	}
+	return plans
+}
+
+func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time) Plan {
+	own := Of(kyma, l.Manifests)
+	p := Plan{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), Modules: []Module{}, Obstacles: obstacles(kyma, own), Removes: leftovers(kyma, own)}
+	request, err := preview.Request(asOrdinary(kyma, l.Manifests))
+	if err != nil {
+		p.Obstacles = append(p.Obstacles, err.Error())
+	}
+	memory := remembered(kyma, own)
+	installed := map[string]string{}
+	for _, m := range memory.Modules {
+		installed[m.Name] = m.Version
+	}
+	request.Versions = nil
+	prospects := map[string]resolve.Prospect{}
+	for _, prospect := range resolve.Outlook(request, l.Catalog, installed, now) {
+		prospects[prospect.Module] = prospect
+	}
+	for _, m := range memory.Modules {
+		module := Module{Name: m.Name, Channel: m.Channel, Installed: m.Version, Then: prospects[m.Name].Version, Note: prospects[m.Name].Held}
+		if _, err := l.Catalog.Installed(m.Name, m.Channel, m.Version); err != nil {
+			module.Note = fmt.Sprintf("stays as it is until the catalog has version %s: %v", m.Version, err)
+		}
+		p.Modules = append(p.Modules, module)
+	}
+	if s := kyma.Status.Runtime; s == nil || s.Observed == nil {
+		p.Remarks = append(p.Remarks, "no agent has reported yet: install it, with what `kcp-publisher enroll "+p.Runtime+"` prints")
+	}
+	return p
+}
+
+// remembered returns what is known of what lifecycle-manager installed, from the status once the publisher has noted it there.
+func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
+	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && v1beta2.TakenOver(kyma) {
+		return s.Takeover
+	}
+	return Remember(kyma, manifests)
+}
+
+// asOrdinary returns a Kyma as it is resolved once its runtime has adopted everything and reported what its own Kyma asks for: what is
+// installed now.
+func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
+	as := kyma.DeepCopy()
+	delete(as.Labels, v1beta2.LabelTakeover)
+	if as.Status.Runtime != nil && as.Status.Runtime.Requested != nil {
+		return as
+	}
+	spec := v1beta2.KymaSpec{Channel: cmp.Or(as.Status.ActiveChannel, as.Spec.Channel), SkipMaintenanceWindows: as.Spec.SkipMaintenanceWindows}
+	for _, m := range remembered(kyma, Of(kyma, manifests)).Modules {
+		module := v1beta2.Module{Name: m.Name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+		if m.Channel != spec.Channel {
+			module.Channel = m.Channel
+		}
+		spec.Modules = append(spec.Modules, module)
+	}
+	if as.Status.Runtime == nil {
+		as.Status.Runtime = &v1beta2.RuntimeStatus{}
+	}
+	as.Status.Runtime.Requested = &v1beta2.RequestedSpec{Spec: spec}
+	return as
+}
+
+// obstacles says why a Kyma cannot be taken over now.
+func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
+	if !kyma.DeletionTimestamp.IsZero() {
+		all = append(all, "the Kyma is being deleted: lifecycle-manager has to end that")
+	}
+	if _, err := plan.TakeoverPhase(kyma); err != nil {
+		all = append(all, err.Error())
+	}
+	objects := 0
+	for i := range manifests {
+		m := &manifests[i]
+		objects += len(m.Status.Synced)
+		module := moduleOf(kyma, m)
+		reported := ""
+		for _, s := range kyma.Status.Modules {
+			if s.Name == module {
+				reported = s.Version
+			}
+		}
+		switch name := "Manifest " + m.Name; {
+		case v1beta2.TakenOver(kyma): // lifecycle-manager does nothing with it any more
+		case !m.DeletionTimestamp.IsZero():
+			all = append(all, name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
+		case module == "":
+			all = append(all, name+" names no module: add the label "+v1beta2.LabelModuleName)
+		case m.Status.State == v1beta2.StateProcessing || m.Status.State == v1beta2.StateDeleting:
+			all = append(all, fmt.Sprintf("%s is %s: wait until lifecycle-manager is done with it", name, m.Status.State))
+		case reported != "" && m.Spec.Version != "" && reported != m.Spec.Version:
+			all = append(all, fmt.Sprintf("%s is being upgraded from %s to %s: wait until lifecycle-manager is done with it", name, reported, m.Spec.Version))
+		}
+	}
+	if objects > bundle.MaxInherited {
+		all = append(all, fmt.Sprintf("its modules have %d objects, of which at most %d can be inherited", objects, bundle.MaxInherited))
+	}
+	return all
+}
+
+// leftovers are what lifecycle-manager has of a Kyma in the control plane.
+func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
+	for _, m := range manifests {
+		all = append(all, fmt.Sprintf("Manifest %s/%s", m.Namespace, m.Name))
+	}
+	if slices.Contains(kyma.Finalizers, v1beta2.LifecycleManagerFinalizerPurge) {
+		all = append(all, "finalizer "+v1beta2.LifecycleManagerFinalizerPurge)
+	}
+	for _, kind := range v1beta2.LifecycleManagerConditions {
+		if slices.ContainsFunc(kyma.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind }) {
+			all = append(all, "condition "+kind)
+		}
+	}
+	return all
+}
+
+// Phases of a Kyma that is not being taken over.
+const (
+	PhaseNone     = "none"
+	PhaseFinished = "finished"
+)
+
+// Phase returns how far a Kyma is taken over.
+func Phase(kyma *v1beta2.Kyma) string {
+	switch kyma.Labels[v1beta2.LabelTakeover] {
+	case v1beta2.TakeoverFinished:
+		return PhaseFinished
+	case v1beta2.TakeoverActive:
+		return cmp.Or(kyma.Annotations[v1beta2.AnnotationTakeoverPhase], string(bundle.TakeoverAdopt))
+	}
+	return PhaseNone
+}
+
+// Unready says why a takeover cannot be finished yet, empty when it can.
+func Unready(kyma *v1beta2.Kyma) string {
+	s := kyma.Status.Runtime
+	switch {
+	case s == nil || s.Takeover == nil || s.Published == nil:
+		return "the publisher has not published to it yet: does it run, and does its --watch-label-selector select the Kyma?"
+	case s.Observed == nil:
+		return "its runtime has not reported yet: install the agent there"
+	}
+	var missing []string
+	for _, m := range s.Takeover.Modules {
+		if !m.Adopted && !unmanaged(s.Requested, m.Name) {
+			missing = append(missing, m.Name)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return strings.TrimSuffix(fmt.Sprintf("its runtime has not adopted %s yet: %s", strings.Join(missing, ", "), s.Takeover.Message), ": ")
+	case s.Observed.Digest != s.Published.Digest:
+		return fmt.Sprintf("its runtime has not reported bundle %d yet", s.Published.Sequence)
+	case kyma.Status.State != v1beta2.StateReady:
+		return fmt.Sprintf("its state is %q: see `kcp-publisher why %s`", kyma.Status.State, plan.RuntimeID(kyma))
+	}
+	return ""
+}
+
+func unmanaged(requested *v1beta2.RequestedSpec, module string) bool {
+	return requested != nil && slices.ContainsFunc(requested.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == module && !m.Managed })
+}
+
+// Completed reports whether the runtime has done what the phase asks for, by the newest bundle.
+func Completed(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
+	s := kyma.Status.Runtime
+	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
+}
+
+// Untouched reports whether nothing in the runtime can be the agent's, so that there is nothing to give back: no bundle with a module was ever
+// published, or nobody ever reported one and the newest says that all is given back.
+func Untouched(kyma *v1beta2.Kyma) bool {
+	s := kyma.Status.Runtime
+	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {
+		return true
+	}
+	return s.Observed == nil && s.Takeover != nil && s.Takeover.Published == string(bundle.TakeoverRelease)
+}

@@ -1,0 +1,71 @@
+package takeover
+
+import (
+	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+// Standing is how far the takeover of one Kyma is.
+type Standing struct {
+	Kyma    string        `json:"kyma"`
+	Runtime string        `json:"runtime"`
+	Phase   string        `json:"phase"`
+	State   v1beta2.State `json:"state,omitempty"`
+	// Adopted are the inherited modules that the runtime has from its agent, Waiting the others.
+	Adopted []string `json:"adopted,omitempty"`
+	Waiting []string `json:"waiting,omitempty"`
+	// Removed are leftovers of lifecycle-manager that the runtime removed.
+	Removed []string `json:"removed,omitempty"`
+	// Next says what is awaited, or what to do.
+	Next string `json:"next"`
+}
+
+// Stand returns how far the takeover of a Kyma is.
+func Stand(kyma *v1beta2.Kyma) Standing {
+	s := Standing{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), State: kyma.Status.State}
+	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil && s.Phase != PhaseNone {
+		for _, m := range r.Takeover.Modules {
+			if m.Adopted {
+				s.Adopted = append(s.Adopted, m.Name)
+			} else {
+				s.Waiting = append(s.Waiting, m.Name)
+			}
+		}
+		s.Removed = r.Takeover.Removed
+	}
+	s.Next = next(kyma, s.Phase)
+	return s
+}
+
+func next(kyma *v1beta2.Kyma, phase string) string {
+	switch phase {
+	case PhaseNone:
+		return "lifecycle-manager has it"
+	case PhaseFinished:
+		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` removes the labels"
+	case string(bundle.TakeoverAdopt):
+		if why := Unready(kyma); why != "" {
+			return why
+		}
+		return "all modules are adopted: `takeover finish`, or `takeover abort` to give them back"
+	case string(bundle.TakeoverClean):
+		return awaited(kyma, bundle.TakeoverClean, "finish")
+	case string(bundle.TakeoverRelease):
+		return awaited(kyma, bundle.TakeoverRelease, "abort")
+	}
+	return fmt.Sprintf("annotation %s: want adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
+}
+
+// awaited says what a phase waits for that the command has begun.
+func awaited(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) string {
+	if Completed(kyma, phase) {
+		return fmt.Sprintf("the runtime is done: run `takeover %s` again", command)
+	}
+	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && s.Takeover.Message != "" {
+		return "the runtime says: " + s.Takeover.Message
+	}
+	return "waits for the runtime's report"
+}
