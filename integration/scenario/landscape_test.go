@@ -1,0 +1,203 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// landscape is a control plane as lifecycle-manager leaves it.
+//
+// Source: lifecycle-manager, internal/manifest, internal/service/manifest/render, internal/remote, pkg/module/common.
+type landscape struct {
+	t *testing.T
+	f *fleet.Fleet
+}
+
+// inheritedModule is a version of a module that lifecycle-manager installed by a channel.
+type inheritedModule struct {
+	sample.Version
+	channel string
+}
+
+// manifestNamed returns the name of lifecycle-manager's Manifest of a module.
+func manifestNamed(kyma, module string) string { return kyma + "-" + module + "-1234567" }
+
+// kyma makes a Kyma in the control plane, with a Manifest for each module.
+func (l landscape) kyma(name string, labels map[string]string, modules ...inheritedModule) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	kyma := fleet.NewKyma(name, "regular") // what the broker asked for once; the runtime's own Kyma has the modules
+	for key, value := range labels {
+		kyma.Labels[key] = value
+	}
+	kyma.Labels[v1beta2.LabelManagedBy] = "lifecycle-manager"
+	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
+	must(l.t, l.f.Control.Create(ctx, kyma))
+	status := v1beta2.KymaStatus{ActiveChannel: "regular", State: v1beta2.StateReady}
+	for _, kind := range append([]string{v1beta2.ConditionModules, v1beta2.ConditionModuleCatalog}, v1beta2.LifecycleManagerConditions...) {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Ready", Message: "by lifecycle-manager"})
+	}
+	for _, m := range modules {
+		manifest := l.manifest(kyma, m)
+		status.Modules = append(status.Modules, v1beta2.ModuleStatus{Name: m.Module, FQDN: m.Component(), Channel: m.channel, Version: m.Version.Version, State: v1beta2.StateReady,
+			Manifest: &v1beta2.TrackingObject{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"}, PartialMeta: v1beta2.PartialMeta{Name: manifest.Name, Namespace: manifest.Namespace}}})
+	}
+	before := kyma.DeepCopy()
+	kyma.Status = status
+	must(l.t, l.f.Control.Status().Patch(ctx, kyma, client.MergeFrom(before)))
+}
+
+func (l landscape) manifest(kyma *v1beta2.Kyma, m inheritedModule) *v1beta2.Manifest {
+	l.t.Helper()
+	manifest := &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: kyma.Namespace, Name: manifestNamed(kyma.Name, m.Module),
+			Labels:      map[string]string{v1beta2.LabelKymaName: kyma.Name, v1beta2.LabelModuleName: m.Module, v1beta2.LabelChannel: m.channel, v1beta2.LabelManagedBy: "lifecycle-manager"},
+			Annotations: map[string]string{v1beta2.AnnotationFQDN: m.Component(), "sync-oci-ref": m.ContentDigest().String()},
+			Finalizers:  []string{v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels}},
+		Spec: v1beta2.ManifestSpec{Version: m.Version.Version, Install: v1beta2.InstallInfo{Name: "raw-manifest"}},
+	}
+	manifest.Spec.Install.Source.Raw = fmt.Appendf(nil, `{"ref":%q,"type":"oci-dir"}`, m.ContentDigest())
+	must(l.t, l.f.Control.Create(l.t.Context(), manifest))
+	before := manifest.DeepCopy()
+	manifest.Status.State = v1beta2.StateReady
+	for _, o := range l.objects(m.Manifest) {
+		manifest.Status.Synced = append(manifest.Status.Synced, v1beta2.Resource{Name: o.GetName(), Namespace: o.GetNamespace(), GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind())})
+	}
+	must(l.t, l.f.Control.Status().Patch(l.t.Context(), manifest, client.MergeFrom(before)))
+	return manifest
+}
+
+// install brings into a runtime what lifecycle-manager installs there: its definitions, its Kyma and its modules.
+func (l landscape) install(r *fleet.Runtime, channel string, modules ...inheritedModule) {
+	l.t.Helper()
+	for _, kind := range []string{"kymas", "moduletemplates", "modulereleasemetas"} {
+		l.apply(r, l.definition(kind), "lifecycle-manager")
+	}
+	spec := v1beta2.KymaSpec{Channel: channel}
+	for _, m := range modules {
+		asked := v1beta2.Module{Name: m.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+		if m.channel != channel {
+			asked.Channel = m.channel
+		}
+		spec.Modules = append(spec.Modules, asked)
+		mark := sample.Namespace + "/" + manifestNamed(r.ID, m.Module)
+		for _, o := range l.objects(m.Manifest) {
+			o.SetLabels(with(o.GetLabels(), map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"}))
+			o.SetAnnotations(with(o.GetAnnotations(), map[string]string{v1beta2.AnnotationOwnedByDeprecated: mark}))
+			l.apply(r, o, v1beta2.FieldManagerApplier)
+		}
+		for _, o := range l.objects(m.DefaultCR) {
+			o.SetLabels(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
+			l.apply(r, o, v1beta2.LifecycleManagerFinalizerResource)
+		}
+		template, err := yaml.Marshal(m.Template())
+		must(l.t, err)
+		for _, o := range l.objects(strings.Replace(string(template), "namespace: "+sample.Namespace, "namespace: "+v1beta2.RuntimeNamespace, 1)) {
+			l.apply(r, o, "catalog-sync")
+		}
+	}
+	kyma, err := yaml.Marshal(&v1beta2.Kyma{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Kyma"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName,
+			Labels: map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma}}, Spec: spec})
+	must(l.t, err)
+	for _, o := range l.objects(string(kyma)) {
+		l.apply(r, o, "lifecycle-manager")
+	}
+}
+
+func with(all, more map[string]string) map[string]string {
+	next := map[string]string{}
+	for _, from := range []map[string]string{all, more} {
+		for key, value := range from {
+			next[key] = value
+		}
+	}
+	return next
+}
+
+// apply waits for definitions to be served.
+func (l landscape) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
+	l.t.Helper()
+	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
+		err := r.API.Apply(l.t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.ForceOwnership, client.FieldOwner(manager))
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// definition is one of lifecycle-manager's CRDs.
+func (l landscape) definition(kind string) *unstructured.Unstructured {
+	l.t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "apis", "operator", "v1beta2", "testdata", "kyma-crds", kind+".json"))
+	must(l.t, err)
+	o := &unstructured.Unstructured{}
+	must(l.t, json.Unmarshal(data, &o.Object))
+	o.SetAPIVersion("apiextensions.k8s.io/v1")
+	o.SetKind("CustomResourceDefinition")
+	o.SetName(kind + "." + v1beta2.Group)
+	return o
+}
+
+// objects are those of YAML documents, without what the API server alone writes.
+func (l landscape) objects(text string) (all []*unstructured.Unstructured) {
+	l.t.Helper()
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		must(l.t, err)
+		if len(o.Object) > 0 {
+			unstructured.RemoveNestedField(o.Object, "status")
+			unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+			all = append(all, o)
+		}
+	}
+}
+
+// versions are the resource versions of everything that lifecycle-manager has of Kymas.
+func (l landscape) versions(kymas []string) map[string]string {
+	l.t.Helper()
+	found := map[string]string{}
+	for _, name := range kymas {
+		kyma, manifest := &v1beta2.Kyma{}, &v1beta2.Manifest{}
+		must(l.t, l.f.Control.Get(l.t.Context(), inKCP(name), kyma))
+		must(l.t, l.f.Control.Get(l.t.Context(), inKCP(manifestNamed(name, "scaler")), manifest))
+		found[name], found[manifest.Name] = kyma.ResourceVersion, manifest.ResourceVersion
+	}
+	return found
+}
+
+func inKCP(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: sample.Namespace, Name: name}
+}
+
+// deleteManifest removes one of lifecycle-manager's Manifests as an operator does who believes that it is not needed any more.
+func (l landscape) deleteManifest(ctx context.Context, name string) {
+	l.t.Helper()
+	manifest := &v1beta2.Manifest{}
+	must(l.t, l.f.Control.Get(ctx, inKCP(name), manifest))
+	before := manifest.DeepCopy()
+	manifest.Finalizers = nil
+	must(l.t, l.f.Control.Patch(ctx, manifest, client.MergeFrom(before)))
+	must(l.t, l.f.Control.Delete(ctx, manifest))
+}

@@ -1,0 +1,219 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// prioritized is scaler 1.7.0 with pods of the PriorityClass that it brings, as keda has it.
+func prioritized() sample.Version {
+	v := sample.Scaler("1.7.0")
+	v.Manifest = strings.Replace(v.Manifest, "      serviceAccountName: scaler-manager\n", "      serviceAccountName: scaler-manager\n      priorityClassName: scaler-priority\n", 1)
+	return v
+}
+
+// asks runs `kcp-publisher takeover` and says whether it succeeded.
+func (l landscape) asks(succeeds bool, args ...string) string {
+	l.t.Helper()
+	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
+	if (err == nil) != succeeds {
+		l.t.Fatalf("takeover %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+func (l landscape) says(output string, all ...string) {
+	l.t.Helper()
+	for _, want := range all {
+		if !strings.Contains(output, want) {
+			l.t.Errorf("not said: %q in\n%s", want, output)
+		}
+	}
+}
+
+func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	must(t, r.API.Get(t.Context(), inKyma(name), d))
+	return d
+}
+
+// newLandscape is a control plane of 20 Kymas of lifecycle-manager, of which the first two have runtimes with agents. Nobody uses what the
+// publisher may not: it has the rights of the chart.
+func newLandscape(t *testing.T) (l landscape, one, two *fleet.Runtime, others []string) {
+	t.Helper()
+	ctx := t.Context()
+	f := startFleet(t, fleet.Options{
+		PublisherFlags:  []string{"--watch-label-selector", v1beta2.LabelTakeover},
+		PublisherRights: []string{"publisher.yaml", "takeover.yaml"},
+	})
+	l = landscape{t, f}
+	calm := sample.Scaler("1.9.0")
+	calm.RequiresDowntime = true
+	must(t, f.Offer(ctx, prioritized(), sample.Scaler("1.8.0"), calm, sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
+	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0"), sample.Channel("fast", "1.9.0")))
+	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
+
+	first := map[string]string{"landscape": "first"}
+	scaler := inheritedModule{prioritized(), "regular"}
+	fast, mailer := inheritedModule{prioritized(), "fast"}, inheritedModule{sample.Mailer("1.1.0"), "regular"}
+	l.kyma("one", first, scaler, mailer)
+	l.kyma("two", first, fast)
+	for i := 3; i <= 20; i++ {
+		name, labels := fmt.Sprintf("k%02d", i), first
+		if i > 10 {
+			labels, others = nil, append(others, name)
+		}
+		l.kyma(name, labels, scaler)
+	}
+	var err error
+	if one, err = f.AddRuntime(ctx, "one", "regular"); err != nil {
+		t.Fatal(err)
+	}
+	if two, err = f.AddRuntime(ctx, "two", "regular"); err != nil {
+		t.Fatal(err)
+	}
+	one.Agent().Stop()
+	l.install(one, "regular", scaler, mailer)
+	l.install(two, "regular", fast)
+	return l, one, two, others
+}
+
+func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
+	ctx := t.Context()
+	l, one, two, others := newLandscape(t)
+	untouched := l.versions(others)
+	amend(t, l.f, two, func(k *v1beta2.Kyma) {
+		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC), time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC)) + "]"}
+	})
+	busy := &v1beta2.Manifest{}
+	must(t, l.f.Control.Get(ctx, inKCP(manifestNamed("k09", "scaler")), busy))
+	must(t, l.f.Control.Status().Patch(ctx, busy, client.RawPatch(types.MergePatchType, []byte(`{"status":{"state":"Processing"}}`))))
+	scaler, mailer := deploymentOf(t, one, "scaler-manager"), deploymentOf(t, one, "mailer")
+
+	t.Log("what would happen is said before")
+	l.says(l.asks(true, "plan"), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0", "2099-01-03T21:00:00Z",
+		"in the way: Manifest "+busy.Name+" is Processing", "finish removes Manifest kcp-system/"+manifestNamed("one", "mailer"), "finalizer operator.kyma-project.io/purge-finalizer")
+	l.asks(true, "start", "--all", "--dry-run")
+	if after := l.versions(others); !maps.Equal(after, untouched) {
+		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
+	}
+
+	t.Log("half is taken over, but for one that lifecycle-manager is at work on")
+	l.says(l.asks(false, "start", "-l", "landscape=first"), "Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
+	until(t, time.Minute, "it is remembered what lifecycle-manager installed", func() (bool, string) {
+		kyma, err := one.Record(ctx)
+		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil && len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
+	})
+	l.says(l.asks(false, "finish", "one"), "has not reported yet")
+
+	t.Log("Manifests that are deleted early uninstall nothing and lose no version")
+	l.deleteManifest(ctx, manifestNamed("one", "mailer"))
+	must(t, one.StartAgent())
+	must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateWarning))
+	must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+
+	t.Log("an upgrade leaves neither objects nor fields of the version that lifecycle-manager installed")
+	d := deploymentOf(t, one, "scaler-manager")
+	if d.UID != scaler.UID || d.Spec.Template.Spec.PriorityClassName != "" || !strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, ":1.8.0") {
+		t.Errorf("the Deployment is recreated or has what it had: %s, %+v", d.UID, d.Spec.Template.Spec)
+	}
+	until(t, time.Minute, "the PriorityClass is gone", func() (bool, string) {
+		err := one.API.Get(ctx, client.ObjectKey{Name: "scaler-priority"}, &schedulingv1.PriorityClass{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+	if d := deploymentOf(t, one, "mailer"); d.UID != mailer.UID {
+		t.Error("the mailer was recreated")
+	}
+
+	t.Log("an upgrade that requires downtime waits for its window")
+	untilWaiting(t, two, "scaler", "1.7.0", in2099)
+	l.says(l.asks(true, "status", "two"), "adopt", "1/1")
+
+	t.Run("one is given back", func(t *testing.T) {
+		l := landscape{t, l.f}
+		kept := deploymentOf(t, two, "scaler-manager")
+		l.says(l.asks(true, "abort", "two"), "Manifest kcp-system/"+manifestNamed("two", "scaler")+" is lifecycle-manager's again", "Kyma kcp-system/two is lifecycle-manager's again")
+		record, err := two.Record(ctx)
+		must(t, err)
+		for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
+			if value, there := record.Labels[label]; there {
+				t.Errorf("the Kyma has label %s=%s", label, value)
+			}
+		}
+		if d := deploymentOf(t, two, "scaler-manager"); d.UID != kept.UID || d.Spec.Template.Spec.PriorityClassName == "" {
+			t.Errorf("the module is not as it was: %+v", d.Spec.Template.Spec)
+		}
+		if err := two.API.Get(ctx, inKyma("scaler"), &v1beta2.Manifest{}); !apierrors.IsNotFound(err) {
+			t.Errorf("its Manifest in the runtime: %v", err)
+		}
+	})
+	t.Run("one that is deleted meanwhile goes, with all its finalizers", func(t *testing.T) {
+		gone := &v1beta2.Kyma{}
+		gone.Namespace, gone.Name = sample.Namespace, "k08"
+		must(t, l.f.Control.Delete(ctx, gone))
+		until(t, time.Minute, "Kyma and Manifest are gone", func() (bool, string) {
+			kyma := l.f.Control.Get(ctx, inKCP("k08"), &v1beta2.Kyma{})
+			manifest := l.f.Control.Get(ctx, inKCP(manifestNamed("k08", "scaler")), &v1beta2.Manifest{})
+			return apierrors.IsNotFound(kyma) && apierrors.IsNotFound(manifest), fmt.Sprint(kyma, manifest)
+		})
+	})
+	t.Run("one is finished once it is Ready", func(t *testing.T) {
+		l := landscape{t, l.f}
+		l.says(l.asks(false, "finish", "one"), `its state is "Warning"`)
+		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
+		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
+		untilFinishable(t, one)
+		l.says(l.asks(true, "finish", "one"), "Manifest kcp-system/"+manifestNamed("one", "scaler")+" is removed",
+			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
+		l.isTakenOver(one)
+		l.says(l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"), "labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one are removed")
+	})
+	if after := l.versions(others); !maps.Equal(after, untouched) {
+		t.Errorf("Kymas of lifecycle-manager were changed: %v, before %v", after, untouched)
+	}
+}
+
+func untilFinishable(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	until(t, time.Minute, "the runtime is Ready", func() (bool, string) {
+		kyma, err := r.Record(t.Context())
+		return err == nil && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%v %+v", err, kyma.Status)
+	})
+}
+
+// isTakenOver checks that nothing of lifecycle-manager is left of a runtime in the control plane, and that its modules run.
+func (l landscape) isTakenOver(r *fleet.Runtime) {
+	l.t.Helper()
+	must(l.t, fleet.Until(l.t.Context(), time.Minute, "nothing of lifecycle-manager is left", func() (bool, string) {
+		kyma, err := r.Record(l.t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, kind := range v1beta2.LifecycleManagerConditions {
+			if meta.FindStatusCondition(kyma.Status.Conditions, kind) != nil {
+				return false, "condition " + kind
+			}
+		}
+		clean := len(kyma.Finalizers) == 1 && kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished && kyma.Status.Runtime.Takeover == nil
+		return clean && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%v %v %+v", kyma.Finalizers, kyma.Labels, kyma.Status)
+	}))
+	err := l.f.Control.Get(l.t.Context(), inKCP(manifestNamed(r.ID, "scaler")), &v1beta2.Manifest{})
+	if !apierrors.IsNotFound(err) {
+		l.t.Errorf("lifecycle-manager's Manifest: %v", err)
+	}
+}

@@ -1,0 +1,185 @@
+package takeover
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// offering is a catalog with keda 1.7.0 and 1.8.0, whose upgrade requires downtime; the channel regular has 1.8.0, slow 1.6.0.
+func offering(t *testing.T) *catalog.Snapshot {
+	t.Helper()
+	var templates []v1beta2.ModuleTemplate
+	for _, version := range []string{"1.6.0", "1.7.0", "1.8.0"} {
+		templates = append(templates, v1beta2.ModuleTemplate{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-" + version},
+			Spec: v1beta2.ModuleTemplateSpec{ModuleName: "keda", Version: version, RequiresDowntime: version == "1.8.0",
+				Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
+		})
+	}
+	snapshot, err := catalog.New(templates, []v1beta2.ModuleReleaseMeta{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda"},
+		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", OcmComponentName: "kyma-project.io/module/keda",
+			Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.8.0"}, {Channel: "slow", Version: "1.6.0"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+func reportedAs(version string) v1beta2.ModuleStatus {
+	return v1beta2.ModuleStatus{Name: "keda", Version: version, Channel: "regular", State: v1beta2.StateReady}
+}
+
+func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
+	keda := manifestOf("one", "keda", "1.7.0")
+	inState := func(state v1beta2.State) func(*v1beta2.Manifest) {
+		return func(m *v1beta2.Manifest) { m.Status.State = state }
+	}
+	windowed := kymaNamed("one")
+	windowed.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"begin":"2099-01-03T21:00:00Z","end":"2099-01-04T00:00:00Z"}]`}
+	gone := kymaNamed("one")
+	gone.DeletionTimestamp = new(metav1.Now())
+	taken := kymaNamed("older")
+	taken.Labels[v1beta2.LabelRuntimeID] = "one"
+	taken.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+	later := kymaNamed("one")
+	later.CreationTimestamp = metav1.NewTime(now)
+	started := kymaNamed("one")
+	started.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
+	started.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: Remember(started, []v1beta2.Manifest{keda})}
+	for name, c := range map[string]struct {
+		kyma      *v1beta2.Kyma
+		others    []v1beta2.Kyma
+		manifests []v1beta2.Manifest
+		phase     string
+		module    string // name installed -> then: note
+		obstacle  string
+	}{
+		"A channel that is newer": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: "},
+		"A channel that is older": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
+			m.Labels[v1beta2.LabelChannel] = "slow"
+		})}, phase: "none", module: `keda 1.7.0 -> 1.7.0: module keda: stays at version 1.7.0: channel "slow" has 1.6.0, which is older`},
+		"A window": {kyma: windowed, manifests: []v1beta2.Manifest{keda}, phase: "none",
+			module: "keda 1.7.0 -> 1.8.0: the upgrade to version 1.8.0 requires downtime and waits for the maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"},
+		"A version that the catalog does not have": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.5")}, phase: "none",
+			module: `keda 1.7.5 -> 1.8.0: stays as it is until the catalog has version 1.7.5: module keda: version 1.7.5 of channel "regular" has no ModuleTemplate: add keda-1.7.5`},
+		"Lifecycle-manager is at work": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", inState(v1beta2.StateProcessing))}, phase: "none",
+			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda is Processing: wait"},
+		"It upgrades": {kyma: kymaNamed("one", reportedAs("1.6.0")), manifests: []v1beta2.Manifest{keda}, phase: "none",
+			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "is being upgraded from 1.6.0 to 1.7.0"},
+		"A module is uninstalled": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)}, phase: "none",
+			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda is being deleted"},
+		"A Manifest of no module": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
+			delete(m.Labels, v1beta2.LabelModuleName)
+		})}, phase: "none", obstacle: "Manifest one-keda names no module"},
+		"The Kyma is deleted":        {kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ", obstacle: "the Kyma is being deleted"},
+		"The id is that of another":  {kyma: later, others: []v1beta2.Kyma{*taken}, manifests: []v1beta2.Manifest{keda}, phase: "none", obstacle: "runtime id one is that of Kyma kcp-system/older already", module: "keda 1.7.0 -> : "},
+		"It has begun":               {kyma: started, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
+		"Begun, and then at work on": {kyma: started, manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0", inState(v1beta2.StateProcessing))}, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := Landscape{Fleet: plan.Fleet{Kymas: append([]v1beta2.Kyma{*c.kyma}, c.others...), Catalog: offering(t)}, Manifests: c.manifests}
+			got := New(l, l.Kymas[:1], now)[0]
+			if got.Phase != c.phase || got.Runtime != "one" {
+				t.Errorf("phase is %q of runtime %s", got.Phase, got.Runtime)
+			}
+			module := ""
+			for _, m := range got.Modules {
+				module += m.Name + " " + m.Installed + " -> " + m.Then + ": " + m.Note
+			}
+			if module != c.module {
+				t.Errorf("modules are %q\n want %q", module, c.module)
+			}
+			if all := strings.Join(got.Obstacles, "; "); (all == "") != (c.obstacle == "") || !strings.Contains(all, c.obstacle) {
+				t.Errorf("in the way is %q, want %q", all, c.obstacle)
+			}
+		})
+	}
+}
+
+func TestAPlanNamesWhatFinishRemoves(t *testing.T) {
+	kyma := kymaNamed("one")
+	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
+	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: v1beta2.ConditionSKRWebhook}}
+	l := Landscape{Fleet: plan.Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t)}, Manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}}
+	want := []string{"Manifest kcp-system/one-keda", "finalizer operator.kyma-project.io/purge-finalizer", "condition SKRWebhook"}
+	if got := New(l, l.Kymas, now)[0].Removes; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWhenATakeoverCanBeFinished(t *testing.T) {
+	ready := func(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
+		kyma := kymaNamed("one")
+		kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
+		kyma.Status.State = v1beta2.StateReady
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			Published: &v1beta2.PublishedBundle{Digest: "newest", Sequence: 7}, Observed: &v1beta2.ObservedBundle{Digest: "newest"},
+			Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}},
+			Takeover:  &v1beta2.TakeoverStatus{Published: "adopt", Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: true}}},
+		}
+		for _, change := range changes {
+			change(kyma)
+		}
+		return kyma
+	}
+	for name, c := range map[string]struct {
+		change func(*v1beta2.Kyma)
+		want   string // empty for it can
+	}{
+		"all is adopted":          {func(*v1beta2.Kyma) {}, ""},
+		"nobody publishes":        {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, "does it run, and does its --watch-label-selector select the Kyma?"},
+		"nobody reports":          {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
+		"a module is not adopted": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = false }, "has not adopted keda yet"},
+		"nor shall it be": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false, false
+		}, ""},
+		"a newer bundle is on its way": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "newer" }, "has not reported bundle 7 yet"},
+		"something is wrong with keda": {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, "see `kcp-publisher why one`"},
+		"the agent says what is wrong": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Takeover.Message = false, "forbidden"
+		}, "keda yet: forbidden"},
+		"the runtime's state is not it": {func(k *v1beta2.Kyma) { k.Status.State = "" }, `its state is ""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Unready(ready(c.change)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsGivenBackAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		status *v1beta2.RuntimeStatus
+		want   bool
+	}{
+		"nothing was published":         {nil, true},
+		"only the first, empty bundle":  {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}, true},
+		"modules were":                  {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}, Requested: &v1beta2.RequestedSpec{}, Observed: &v1beta2.ObservedBundle{}}, false},
+		"and nobody ever reported them": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}}, false},
+		"and the newest takes them back": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},
+			Takeover: &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease)}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma := kymaNamed("one")
+			kyma.Status.Runtime = c.status
+			if got := Untouched(kyma); got != c.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
