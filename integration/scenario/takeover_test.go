@@ -119,7 +119,18 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 		kyma, err := one.Record(ctx)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil && len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
 	})
-	l.says(l.asks(false, "finish", "one"), "has not reported yet")
+	l.says(l.asks(false, "finish", "one"), "one\n  refused: ")
+
+	t.Run("one that is deleted meanwhile goes, with all its finalizers", func(t *testing.T) {
+		gone := &v1beta2.Kyma{}
+		gone.Namespace, gone.Name = sample.Namespace, "k08"
+		must(t, l.f.Control.Delete(ctx, gone))
+		until(t, time.Minute, "Kyma and Manifest are gone", func() (bool, string) {
+			kyma := l.f.Control.Get(ctx, inKCP("k08"), &v1beta2.Kyma{})
+			manifest := l.f.Control.Get(ctx, inKCP(manifestNamed("k08", "scaler")), &v1beta2.Manifest{})
+			return apierrors.IsNotFound(kyma) && apierrors.IsNotFound(manifest), fmt.Sprint(kyma, manifest)
+		})
+	})
 
 	t.Log("Manifests that are deleted early uninstall nothing and lose no version")
 	l.deleteManifest(ctx, manifestNamed("one", "mailer"))
@@ -162,16 +173,6 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 			t.Errorf("its Manifest in the runtime: %v", err)
 		}
 	})
-	t.Run("one that is deleted meanwhile goes, with all its finalizers", func(t *testing.T) {
-		gone := &v1beta2.Kyma{}
-		gone.Namespace, gone.Name = sample.Namespace, "k08"
-		must(t, l.f.Control.Delete(ctx, gone))
-		until(t, time.Minute, "Kyma and Manifest are gone", func() (bool, string) {
-			kyma := l.f.Control.Get(ctx, inKCP("k08"), &v1beta2.Kyma{})
-			manifest := l.f.Control.Get(ctx, inKCP(manifestNamed("k08", "scaler")), &v1beta2.Manifest{})
-			return apierrors.IsNotFound(kyma) && apierrors.IsNotFound(manifest), fmt.Sprint(kyma, manifest)
-		})
-	})
 	t.Run("one is finished once it is Ready", func(t *testing.T) {
 		l := landscape{t, l.f}
 		l.says(l.asks(false, "finish", "one"), `its state is "Warning"`)
@@ -181,7 +182,11 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 		l.says(l.asks(true, "finish", "one"), "Manifest kcp-system/"+manifestNamed("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)
-		l.says(l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"), "labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one are removed")
+		meta := &v1beta2.ModuleReleaseMeta{}
+		must(t, l.f.Control.Get(ctx, inKCP("mailer"), meta))
+		meta.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
+		must(t, l.f.Control.Update(ctx, meta))
+		l.says(l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"), "finalizer operator.kyma-project.io/mandatory-module of ModuleReleaseMeta kcp-system/mailer is removed", "labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one are removed")
 	})
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("Kymas of lifecycle-manager were changed: %v, before %v", after, untouched)

@@ -19,6 +19,9 @@ const (
 	// LifecycleManagerFinalizerResource and LifecycleManagerFinalizerLabels are on its Manifests in the control plane, beside FinalizerManifest.
 	LifecycleManagerFinalizerResource = "resource.kyma-project.io/finalizer"
 	LifecycleManagerFinalizerLabels   = "label-removal-finalizer"
+	// LifecycleManagerFinalizerWatcher is on its Watchers, LifecycleManagerFinalizerMandatory on ModuleReleaseMetas of mandatory modules.
+	LifecycleManagerFinalizerWatcher   = Group + "/watcher"
+	LifecycleManagerFinalizerMandatory = Group + "/mandatory-module"
 )
 
 // LifecycleManagerConditions are those of a Kyma that only lifecycle-manager writes.

@@ -171,7 +171,12 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	case f.dryRun:
 		return []string{"its labels would be removed"}, nil
 	}
-	return takeover.Unlabel(ctx, api, kyma)
+	done, err := takeover.Unfinalize(ctx, api, f.namespace)
+	if err != nil {
+		return done, err
+	}
+	more, err := takeover.Unlabel(ctx, api, kyma)
+	return append(done, more...), err
 }
 
 func inRuntime(removed []string) (done []string) {

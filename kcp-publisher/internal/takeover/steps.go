@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -156,6 +157,34 @@ func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done [
 		return nil, err
 	}
 	return []string{fmt.Sprintf("labels %s and %s of Kyma %s/%s are removed", v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation, kyma.Namespace, kyma.Name)}, nil
+}
+
+// Unfinalize removes lifecycle-manager's finalizers from what no Kyma has of its own, once it does not run any more: deleted Watchers and
+// ModuleReleaseMetas would stay for ever.
+func Unfinalize(ctx context.Context, api client.Client, namespace string) (done []string, err error) {
+	var watchers v1beta2.WatcherList
+	var metas v1beta2.ModuleReleaseMetaList
+	if err := errors.Join(api.List(ctx, &watchers, client.InNamespace(namespace)), api.List(ctx, &metas, client.InNamespace(namespace))); err != nil {
+		return nil, fmt.Errorf("list Watchers and ModuleReleaseMetas in %s: %w", namespace, err)
+	}
+	remove := func(object client.Object, kind, finalizer string) {
+		before := object.DeepCopyObject().(client.Object)
+		if !controllerutil.RemoveFinalizer(object, finalizer) {
+			return
+		}
+		if failed := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(failed) != nil {
+			err = errors.Join(err, fmt.Errorf("remove finalizer of %s %s/%s: %w", kind, namespace, object.GetName(), failed))
+			return
+		}
+		done = append(done, fmt.Sprintf("finalizer %s of %s %s/%s is removed", finalizer, kind, namespace, object.GetName()))
+	}
+	for i := range watchers.Items {
+		remove(&watchers.Items[i], "Watcher", v1beta2.LifecycleManagerFinalizerWatcher)
+	}
+	for i := range metas.Items {
+		remove(&metas.Items[i], "ModuleReleaseMeta", v1beta2.LifecycleManagerFinalizerMandatory)
+	}
+	return done, err
 }
 
 // eachManifest does one thing with every Manifest of a Kyma as it is now, and returns what was done; an empty text is nothing.
