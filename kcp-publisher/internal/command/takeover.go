@@ -118,7 +118,7 @@ func (f *takeoverFlags) newStatus() *cobra.Command {
 
 func (f *takeoverFlags) newAbort() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "abort [KYMA...]", Short: "gives Kymas back to lifecycle-manager: their runtimes let go of the modules, which stay installed",
+		Use: "abort [KYMA...]", Short: "gives Kymas back to lifecycle-manager: their runtimes release the modules, which stay installed",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.advance(cmd, args, bundle.TakeoverRelease, takeover.GiveBack)
 		},
