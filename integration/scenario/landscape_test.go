@@ -119,10 +119,23 @@ func (l landscape) install(r *fleet.Runtime, channel string, modules ...inherite
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName,
 			Labels: map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma}}, Spec: spec})
 	must(l.t, err)
-	for _, o := range l.objects(string(kyma)) {
+	for _, o := range l.objects(string(kyma) + leftInRuntime) {
 		l.apply(r, o, "lifecycle-manager")
 	}
 }
+
+// leftInRuntime is what lifecycle-manager has in a runtime for itself.
+const leftInRuntime = `---
+apiVersion: v1
+kind: Service
+metadata: {name: skr-webhook, namespace: kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}
+spec: {ports: [{port: 443}], selector: {app: skr-webhook}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: skr-webhook-priority, labels: {operator.kyma-project.io/managed-by: kyma}}
+value: 2000000
+`
 
 func with(all, more map[string]string) map[string]string {
 	next := map[string]string{}

@@ -179,7 +179,8 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
-		l.says(l.asks(true, "finish", "one"), "Manifest kcp-system/"+manifestNamed("one", "scaler")+" is removed",
+		l.says(l.asks(true, "finish", "one"), "in the runtime, Service kyma-system/skr-webhook is removed", "in the runtime, PriorityClass skr-webhook-priority is removed",
+			"Manifest kcp-system/"+manifestNamed("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)
 		meta := &v1beta2.ModuleReleaseMeta{}

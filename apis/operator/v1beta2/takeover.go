@@ -40,6 +40,9 @@ type TakeoverStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Modules []InheritedModule `json:"modules,omitempty"`
+	// Heard says that the runtime has reported a bundle of this takeover, and with it what its own Kyma asks for.
+	// +optional
+	Heard bool `json:"heard,omitempty"`
 	// Published is the phase that the newest bundle names.
 	// +optional
 	Published string `json:"published,omitempty"`

@@ -68,11 +68,11 @@ func takeoverDone(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-// removeManifests removes lifecycle-manager's Manifests of a deleted Kyma that was taken over. Their finalizers go first: lifecycle-manager
+// removeManifests removes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. Their finalizers go first: lifecycle-manager
 // would uninstall what it finds deleted, and without it nobody else removes them.
 func (k *Kymas) removeManifests(ctx context.Context, kyma *v1beta2.Kyma) error {
-	if !v1beta2.TakenOver(kyma) {
-		return nil
+	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
+		return nil // those of one that is finished are gone
 	}
 	manifests, err := k.manifestsOf(ctx, kyma)
 	if err != nil {

@@ -17,7 +17,7 @@ func hearTakeover(r *v1beta2.RuntimeStatus, report bundle.Report) {
 		report.Observed.Digest.String() != r.Published.Digest {
 		return
 	}
-	t.Message = bounded(said.Message)
+	t.Heard, t.Message = true, bounded(said.Message)
 	for i := range t.Modules {
 		if m := &t.Modules[i]; !m.Adopted && adopted(m, report) {
 			m.Adopted, m.Objects = true, nil // they are in the inventory of the runtime's own Manifest

@@ -25,8 +25,8 @@ func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	}
 }
 
-// takeOver completes a request with what a takeover says. While it is not known what the runtime's own Kyma asks for, nothing is: the
-// control plane's Kyma says what the runtime began with, maybe years ago.
+// takeOver completes a request with what a takeover says. While it is not known what the runtime's own Kyma asks for now, nothing is: the
+// control plane's Kyma says what the runtime began with, maybe years ago, and a report of before an aborted takeover what it asked for then.
 func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	phase, err := TakeoverPhase(kyma)
 	if phase == "" || err != nil {
@@ -40,7 +40,7 @@ func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	if phase == bundle.TakeoverRelease {
 		return nil
 	}
-	if s.Requested == nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+	if (s.Requested == nil || !s.Takeover.Heard) && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Asked.Modules = nil
 		return nil
 	}

@@ -20,7 +20,7 @@ func takenOver(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "long-gone", Managed: true}}}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{keda}}},
-		Takeover: &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{
+		Takeover: &v1beta2.TakeoverStatus{Heard: true, Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{
 			{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}},
 			{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Service"}},
 		}}}},
@@ -65,6 +65,11 @@ func TestWhatATakeoverAsksFor(t *testing.T) {
 		"What is there is not known":   {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover = nil }, bundle.TakeoverAdopt, nothing, "only `kcp-publisher run` takes over"},
 		"The runtime has keda from us": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = true }, bundle.TakeoverAdopt, nothing, ""},
 		"The Kyma is deleted":          {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, "", nothing, ""},
+		"What the runtime asks for is of before": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
+			if nothing(t, r); len(r.Asked.Modules) != 0 {
+				t.Errorf("asks for %+v", r.Asked.Modules)
+			}
+		}, ""},
 		"The runtime's Kyma is not known yet": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
 			if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 {
 				t.Errorf("asks for %+v, seed is %+v", r.Asked.Modules, r.Seed.Modules)
