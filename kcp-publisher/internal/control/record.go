@@ -21,7 +21,8 @@ import (
 
 // persistFirst writes what cannot be found again once a bundle has been made of it. A runtime whose new key is in its bundle does not
 // introduce the key again: a control plane that has forgotten it would believe no report any more. A Secret that was given away and is
-// forgotten would never be taken back. And what lifecycle-manager installed is not known any more once its Manifests are gone.
+// forgotten would never be taken back. What lifecycle-manager installed is not known any more once its Manifests are gone, and that it is
+// adopted not any more once the runtime reports the bundle that follows from it.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
@@ -46,7 +47,7 @@ func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 		before = &v1beta2.RuntimeStatus{}
 	}
 	return !slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
-		before.Takeover == nil && after.Takeover != nil
+		!equality.Semantic.DeepEqual(before.Takeover, after.Takeover)
 }
 
 func thumbprintOf(key *v1beta2.RuntimeKey) string {

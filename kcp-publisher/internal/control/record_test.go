@@ -14,6 +14,11 @@ func TestOnlyWhatIsLostOtherwiseIsWrittenBeforeItsBundle(t *testing.T) {
 		}
 		return s
 	}
+	takenOver := func(adopted bool) *v1beta2.RuntimeStatus {
+		s := with("a", 1)
+		s.Takeover = &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: adopted}}}
+		return s
+	}
 	for name, c := range map[string]struct {
 		before, after *v1beta2.RuntimeStatus
 		want          bool
@@ -24,6 +29,9 @@ func TestOnlyWhatIsLostOtherwiseIsWrittenBeforeItsBundle(t *testing.T) {
 		"it introduced another key":         {with("a", 1), with("b", 2), true},
 		"it said something":                 {with("a", 1, "x"), with("a", 2, "x"), false},
 		"it is to get a Secret":             {with("a", 1), with("a", 1, "x"), true},
+		"it is taken over":                  {with("a", 1), takenOver(false), true},
+		"it adopted a module":               {takenOver(false), takenOver(true), true},
+		"it is as far as it was":            {takenOver(true), takenOver(true), false},
 		"it has a Secret less":              {with("a", 1, "x", "y"), with("a", 1, "x"), true},
 	} {
 		if got := hasToBeRemembered(c.before, c.after); got != c.want {
