@@ -26,7 +26,7 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 		inherited := &request.Inherited[i]
 		at, channel := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == inherited.Module }), inherited.Channel
 		switch {
-		case at >= 0 && all[at].choice.Mandatory, at >= 0 && all[at].module.Version != "":
+		case at >= 0 && all[at].choice.Mandatory, at >= 0 && all[at].module.Pin() != "":
 			channel = ""
 		case at >= 0:
 			channel = cmp.Or(all[at].module.Channel, request.Asked.Channel)
