@@ -42,6 +42,8 @@ type DesiredState struct {
 	// Maintenance is when modules that require downtime may be upgraded; nil leaves it to any time. A schedule without a window
 	// is another thing: by it they never are.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
+	// Takeover is how far the runtime is taken over from another product, empty when it is not. Agents without it refuse such a state.
+	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
 // KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line forever;
@@ -75,6 +77,9 @@ type Manifest struct {
 	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
 	// Unmanaged says that the module's objects stay as they are and are no longer looked after.
 	Unmanaged bool `json:"unmanaged,omitempty"`
+	// Inherited are the objects that another product installed of this module in the runtime, as SortObjects returns them. What is installed of
+	// the module takes them over; those that it does not have are deleted, if they are still the other product's.
+	Inherited []ObjectRef `json:"inherited,omitempty"`
 }
 
 // Content is one blob of a module, named by repository and digest, never by tag.
@@ -221,8 +226,10 @@ func (s DesiredState) check() error {
 			return fmt.Errorf("desired state: maintenance.%w", err)
 		}
 	}
-	if err := s.checkOffers(); err != nil {
-		return fmt.Errorf("desired state: %w", err)
+	for _, check := range []func() error{s.checkOffers, s.checkTakeover} {
+		if err := check(); err != nil {
+			return fmt.Errorf("desired state: %w", err)
+		}
 	}
 	total := int64(0)
 	names, modules := map[string]bool{}, map[string]bool{}

@@ -23,6 +23,14 @@ func TestTheWireHasTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	takenOver, err := EncodeDesiredState(takenOverState())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reportedTakeover, err := ComposeReport(takenOverReport(), trusttest.NewSigner(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	statement := func(manifest Blob, artifactType, annotation string) []byte {
 		read, refused := ReadManifest(Fetched(manifest), artifactType)
 		if refused != nil {
@@ -36,8 +44,9 @@ func TestTheWireHasTheSameBytes(t *testing.T) {
 	}
 	for name, got := range map[string][]byte{
 		"desired-state.json": documents.State.Bytes, "catalog.json": documents.Catalog.Bytes,
-		"statement.json": statement(manifest, ArtifactTypeBundle, AnnotationAttestation),
-		"report.json":    statement(reported, ArtifactTypeReport, AnnotationReport),
+		"statement.json":              statement(manifest, ArtifactTypeBundle, AnnotationAttestation),
+		"report.json":                 statement(reported, ArtifactTypeReport, AnnotationReport),
+		"desired-state-takeover.json": takenOver, "report-takeover.json": statement(reportedTakeover, ArtifactTypeReport, AnnotationReport),
 	} {
 		path := filepath.Join("testdata", "golden", name)
 		if *update {

@@ -57,6 +57,8 @@ type Report struct {
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
+	// Takeover says how far the runtime is taken over from another product, nil when the bundle in force says nothing of it.
+	Takeover *ReportedTakeover `json:"takeover,omitempty"`
 	// Truncated is what was left out so that the report fits, nil when it is whole.
 	Truncated *Truncated `json:"truncated,omitempty"`
 }

@@ -90,7 +90,7 @@ func (r Report) Check() error {
 			return fmt.Errorf("observed.digest: %w", err)
 		}
 	}
-	for _, check := range []func() error{r.checkLists, r.checkTrouble, r.checkModules, r.checkAsked} {
+	for _, check := range []func() error{r.checkLists, r.checkTrouble, r.checkTakeover, r.checkModules, r.checkAsked} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -91,6 +91,16 @@ func TestWhatIsMoreThanAReportHoldsIsRefusedByItsField(t *testing.T) {
 		"watched[0]":         func(r *Report) { r.Watched = []ReportedWatch{{Objects: make([]WatchedObject, 65)}} },
 		"truncated":          func(r *Report) { r.Truncated = &Truncated{Modules: -1} },
 		"trouble":            func(r *Report) { r.Trouble = &ReportedTrouble{Message: long(513)} },
+		"takeover.phase":     func(r *Report) { r.Takeover = &ReportedTakeover{Phase: "finish"} },
+		"takeover.message":   func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Message: long(513)} },
+		"takeover.adopted":   func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverAdopt, Adopted: make([]string, 501)} },
+		"takeover.adopted[0]": func(r *Report) {
+			r.Takeover = &ReportedTakeover{Phase: TakeoverAdopt, Adopted: []string{long(318)}}
+		},
+		"takeover.removed": func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Removed: make([]ObjectRef, 65)} },
+		"takeover.removed[0]": func(r *Report) {
+			r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Removed: []ObjectRef{{Version: "v1", Kind: "Service"}}}
+		},
 		"modules":            func(r *Report) { r.Modules = make([]ReportedModule, 501) },
 		"modules[0].name":    func(r *Report) { r.Modules[0].Name = long(318) },
 		"modules[1].name":    func(r *Report) { r.Modules = append(r.Modules, r.Modules[0]) },

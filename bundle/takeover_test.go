@@ -1,0 +1,127 @@
+package bundle
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func takenOverState() DesiredState {
+	state := sampleState()
+	state.Takeover = TakeoverAdopt
+	state.Manifests[0].Inherited = SortObjects([]ObjectRef{
+		{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "kyma-system", Name: "keda-manager"},
+		{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass", Name: "keda-priority-class"},
+		{Version: "v1", Kind: "ServiceAccount", Namespace: "kyma-system", Name: "keda-manager"},
+	})
+	return state
+}
+
+func takenOverReport() Report {
+	report := sampleReport()
+	report.Takeover = &ReportedTakeover{
+		Phase: TakeoverClean, Adopted: []string{"keda"}, Message: "Deployment kyma-system/skr-webhook: forbidden",
+		Removed: []ObjectRef{{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "skr-webhook-metrics"}},
+	}
+	return report
+}
+
+func TestWhatIsInheritedIsNamedOnceAndInOrder(t *testing.T) {
+	service := ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "keda"}
+	role := ObjectRef{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "keda:external-metrics"}
+	with := func(change func(*ObjectRef)) []ObjectRef {
+		o := service
+		change(&o)
+		return []ObjectRef{o}
+	}
+	many := make([]ObjectRef, MaxInherited+1)
+	for i := range many {
+		many[i] = service
+		many[i].Name = fmt.Sprintf("keda-%05d", i)
+	}
+	for name, c := range map[string]struct {
+		inherited []ObjectRef
+		want      string // empty for none
+	}{
+		"nothing":                         {nil, ""},
+		"objects in order":                {[]ObjectRef{service, role}, ""},
+		"as many as there may be":         {many[:MaxInherited], ""},
+		"one more than that":              {many, "inherit 5001 objects in all, at most 5000"},
+		"one twice":                       {[]ObjectRef{service, service}, "manifests[0].inherited[1]: Service kyma-system/keda: want objects sorted"},
+		"one twice, in another version":   {[]ObjectRef{service, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}}, "each once"},
+		"not in order":                    {[]ObjectRef{role, service}, "manifests[0].inherited[1]"},
+		"without a kind":                  {with(func(o *ObjectRef) { o.Kind = "" }), "manifests[0].inherited[0]: kind"},
+		"a kind that is a path":           {with(func(o *ObjectRef) { o.Kind = "pods/exec" }), "kind"},
+		"without a version":               {with(func(o *ObjectRef) { o.Version = "" }), "version"},
+		"a group that is none":            {with(func(o *ObjectRef) { o.Group = "a/b" }), "group"},
+		"a namespace that is a path":      {with(func(o *ObjectRef) { o.Namespace = "../x" }), "namespace"},
+		"without a name":                  {with(func(o *ObjectRef) { o.Name = "" }), "name"},
+		"a name that is a path":           {with(func(o *ObjectRef) { o.Name = "a/b" }), "name"},
+		"a name that leads a level up":    {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
+		"a name that steers a terminal":   {with(func(o *ObjectRef) { o.Name = "a\x1b[2J" }), `name "a\x1b[2J"`},
+		"a name that is longer than ever": {with(func(o *ObjectRef) { o.Name = strings.Repeat("a", 254) }), "at most 253"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := sampleState()
+			state.Manifests[0].Inherited = c.inherited
+			data, err := EncodeDesiredState(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = DecodeDesiredState(data)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	shuffled := []ObjectRef{role, service, role, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}}
+	if got := SortObjects(shuffled); !slices.Equal(got, []ObjectRef{service, role}) || shuffled[0] != role {
+		t.Errorf("sorted is %v of %v", got, shuffled)
+	}
+}
+
+func TestOnlyPhasesOfTakingOverAreAccepted(t *testing.T) {
+	for phase, good := range map[TakeoverPhase]bool{"": true, TakeoverAdopt: true, TakeoverClean: true, TakeoverRelease: true, "Adopt": false, "finish": false} {
+		state := takenOverState()
+		state.Takeover = phase
+		data, err := EncodeDesiredState(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := DecodeDesiredState(data)
+		if good && (err != nil || !reflect.DeepEqual(read.Manifests[0].Inherited, state.Manifests[0].Inherited) || read.Takeover != phase) {
+			t.Errorf("%q: %v, %v", phase, read, err)
+		}
+		if !good && (err == nil || !strings.Contains(err.Error(), "want adopt, clean, release or nothing")) {
+			t.Errorf("%q: %v", phase, err)
+		}
+	}
+	state := sampleState()
+	state.Settings.Autonomy = AutonomyCatalog
+	state.Offers = takenOverState().Manifests
+	data, err := EncodeDesiredState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeDesiredState(data); err == nil || !strings.Contains(err.Error(), "offers[0].inherited: only manifests inherit objects") {
+		t.Errorf("an offer that inherits: %v", err)
+	}
+}
+
+// Agents and publishers of before read what is strict: a runtime that is not taken over has documents without a trace of it.
+func TestNothingIsSaidOfTakingOverWhereNothingIsTakenOver(t *testing.T) {
+	documents, err := NewDocuments(sampleState(), sampleCatalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := encode(t, Report{Modules: []ReportedModule{{Name: "keda", State: v1beta2.StateReady}}})
+	for _, text := range []string{string(documents.State.Bytes), report} {
+		if strings.Contains(text, "takeover") || strings.Contains(text, "inherited") {
+			t.Errorf("says %s", text)
+		}
+	}
+}
