@@ -9,6 +9,7 @@ import (
 	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -66,7 +67,7 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		out.untouched = true
 		return plan{}, out, nil
 	}
-	known.images = m.Annotations[v1beta2.AnnotationImages]
+	known.images, known.inherited = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationInherited]
 	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
 	if todo != stepApply {
 		p.keepOnly(changed)
@@ -281,7 +282,7 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 // applyStage applies objects after all of them passed a dry run. Isolated ones, of a version that is in force already, are applied one by one when
 // one is refused: it costs no other its correction.
 func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructured, isolated bool) ([]key, error) {
-	changes, err := a.apply.ApplyAll(ctx, stage, ssa.DefaultApplyOptions())
+	changes, err := a.apply.ApplyAll(ctx, stage, applyOptions())
 	if err == nil {
 		return notAsWanted(changes), nil
 	}
@@ -291,7 +292,7 @@ func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructur
 	var applied []key
 	var refused []error
 	for _, o := range stage {
-		entry, err := a.apply.Apply(ctx, o, ssa.DefaultApplyOptions())
+		entry, err := a.apply.Apply(ctx, o, applyOptions())
 		if err != nil {
 			refused = append(refused, objectError{keyOfObject(o), err})
 			continue
@@ -301,6 +302,18 @@ func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructur
 		applied = append(applied, notAsWanted(one)...)
 	}
 	return applied, errors.Join(refused...)
+}
+
+// applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply: what a version does not have
+// any more would stay in an object for as long as somebody else owns it.
+func applyOptions() ssa.ApplyOptions {
+	options := ssa.DefaultApplyOptions()
+	for _, name := range v1beta2.LifecycleManagerFieldManagers() {
+		for _, operation := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
+			options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, ssa.FieldManager{Name: name, ExactMatch: true, OperationType: operation})
+		}
+	}
+	return options
 }
 
 func notAsWanted(changes *ssa.ChangeSet) []key {

@@ -72,7 +72,8 @@ const heldInterval = 5 * time.Second
 // last time is long ago, or left something to delete.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
-	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages], now.Sub(known.checkedAt) >= resync:
+	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
+		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= heldInterval:
 		return stepApply

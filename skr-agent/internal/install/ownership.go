@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,31 +26,40 @@ func (by owner) made(o *metav1.PartialObjectMetadata) bool {
 // having been left in place when this module was unmanaged.
 func (by owner) owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
-	switch {
-	case by.made(o), o.Annotations[v1beta2.AnnotationAdopt] == by.mark:
+	if by.made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.mark {
 		return true
-	case mark == "":
-		return module == by.module
 	}
-	return by.installedByKyma(o)
+	return by.installedByKyma(o) || mark == "" && module == by.module
 }
 
 // ownsDefaultCR is owns for a default CR, on which lifecycle-manager leaves no more than a label.
 func (by owner) ownsDefaultCR(o *metav1.PartialObjectMetadata) bool {
-	bare := o.Annotations[v1beta2.AnnotationOwnedBy] == "" && o.Labels[v1beta2.LabelModuleName] == ""
+	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+o.Labels[v1beta2.LabelModuleName] == ""
 	return !by.isOtherManifests(o) && (by.owns(o) || bare && isKymas(o))
 }
 
 // installedByKyma reports whether lifecycle-manager installed an object for this module: it marks objects with its Manifest, which is in
-// the control plane and is called KYMA-COMPONENT-HASH.
+// the control plane and is called KYMA-COMPONENT-HASH. What a Manifest of this runtime made since is that one's.
 func (by owner) installedByKyma(o *metav1.PartialObjectMetadata) bool {
-	namespace, manifest, _ := strings.Cut(o.Annotations[v1beta2.AnnotationOwnedBy], "/")
-	if namespace == by.namespace || !isKymas(o) {
+	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], by.namespace+"/") {
 		return false
 	}
-	return slices.ContainsFunc([]string{by.module, by.component}, func(name string) bool {
-		return name != "" && strings.Contains("-"+manifest+"-", "-"+name+"-")
+	return slices.ContainsFunc([]string{v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationOwnedBy}, func(annotation string) bool {
+		_, manifest, _ := strings.Cut(o.Annotations[annotation], "/")
+		return slices.ContainsFunc([]string{by.module, by.component}, func(name string) bool {
+			return name != "" && strings.Contains("-"+manifest+"-", "-"+name+"-")
+		})
 	})
+}
+
+// mayDelete returns what tells which objects in a Manifest's list are deleted with it: those that it made. One that inherited objects deletes
+// those as well, of which the mark still says that lifecycle-manager installed them for its module: a mark alone, which anybody can write,
+// deletes nothing that is in no list.
+func (by owner) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMetadata) bool {
+	if m.Annotations[v1beta2.AnnotationInherited] == "" {
+		return by.made
+	}
+	return func(o *metav1.PartialObjectMetadata) bool { return by.made(o) || by.installedByKyma(o) }
 }
 
 // isKymas reports whether an object bears a label of lifecycle-manager's, in its present or its former version.
@@ -111,7 +121,7 @@ func (by owner) isOtherManifests(o *metav1.PartialObjectMetadata) bool {
 }
 
 func whose(o *metav1.PartialObjectMetadata) string {
-	if mark := o.Annotations[v1beta2.AnnotationOwnedBy]; mark != "" {
+	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy], o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {
 		return " (of " + mark + ")"
 	}
 	return ""

@@ -120,7 +120,11 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 		sort.Sort(ssa.SortableUnstructureds(stage))
 	}
 	p.inventory = union(p.inventory, nil)
-	p.prune = slices.Concat(removalStages(without(before, keysOf(p.inventory)))...)
+	stay := keysOf(p.inventory)
+	if p.defaultCR != nil {
+		stay[keyOfObject(p.defaultCR)] = struct{}{}
+	}
+	p.prune = slices.Concat(removalStages(without(before, stay))...)
 	return p, nil
 }
 

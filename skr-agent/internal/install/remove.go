@@ -60,7 +60,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		}
 	}
 	for n, stage := range stages {
-		remaining, stuck, err := i.deleteObjects(ctx, m, stage, i.owner(m).made)
+		remaining, stuck, err := i.deleteObjects(ctx, m, stage, i.owner(m).mayDelete(m))
 		if err != nil {
 			return outcome{}, err
 		}
@@ -136,7 +136,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			known.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
 			continue
 		}
-		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).made)
+		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).mayDelete(m))
 		if err != nil {
 			return out, err
 		}
@@ -232,9 +232,10 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 // default CR. They would go with their definition.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
+	deletes := by.mayDelete(m)
 	defaultCR, _ := i.defaultCR(m)
 	ours := func(k key, o *metav1.PartialObjectMetadata) bool {
-		return synced.has(k) && by.made(o) || k == keyOf(defaultCR) && by.ownsDefaultCR(o)
+		return synced.has(k) && deletes(o) || k == keyOf(defaultCR) && by.ownsDefaultCR(o)
 	}
 	var found []string
 	for _, r := range m.Status.Synced {

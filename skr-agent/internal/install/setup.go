@@ -134,6 +134,8 @@ type memo struct {
 	checkedAt time.Time
 	// images is the annotation that said where the images of those objects come from.
 	images string
+	// inherited is the annotation that said which objects of lifecycle-manager's the module has.
+	inherited string
 	// pending is the generation that is not ready since pendingSince, looked at so many times in a row.
 	pending      int64
 	pendingSince time.Time

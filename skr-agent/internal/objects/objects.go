@@ -153,16 +153,25 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations},
 			Spec:       want.Spec,
 		}
-		if err := s.Client.Create(ctx, manifest); err != nil && !apierrors.IsAlreadyExists(err) {
+		if len(want.Inherited) > 0 {
+			manifest.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}) // until it has its list
+		}
+		switch err := s.Client.Create(ctx, manifest); {
+		case apierrors.IsAlreadyExists(err):
+			return nil
+		case err != nil:
 			return fmt.Errorf("create Manifest %s/%s: %w", namespace, want.Name, err)
 		}
-		return nil
+		return s.inherit(ctx, manifest, want.Inherited)
 	}
 	if err != nil {
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
 		return s.renewLeaving(ctx, manifest, want, images) // it comes back once it is gone
+	}
+	if err := s.inherit(ctx, manifest, want.Inherited); err != nil {
+		return err
 	}
 	if gate.Holds(manifest, want) {
 		return nil

@@ -1,0 +1,151 @@
+package install
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+const kedaOfLifecycleManager = `
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: keda-priority-class}
+value: 2000000
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: keda-old, namespace: kyma-system}
+data: {of: the old version}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: keda-manager, namespace: kyma-system}
+spec:
+  selector: {matchLabels: {app: keda}}
+  template:
+    metadata: {labels: {app: keda}}
+    spec:
+      priorityClassName: keda-priority-class
+      containers: [{name: manager, image: example.org/keda:1.7}]
+`
+
+const kedaOfOurs = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: keda-manager, namespace: kyma-system}
+spec:
+  selector: {matchLabels: {app: keda}}
+  template:
+    metadata: {labels: {app: keda}}
+    spec: {containers: [{name: manager, image: "example.org/keda:1.8"}]}
+`
+
+// installedByLifecycleManager applies content as lifecycle-manager does, for the Manifest that the mark names.
+func (w *world) installedByLifecycleManager(content, mark string) {
+	w.Helper()
+	for _, o := range objects(w.T, content) {
+		o.SetLabels(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"})
+		o.SetAnnotations(map[string]string{v1beta2.AnnotationOwnedByDeprecated: mark, v1beta2.Group + "/managed-by-reconciler-disclaimer": "DO NOT EDIT"})
+		require.NoError(w, w.client.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(o), client.ForceOwnership, client.FieldOwner(v1beta2.FieldManagerApplier)))
+	}
+}
+
+// inherits writes a Manifest with the list of objects that lifecycle-manager installed, as the agent does.
+func (w *world) inherits(name, content string, list []v1beta2.Resource) {
+	w.Helper()
+	w.wants(name, content, func(m *v1beta2.Manifest) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
+	})
+	m := w.manifest(name)
+	before := m.DeepCopy()
+	m.Status.Synced, m.Status.State = list, v1beta2.StateProcessing
+	require.NoError(w, w.client.Status().Patch(w.Context(), m, client.MergeFrom(before)))
+	before = m.DeepCopy()
+	m.Annotations = map[string]string{v1beta2.AnnotationInherited: "sha256:of-the-list"}
+	require.NoError(w, w.client.Patch(w.Context(), m, client.MergeFrom(before)))
+}
+
+func TestAModuleOfLifecycleManagerIsTakenOverWithAllItHas(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	const mark = "kcp-system/some-kyma-keda-1234567"
+	w.installedByLifecycleManager(kedaOfLifecycleManager, mark)
+	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-config, namespace: kyma-system}", "kcp-system/some-kyma-istio-1234567")
+	require.NoError(t, w.client.Create(ctx, configMap("tenants", nil)))
+	inherited := append(resourcesOf(objects(t, kedaOfLifecycleManager)),
+		v1beta2.Resource{Name: "istio-config", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+		v1beta2.Resource{Name: "tenants", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+		v1beta2.Resource{Name: "gone", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+		v1beta2.Resource{Name: "skr-agent-root", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+		v1beta2.Resource{Name: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}},
+	)
+	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: skr-agent-root, namespace: kyma-system}", mark)
+	d := &appsv1.Deployment{}
+	require.True(t, w.exists(d, home, "keda-manager"))
+	uid := d.UID
+	d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64)
+	d.Annotations["example.org/note"] = "a user's"
+	require.NoError(t, w.client.Update(ctx, d, client.FieldOwner("kubectl-edit")))
+
+	t.Log("the version that is installed is adopted: nothing is recreated, and lifecycle-manager owns no field any more")
+	w.inherits("keda", kedaOfLifecycleManager, inherited)
+	w.eventually("the Deployment is applied", func() bool {
+		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda"
+	})
+	w.runs(home, "keda-manager")
+	w.state("keda", v1beta2.StateReady, "")
+	require.True(t, w.exists(d, home, "keda-manager"))
+	require.Equal(t, uid, d.UID)
+	require.Equal(t, "kyma-system/keda", d.Annotations[v1beta2.AnnotationOwnedBy])
+	require.NotContains(t, d.Annotations, v1beta2.AnnotationOwnedByDeprecated)
+	require.Equal(t, "keda-priority-class", d.Spec.Template.Spec.PriorityClassName)
+	for _, entry := range d.ManagedFields {
+		require.NotEqual(t, v1beta2.FieldManagerApplier, entry.Manager)
+	}
+	require.Len(t, w.manifest("keda").Status.Synced, 3, "what is another's is not in the list")
+
+	t.Log("what the next version does not have any more goes, in an object too; a user's own fields stay")
+	w.wants("keda", kedaOfOurs)
+	w.eventually("the next version", func() bool {
+		return w.exists(d, home, "keda-manager") && d.Spec.Template.Spec.Containers[0].Image == "example.org/keda:1.8"
+	})
+	w.runs(home, "keda-manager")
+	w.eventually("what only the old version had is gone", func() bool {
+		return !w.exists(&schedulingv1.PriorityClass{}, "", "keda-priority-class") && !w.exists(&corev1.ConfigMap{}, home, "keda-old")
+	})
+	require.Empty(t, d.Spec.Template.Spec.PriorityClassName)
+	require.Zero(t, *d.Spec.Template.Spec.TerminationGracePeriodSeconds)
+	require.Equal(t, "a user's", d.Annotations["example.org/note"])
+	for _, name := range []string{"istio-config", "tenants", "skr-agent-root"} {
+		require.True(t, w.exists(&corev1.ConfigMap{}, home, name), name)
+	}
+}
+
+func TestAModuleIsTakenOverTogetherWithAnUpgrade(t *testing.T) {
+	w := newWorld(t)
+	w.installedByLifecycleManager(kedaOfLifecycleManager, "kcp-system/some-kyma-keda-1234567")
+	w.inherits("keda", kedaOfOurs, resourcesOf(objects(t, kedaOfLifecycleManager)))
+	d := &appsv1.Deployment{}
+	w.eventually("the Deployment is applied", func() bool {
+		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda"
+	})
+	w.runs(home, "keda-manager")
+	w.state("keda", v1beta2.StateReady, "")
+	require.Empty(t, d.Spec.Template.Spec.PriorityClassName)
+	require.False(t, w.exists(&schedulingv1.PriorityClass{}, "", "keda-priority-class"))
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "keda-old"))
+
+	t.Log("with the module goes what was inherited and not applied since, but by nobody's mark alone")
+	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: kyma-system}", "kcp-system/some-kyma-keda-1234567")
+	w.remove("keda")
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "keda") })
+	require.False(t, w.exists(d, home, "keda-manager"))
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "forged"))
+}

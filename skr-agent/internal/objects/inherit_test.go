@@ -1,0 +1,71 @@
+package objects
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestAManifestHasTheListOfWhatItInheritsBeforeAnybodyActsOnIt(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	config := func(name string) bundle.ObjectRef {
+		return bundle.ObjectRef{Version: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name}
+	}
+	keda := module("keda", "1.7.0")
+	keda.Inherited = []bundle.ObjectRef{config("a"), config("b")}
+	names := func() (names []string) {
+		m := &v1beta2.Manifest{}
+		require.True(t, w.get(m, "keda"))
+		for _, r := range m.Status.Synced {
+			names = append(names, r.Name)
+		}
+		return names
+	}
+	have := func(change func(*v1beta2.Manifest)) {
+		m := &v1beta2.Manifest{}
+		require.True(t, w.get(m, "keda"))
+		before := m.DeepCopy()
+		change(m)
+		status := m.Status
+		require.NoError(t, cluster.Patch(ctx, m, client.MergeFrom(before)))
+		before, m.Status = m.DeepCopy(), status
+		require.NoError(t, cluster.Status().Patch(ctx, m, client.MergeFrom(before)))
+	}
+
+	t.Log("from its beginning, once")
+	w.sync(bundleOf(keda))
+	require.Equal(t, []string{"a", "b"}, names())
+	m := &v1beta2.Manifest{}
+	require.True(t, w.get(m, "keda"))
+	require.NotContains(t, m.Annotations, v1beta2.AnnotationRestoring)
+	require.NotEmpty(t, m.Annotations[v1beta2.AnnotationInherited])
+	have(func(m *v1beta2.Manifest) { m.Status.Synced = m.Status.Synced[:1] })
+	w.writes = 0
+	w.sync(bundleOf(keda))
+	require.Equal(t, []string{"a"}, names(), "what was deleted since is not inherited again")
+	require.Zero(t, w.writes)
+
+	t.Log("one whose making was interrupted, and one that was there before, have it added")
+	have(func(m *v1beta2.Manifest) { m.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True} })
+	w.sync(bundleOf(keda))
+	require.Equal(t, []string{"a", "b"}, names())
+	keda.Inherited = append(keda.Inherited, config("c"))
+	w.sync(bundleOf(keda))
+	require.Equal(t, []string{"a", "b", "c"}, names())
+
+	t.Log("nothing is lost of a list that is newer than what is read")
+	stale := &v1beta2.Manifest{}
+	require.True(t, w.get(stale, "keda"))
+	have(func(m *v1beta2.Manifest) {
+		m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{Name: "new", Namespace: namespace, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}})
+	})
+	metav1.SetMetaDataAnnotation(&stale.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
+	require.ErrorContains(t, w.inherit(ctx, stale, []bundle.ObjectRef{config("d")}), "the object has been modified")
+	require.Contains(t, names(), "new")
+}
