@@ -7,6 +7,11 @@ const (
 	// AnnotationInherited is ours: on a Manifest in a runtime, a digest of the objects that its module inherited from lifecycle-manager. They are
 	// in the Manifest's list from then on, and what lifecycle-manager's mark says of them counts.
 	AnnotationInherited = "kyma-pull.dev/inherited"
+	// AnnotationReleased is ours: "true" on a Manifest in a runtime whose module is given back to lifecycle-manager: it stays, and the fields of its
+	// objects that were ours are lifecycle-manager's again.
+	AnnotationReleased = "kyma-pull.dev/released"
+	// ReasonLeftoverRemoved is that of Events on a runtime's Kyma that name what was removed of lifecycle-manager.
+	ReasonLeftoverRemoved = "LeftoverRemoved"
 	// FieldManagerApplier is the one by which lifecycle-manager applies the objects of modules.
 	FieldManagerApplier = "declarative.kyma-project.io/applier"
 )

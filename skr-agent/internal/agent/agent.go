@@ -110,6 +110,8 @@ type Agent struct {
 	unmanaged map[string]string
 	// secrets is what became of the Secrets that the bundle in force brought.
 	secrets *bundle.ReportedSecrets
+	// leftovers is how many of them were told to be removed.
+	leftovers int
 	restoration
 }
 
@@ -171,13 +173,18 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		return 0, err
 	}
 	facts.Unenrolled = a.unenrolled(log)
+	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
+	a.tellRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())
 	pruneErr := a.prune(ctx, facts)
 	a.addTrouble(log, &facts, written, watchErr, pruneErr)
-	tellErr := a.tellKyma(ctx, &facts)
+	var tellErr error
+	if !released(followed.Bundle) {
+		tellErr = a.tellKyma(ctx, &facts)
+	}
 	a.report(ctx, log, facts)
 	err = errors.Join(watchErr, pruneErr, tellErr)
 	if polled || !a.proven {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
@@ -161,7 +162,8 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	if polled {
 		a.lost.poll()
 	}
-	if definitions || a.undefined || !a.Now().Before(a.nextDefinitions) {
+	b := a.Puller.Current()
+	if !released(b) && (definitions || a.undefined || !a.Now().Before(a.nextDefinitions)) {
 		a.nextDefinitions = a.Now().Add(definitionsInterval)
 		if err := a.restoreDefinitions(ctx, log); err != nil {
 			problems["definitions"] = err.Error()
@@ -173,7 +175,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	if err := a.recheck(ctx, log, contents); err != nil {
 		problems["contents"] = err.Error()
 	}
-	restored, err := a.Keeper.Restore(ctx, a.Puller.Current())
+	restored, err := a.restoreObjects(ctx, b)
 	if len(restored) > 0 {
 		log.Info("restored what somebody deleted", "objects", restored)
 	}
@@ -199,6 +201,14 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	}
 	a.restoreFailed++
 	return restoreInterval << min(a.restoreFailed-1, restoreMost)
+}
+
+// restoreObjects puts back the objects of the agent's kinds. What was given back is not the agent's any more.
+func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
+	if released(b) {
+		return nil, nil
+	}
+	return a.Keeper.Restore(ctx, b)
 }
 
 // restoreDefinitions leaves in undefined whether one is not served yet.

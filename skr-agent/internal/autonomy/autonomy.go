@@ -23,9 +23,10 @@ type Followed struct {
 }
 
 // Follow returns what is followed: the bundle as it is, or, where its settings allow it, with what the runtime's Kyma asks for if that is
-// another wish than the bundle answers, and with the versions that were chosen before where they are newer than the bundle's.
+// another wish than the bundle answers, and with the versions that were chosen before where they are newer than the bundle's. A runtime that is
+// being taken over chooses nothing: offers say neither what modules inherit nor in which version they were installed.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
-	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
+	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting || b.State.Takeover != "" ||
 		kyma != nil && !kyma.DeletionTimestamp.IsZero() {
 		return Followed{Bundle: b}
 	}

@@ -106,7 +106,8 @@ func TestWithoutLeaveTheBundleIsFollowedAsItIs(t *testing.T) {
 	deleted := asking()
 	deletedForReal := metav1.Now()
 	deleted.DeletionTimestamp = &deletedForReal
-	off, farewell := last(), last()
+	off, farewell, taken := last(), last(), last()
+	taken.State.Takeover = bundle.TakeoverAdopt
 	off.State.Settings.Autonomy = ""
 	farewell.Statement.Predicate.Deleting = true
 	for name, c := range map[string]struct {
@@ -114,7 +115,7 @@ func TestWithoutLeaveTheBundleIsFollowedAsItIs(t *testing.T) {
 		kyma *v1beta2.Kyma
 	}{
 		"no autonomy": {off, wish}, "the control plane has answered": {last(), answered}, "no Kyma": {last(), nil},
-		"a Kyma that is being deleted": {last(), deleted}, "the last bundle": {farewell, wish}, "no bundle": {nil, wish},
+		"a Kyma that is being deleted": {last(), deleted}, "the last bundle": {farewell, wish}, "a runtime that is being taken over": {taken, wish}, "no bundle": {nil, wish},
 	} {
 		if got := Follow(c.b, c.kyma, nil); got.Bundle != c.b || len(got.Decided) != 0 {
 			t.Errorf("%s: follows %+v", name, got)

@@ -270,7 +270,8 @@ func (f *runFlags) agent(
 	return agent.Options{
 		Keeper: memory, Uncached: uncached,
 		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Secrets: keeper, Keeper: memory, Label: label}, Secrets: keeper, Signer: signer, Token: known.token,
+		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
+		Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -302,18 +301,6 @@ func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructur
 		applied = append(applied, notAsWanted(one)...)
 	}
 	return applied, errors.Join(refused...)
-}
-
-// applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply: what a version does not have
-// any more would stay in an object for as long as somebody else owns it.
-func applyOptions() ssa.ApplyOptions {
-	options := ssa.DefaultApplyOptions()
-	for _, name := range v1beta2.LifecycleManagerFieldManagers() {
-		for _, operation := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
-			options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, ssa.FieldManager{Name: name, ExactMatch: true, OperationType: operation})
-		}
-	}
-	return options
 }
 
 func notAsWanted(changes *ssa.ChangeSet) []key {

@@ -310,6 +310,12 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		if o == nil || !i.owner(m).made(o) {
 			continue
 		}
+		if m.Annotations[v1beta2.AnnotationReleased] == v1beta2.True {
+			if err := a.giveBack(ctx, r, i.FieldManager); err != nil {
+				return fmt.Errorf("give %s back: %w", keyOf(r), err)
+			}
+			continue
+		}
 		if err := a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("leave %s in place: %w", keyOf(r), err)
 		}

@@ -126,6 +126,22 @@ func TestAModuleOfLifecycleManagerIsTakenOverWithAllItHas(t *testing.T) {
 	for _, name := range []string{"istio-config", "tenants", "skr-agent-root"} {
 		require.True(t, w.exists(&corev1.ConfigMap{}, home, name), name)
 	}
+
+	t.Log("a module that is given back stays as it is, and lifecycle-manager removes what its version does not have")
+	m := w.manifest("keda")
+	before := m.DeepCopy()
+	m.Annotations[v1beta2.AnnotationUnmanaged], m.Annotations[v1beta2.AnnotationReleased] = v1beta2.True, v1beta2.True
+	require.NoError(t, w.client.Patch(ctx, m, client.MergeFrom(before)))
+	w.remove("keda")
+	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "keda") })
+	require.True(t, w.exists(d, home, "keda-manager"))
+	require.Equal(t, uid, d.UID)
+	require.NotContains(t, d.Annotations, v1beta2.AnnotationOwnedBy)
+	require.Equal(t, v1beta2.ManagedByKyma, d.Labels[v1beta2.LabelManagedBy])
+	w.installedByLifecycleManager(kedaOfOurs, mark)
+	require.True(t, w.exists(d, home, "keda-manager"))
+	require.NotContains(t, d.Labels, v1beta2.LabelModuleName, "fields of ours are lifecycle-manager's, which drops what it does not have")
+	require.Equal(t, "a user's", d.Annotations["example.org/note"])
 }
 
 func TestAModuleIsTakenOverTogetherWithAnUpgrade(t *testing.T) {

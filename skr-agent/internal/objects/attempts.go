@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Failure is an object that could not be written.
@@ -21,6 +23,10 @@ type Failure struct {
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
+	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, and Removed are the leftovers of lifecycle-manager that were
+	// removed since the agent started.
+	PhaseDone string
+	Removed   []bundle.ObjectRef
 }
 
 // Err returns all failures in one error, nil for none.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
@@ -130,6 +131,13 @@ func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstr
 	}
 	if live != nil && (!live.GetDeletionTimestamp().IsZero() || definesMore(live, crd)) {
 		return nil // in a single cluster the definitions are the control plane's, which serve more than these
+	}
+	if live != nil {
+		// A field that ours does not have would stay for as long as lifecycle-manager owns it.
+		err := moveFields(ctx, uncached, live, managers(v1beta2.LifecycleManagerFieldManagers()), FieldOwner)
+		if err != nil && !isIntercepted(err) {
+			return err
+		}
 	}
 	return apply(ctx, uncached, crd)
 }

@@ -52,7 +52,9 @@ func TestAManifestHasTheListOfWhatItInheritsBeforeAnybodyActsOnIt(t *testing.T) 
 	require.Zero(t, w.writes)
 
 	t.Log("one whose making was interrupted, and one that was there before, have it added")
-	have(func(m *v1beta2.Manifest) { m.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True} })
+	have(func(m *v1beta2.Manifest) {
+		m.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}
+	})
 	w.sync(bundleOf(keda))
 	require.Equal(t, []string{"a", "b"}, names())
 	keda.Inherited = append(keda.Inherited, config("c"))

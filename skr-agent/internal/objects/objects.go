@@ -27,6 +27,8 @@ import (
 // Syncer writes to one runtime. Reads may come from a cache. It is used by one goroutine.
 type Syncer struct {
 	Client client.Client
+	// Uncached reads what no cache has: what lifecycle-manager left, and who owns which fields.
+	Uncached client.Client
 	// Secrets are deleted with the last module of a runtime whose Kyma was deleted.
 	Secrets *secrets.Keeper
 	// Keeper is told which Manifests a bundle removes; nil remembers nothing.
@@ -36,6 +38,7 @@ type Syncer struct {
 
 	attempts attempts
 	labels   labeling
+	takeover takeover
 }
 
 const namespace = v1beta2.RuntimeNamespace
@@ -51,6 +54,10 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 	if b.Statement.Predicate.Deleting {
 		s.deleteAll(ctx, b.Statement.Predicate.Sealed)
 		return s.attempts.end()
+	}
+	if b.State.Takeover == bundle.TakeoverRelease {
+		s.takeOver(ctx, b)
+		return s.outcome()
 	}
 	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
@@ -77,7 +84,14 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		}
 	}
 	s.removals(ctx, b.Statement.Predicate.Removals, taken)
-	return s.attempts.end()
+	s.takeOver(ctx, b)
+	return s.outcome()
+}
+
+func (s *Syncer) outcome() Outcome {
+	out := s.attempts.end()
+	out.PhaseDone, out.Removed = s.takeover.done, s.takeover.removed
+	return out
 }
 
 // kyma seeds the runtime's Kyma. Its spec is the runtime's from then on; labels and annotations are kept in line.

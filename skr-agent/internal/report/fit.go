@@ -162,6 +162,11 @@ func (f *fitting) leaveListsOut() {
 	}
 	f.left.Lists = f.left.Lists || len(watched) > 0 || len(f.report.Decided) > 0
 	f.report.Watched, f.report.Decided = watched, nil
+	if t := f.report.Takeover; t != nil && len(t.Removed) > 0 {
+		short := *t
+		short.Removed = nil
+		f.report.Takeover, f.left.Lists = &short, true
+	}
 }
 
 func (f *fitting) wishBytes() int {

@@ -46,6 +46,9 @@ type Facts struct {
 	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
 	Watched []bundle.ReportedWatch
+	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, Removed what was removed of lifecycle-manager.
+	PhaseDone string
+	Removed   []bundle.ObjectRef
 	// ClusterScoped are the names of Manifests whose default CR is of a kind without namespaces.
 	ClusterScoped map[string]bool
 }
@@ -125,6 +128,7 @@ func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
 		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem), Trouble: facts.Trouble,
+		Takeover: takeover(facts),
 	}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
@@ -144,6 +148,7 @@ const maxConditionBytes = 4096
 // KymaStatus returns the status that the runtime's own Kyma has by these facts.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
+	withoutLifecycleManager(&after, facts)
 	after.Modules = moduleStatuses(facts)
 	after.ActiveChannel = facts.Kyma.Spec.Channel
 	set := func(kind, reason, message string, ok bool) {

@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// released reports whether the runtime is given back: another product writes the Kyma's status, the catalog and their definitions then.
+func released(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
+
+// tellRemoved names once, in the log and an Event, what was removed of lifecycle-manager.
+func (a *Agent) tellRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundle.ObjectRef) {
+	if len(removed) == a.leftovers {
+		return
+	}
+	a.leftovers = len(removed)
+	names := make([]string, len(removed))
+	for i, o := range removed {
+		names[i] = o.String()
+	}
+	text := strings.Join(names, ", ")
+	log.Info("removed what lifecycle-manager left in the runtime", "objects", text)
+	if kyma != nil {
+		note := bundle.Bounded("removed what lifecycle-manager left in the runtime: "+text, bundle.MaxNoteBytes)
+		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonLeftoverRemoved, "Clean", "%s", note)
+	}
+}

@@ -1,0 +1,58 @@
+package objects
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// leftovers are what lifecycle-manager itself has in a runtime, beside modules: what tells it of changes there, in the order of removal. The
+// webhook goes before what serves it, and what pods need after them. Objects of versions of before are among them.
+//
+// Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
+var leftovers = []bundle.ObjectRef{
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration", Name: "skr-webhook"},
+	{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: namespace, Name: "skr-webhook"},
+	{Version: "v1", Kind: "Service", Namespace: namespace, Name: "skr-webhook"},
+	{Version: "v1", Kind: "Service", Namespace: namespace, Name: "skr-webhook-metrics"},
+	{Version: "v1", Kind: "Secret", Namespace: namespace, Name: "skr-webhook-tls"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--seed-to-watcher"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--watcher-to-apiserver"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--metrics-to-watcher"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--watcher-to-dns"},
+	{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass", Name: "skr-webhook-priority"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", Name: "read-kymas"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "kyma-reader"},
+	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
+}
+
+// isLeftover reports whether an object with the name of a leftover is one: it bears lifecycle-manager's label or was applied by it, and neither a
+// module nor anybody else marked it as theirs.
+func isLeftover(o *metav1.PartialObjectMetadata) bool {
+	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationAdopt} {
+		if o.Annotations[annotation] != "" {
+			return false
+		}
+	}
+	if o.Labels[v1beta2.LabelModuleName] != "" {
+		return false
+	}
+	return o.Labels[v1beta2.LabelManagedBy] == v1beta2.ManagedByKyma || slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "" && slices.Contains(v1beta2.LifecycleManagerFieldManagers(), e.Manager)
+	})
+}
+
+// marksOf returns the annotations by which lifecycle-manager says on the runtime's Kyma which one in its control plane it is.
+func marksOf(kyma *v1beta2.Kyma) []string {
+	var marks []string
+	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {
+		if mark := kyma.Annotations[annotation]; mark != "" && !strings.HasPrefix(mark, namespace+"/") {
+			marks = append(marks, annotation)
+		}
+	}
+	return marks
+}

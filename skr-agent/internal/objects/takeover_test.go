@@ -1,0 +1,199 @@
+package objects
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+)
+
+func TestOnlyWhatBearsLifecycleManagersMarkIsALeftover(t *testing.T) {
+	kymas := map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
+	for name, c := range map[string]struct {
+		meta metav1.ObjectMeta
+		want bool
+	}{
+		"its label":                          {metav1.ObjectMeta{Labels: kymas}, true},
+		"applied by it":                      {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager"}}}, true},
+		"its hand on the status":             {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager", Subresource: "status"}}}, false},
+		"nobody's mark":                      {metav1.ObjectMeta{}, false},
+		"another tool's label":               {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false},
+		"a module's of ours":                 {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"}}, false},
+		"a module's of lifecycle-manager's":  {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false},
+		"a module's that was left in place":  {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "kyma", v1beta2.LabelModuleName: "watcher"}}, false},
+		"handed over to a module by its own": {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false},
+	} {
+		if got := isLeftover(&metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	for _, o := range leftovers {
+		require.NoError(t, o.Check())
+	}
+}
+
+func (w *world) leave(o bundle.ObjectRef, change func(*unstructured.Unstructured)) {
+	w.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(o.GVK())
+	object.SetNamespace(o.Namespace)
+	object.SetName(o.Name)
+	object.SetLabels(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
+	if o.Kind == "Deployment" {
+		object.Object["spec"] = map[string]any{
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "skr-webhook"}},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"app": "skr-webhook"}},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "server", "image": "example.org/watcher"}}},
+			},
+		}
+	}
+	if o.Kind == "Service" {
+		object.Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(443)}}}
+	}
+	change(object)
+	require.NoError(w, cluster.Create(w.Context(), object, client.FieldOwner("lifecycle-manager")))
+	w.Cleanup(func() {
+		object.SetFinalizers(nil)
+		_ = cluster.Delete(w.Context(), object)
+	})
+}
+
+func taken(phase bundle.TakeoverPhase, digest string, modules ...bundle.Manifest) *bundle.Bundle {
+	b := bundleOf(modules...)
+	b.State.Takeover = phase
+	b.Digest = bundle.NewBlob("", []byte(digest)).Descriptor.Digest
+	return b
+}
+
+func TestWhatLifecycleManagerLeftIsRemovedByNameAndMark(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.Uncached = cluster
+	as := func(*unstructured.Unstructured) {}
+	theirs := func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"})
+	}
+	deployment, service, account := leftovers[1], leftovers[2], leftovers[len(leftovers)-1]
+	secret := leftovers[4]
+	another := bundle.ObjectRef{Version: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "skr-webhook-mine"}
+	w.leave(deployment, as)
+	w.leave(service, as)
+	w.leave(secret, theirs)
+	w.leave(account, func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"example.org/hold"}) })
+	w.leave(another, as)
+	there := func(o bundle.ObjectRef) bool {
+		m := &metav1.PartialObjectMetadata{}
+		m.SetGroupVersionKind(o.GVK())
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, m)
+		require.NoError(t, client.IgnoreNotFound(err))
+		return err == nil && m.DeletionTimestamp.IsZero()
+	}
+
+	t.Log("while modules are adopted, nothing of it is")
+	w.sync(taken(bundle.TakeoverAdopt, "1"))
+	kyma := &v1beta2.Kyma{}
+	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))
+	kyma.Annotations = map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/kyma-1", "a-user": "says"}
+	require.NoError(t, cluster.Update(ctx, kyma))
+	require.True(t, there(deployment))
+
+	t.Log("then it is removed, named, and what has only the name or only the mark stays")
+	now := time.Now()
+	b := taken(bundle.TakeoverClean, "2")
+	out := w.Sync(ctx, b, nil, maintenance.Gate{}, now)
+	require.EqualError(t, out.Err(), "ServiceAccount kyma-system/skr-webhook-sa, which lifecycle-manager left, is being deleted and waits for its finalizers: [example.org/hold]")
+	require.Empty(t, out.PhaseDone)
+	require.ElementsMatch(t, []bundle.ObjectRef{deployment, service, account}, out.Removed)
+	require.False(t, there(deployment) || there(service) || there(account))
+	require.True(t, there(secret) && there(another))
+	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))
+	require.Equal(t, map[string]string{"a-user": "says"}, kyma.Annotations)
+
+	t.Log("it is done when all of it is gone")
+	held := &corev1.ServiceAccount{}
+	require.NoError(t, cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: account.Name}, held))
+	held.Finalizers = nil
+	require.NoError(t, cluster.Update(ctx, held))
+	out = w.Sync(ctx, b, nil, maintenance.Gate{}, now.Add(slowestRetry))
+	require.NoError(t, out.Err())
+	require.Equal(t, b.Digest.String(), out.PhaseDone)
+	require.Len(t, out.Removed, 3)
+}
+
+func TestARuntimeIsGivenBackWithTheFieldsOfItsObjects(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.Uncached = cluster
+	b := taken(bundle.TakeoverAdopt, "1", module("keda", "1.7.0"))
+	b.Modules.ModuleTemplates = []bundle.CatalogEntry{entry("keda-1.7.0", `{"moduleName": "keda", "version": "1.7.0", "descriptor": {}}`)}
+	w.sync(b)
+	held := &v1beta2.Manifest{}
+	require.True(t, w.get(held, "keda"))
+	controllerutil.AddFinalizer(held, v1beta2.FinalizerManifest)
+	held.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}
+	require.NoError(t, cluster.Update(ctx, held))
+
+	t.Log("its Manifests go without their modules, which the installer gives back first")
+	b.State.Takeover, b.Digest = bundle.TakeoverRelease, bundle.NewBlob("", []byte("2")).Descriptor.Digest
+	out := w.Sync(ctx, b, nil, maintenance.Gate{}, time.Now())
+	require.NoError(t, out.Err())
+	require.Empty(t, out.PhaseDone)
+	require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(held), held))
+	require.False(t, held.DeletionTimestamp.IsZero())
+	for annotation, want := range map[string]string{
+		v1beta2.AnnotationUnmanaged: "true", v1beta2.AnnotationReleased: "true", v1beta2.AnnotationRemoval: "true", v1beta2.AnnotationRestoring: "",
+	} {
+		require.Equal(t, want, held.Annotations[annotation], annotation)
+	}
+	held.Finalizers = nil
+	require.NoError(t, cluster.Update(ctx, held))
+
+	t.Log("then nothing is the agent's any more, and nothing is made again")
+	require.NoError(t, Foundation(ctx, cluster))
+	out = w.Sync(ctx, b, nil, maintenance.Gate{}, time.Now())
+	require.NoError(t, out.Err())
+	require.Equal(t, b.Digest.String(), out.PhaseDone)
+	require.False(t, w.get(held, "keda"))
+	managersOf := func(kind, name, in string) (names []string) {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(kind))
+		if kind == "CustomResourceDefinition" {
+			o.SetAPIVersion("apiextensions.k8s.io/v1")
+		}
+		require.NoError(t, cluster.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, o))
+		for _, e := range o.GetManagedFields() {
+			if e.Subresource == "" {
+				names = append(names, e.Manager)
+			}
+		}
+		return slices.Compact(names)
+	}
+	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), FieldOwner)
+	require.Contains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), "lifecycle-manager")
+
+	t.Log("and definitions that lifecycle-manager has are taken over with all their fields")
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "kymas.operator.kyma-project.io", "labels": map[string]any{"old": "field"}},
+	}}
+	live, err := read(ctx, cluster, crd)
+	require.NoError(t, err)
+	require.NoError(t, unstructured.SetNestedField(live.Object, "field", "metadata", "labels", "old"))
+	require.NoError(t, cluster.Update(ctx, live, client.FieldOwner("lifecycle-manager")))
+	require.NoError(t, Foundation(ctx, cluster))
+	live, err = read(ctx, cluster, crd)
+	require.NoError(t, err)
+	require.NotContains(t, live.GetLabels(), "old")
+	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), "lifecycle-manager")
+}

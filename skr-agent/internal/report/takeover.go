@@ -1,0 +1,87 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// takeover returns how far the phase of the bundle in force is, nil when it names none.
+func takeover(facts Facts) *bundle.ReportedTakeover {
+	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
+		return nil
+	}
+	t := &bundle.ReportedTakeover{Phase: facts.Bundle.State.Takeover}
+	switch t.Phase {
+	case bundle.TakeoverAdopt:
+		t.Adopted, t.Message = adopted(facts)
+		t.Done = t.Message == ""
+	default:
+		t.Done = facts.PhaseDone == facts.Bundle.Digest.String()
+		t.Removed = facts.Removed[:min(len(facts.Removed), bundle.MaxRemovedReported)]
+	}
+	if !t.Done && t.Message == "" {
+		t.Message = unfinished(facts)
+	}
+	return t
+}
+
+// unfinished says why the phases that remove or give back are not done.
+func unfinished(facts Facts) string {
+	switch {
+	case facts.Trouble != nil:
+		return facts.Trouble.Message
+	case facts.Bundle.State.Takeover == bundle.TakeoverRelease && len(facts.Manifests) > 0:
+		m := &facts.Manifests[0]
+		return bounded(fmt.Sprintf("waiting until Manifest %s is gone and %d others: %s", m.Name, len(facts.Manifests)-1, cmp.Or(message(m), "its objects are being given back")))
+	}
+	return "waiting until it is done"
+}
+
+// ofLifecycleManager are conditions of a Kyma that only lifecycle-manager writes.
+var ofLifecycleManager = []string{v1beta2.ConditionSKRWebhook, "CRDsSync", "SKRImagePullSecretSync"}
+
+// withoutLifecycleManager removes those from the runtime's Kyma that nobody keeps true any more.
+func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {
+	if facts.Bundle == nil || facts.Bundle.State.Takeover != bundle.TakeoverClean {
+		return
+	}
+	for _, kind := range ofLifecycleManager {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+	}
+}
+
+// adopted returns the modules that inherit objects and have been applied whole with them, and what is in the way of the first other one.
+func adopted(facts Facts) (modules []string, why string) {
+	for _, want := range facts.Bundle.State.All() {
+		if len(want.Inherited) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(facts.Manifests, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
+		if i >= 0 && isAdopted(&facts.Manifests[i]) {
+			modules = append(modules, want.Module)
+			continue
+		}
+		reason := "it is not there yet"
+		if i >= 0 {
+			reason = cmp.Or(message(&facts.Manifests[i]), "it is being applied")
+		}
+		if refused := facts.Unstaged[want.Module]; refused != nil {
+			reason = refused.Error()
+		}
+		why = cmp.Or(why, bounded(fmt.Sprintf("module %s is not adopted: Manifest %s: %s", want.Module, want.Name, reason)))
+	}
+	slices.Sort(modules)
+	return modules, why
+}
+
+// isAdopted reports whether a Manifest has the list of what it inherits and was applied whole, in whatever version.
+func isAdopted(m *v1beta2.Manifest) bool {
+	return m.Annotations[v1beta2.AnnotationInherited] != "" && m.DeletionTimestamp.IsZero() &&
+		(m.Applied() != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))
+}
