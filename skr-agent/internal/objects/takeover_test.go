@@ -134,10 +134,17 @@ func TestWhatLifecycleManagerLeftIsRemovedByNameAndMark(t *testing.T) {
 func TestARuntimeIsGivenBackWithTheFieldsOfItsObjects(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	w.Uncached = cluster
+	w.Uncached, w.Client = cluster, client.WithFieldOwner(cluster, program)
 	b := taken(bundle.TakeoverAdopt, "1", module("keda", "1.7.0"))
 	b.Modules.ModuleTemplates = []bundle.CatalogEntry{entry("keda-1.7.0", `{"moduleName": "keda", "version": "1.7.0", "descriptor": {}}`)}
+	template := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1beta2.GroupVersion.String(), "kind": "ModuleTemplate", "metadata": map[string]any{"name": "keda-1.7.0", "namespace": namespace},
+		"spec": map[string]any{"moduleName": "keda", "version": "1.7.0", "descriptor": map[string]any{}, "mandatory": true},
+	}}
+	require.NoError(t, cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(template), client.FieldOwner("catalog-sync")))
 	w.sync(b)
+	require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(template), template))
+	require.NotContains(t, template.Object["spec"], "mandatory", "a field of lifecycle-manager's that the catalog does not have goes")
 	held := &v1beta2.Manifest{}
 	require.True(t, w.get(held, "keda"))
 	controllerutil.AddFinalizer(held, v1beta2.FinalizerManifest)
@@ -181,6 +188,7 @@ func TestARuntimeIsGivenBackWithTheFieldsOfItsObjects(t *testing.T) {
 	}
 	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), FieldOwner)
 	require.Contains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), "lifecycle-manager")
+	require.Equal(t, []string{"catalog-sync"}, managersOf("ModuleTemplate", "keda-1.7.0", namespace))
 
 	t.Log("and definitions that lifecycle-manager has are taken over with all their fields")
 	crd := &unstructured.Unstructured{Object: map[string]any{
