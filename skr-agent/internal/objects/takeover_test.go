@@ -1,16 +1,22 @@
 package objects
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -40,6 +46,28 @@ func TestOnlyWhatBearsLifecycleManagersMarkIsALeftover(t *testing.T) {
 	for _, o := range leftovers {
 		require.NoError(t, o.Check())
 	}
+}
+
+func TestTheRightsForATakeoverAreThoseThatItTakes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "rbac", "takeover.yaml"))
+	require.NoError(t, err)
+	given := map[string]bool{}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		role := rbacv1.ClusterRole{}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &role))
+		for _, rule := range role.Rules {
+			require.Equal(t, []string{"get", "delete"}, rule.Verbs)
+			for _, name := range rule.ResourceNames {
+				given[role.Namespace+" "+rule.APIGroups[0]+" "+rule.Resources[0]+" "+name] = true
+			}
+		}
+	}
+	taken := map[string]bool{}
+	for _, o := range leftovers {
+		resource, _ := meta.UnsafeGuessKindToResource(o.GVK())
+		taken[o.Namespace+" "+o.Group+" "+resource.Resource+" "+o.Name] = true
+	}
+	require.Equal(t, taken, given)
 }
 
 func (w *world) leave(o bundle.ObjectRef, change func(*unstructured.Unstructured)) {
