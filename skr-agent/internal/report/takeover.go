@@ -44,7 +44,7 @@ func unfinished(facts Facts) string {
 }
 
 // ofLifecycleManager are conditions of a Kyma that only lifecycle-manager writes.
-var ofLifecycleManager = []string{v1beta2.ConditionSKRWebhook, "CRDsSync", "SKRImagePullSecretSync"}
+var ofLifecycleManager = []string{"CRDsSync", "SKRImagePullSecretSync"}
 
 // withoutLifecycleManager removes those from the runtime's Kyma that nobody keeps true any more.
 func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {

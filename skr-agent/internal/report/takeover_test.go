@@ -70,7 +70,7 @@ func TestAReportSaysHowFarATakeoverIs(t *testing.T) {
 }
 
 func TestConditionsThatNobodyWritesAnyMoreGoWithLifecycleManagersLeftovers(t *testing.T) {
-	before := v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: v1beta2.ConditionSKRWebhook}, {Type: "CRDsSync"}, {Type: "SomebodyElses"}}}
+	before := v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: "CRDsSync"}, {Type: "SKRImagePullSecretSync"}, {Type: "SomebodyElses"}}}
 	for phase, want := range map[bundle.TakeoverPhase]int{bundle.TakeoverAdopt: 3, bundle.TakeoverClean: 1} {
 		facts := Facts{Bundle: &bundle.Bundle{State: bundle.DesiredState{Takeover: phase}}, Kyma: &v1beta2.Kyma{}}
 		after := KymaStatus(before, facts, time.Unix(0, 0))
