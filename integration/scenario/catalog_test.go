@@ -102,13 +102,13 @@ func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
-	mandatory.Finalizers = []string{v1beta2.FinalizerMandatoryModule} // as lifecycle-manager left it
+	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory} // as lifecycle-manager left it
 	must(t, f.Control.Create(ctx, mandatory))
 	left := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "other-watchdog", Labels: map[string]string{v1beta2.LabelModuleName: "watchdog"}}}
 	left.Spec.Install.Source.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, left))
 	leaving := watcher("leaving", "", "configmaps", bundle.FieldSpec)
-	leaving.Finalizers = []string{v1beta2.FinalizerWatcher}
+	leaving.Finalizers = []string{v1beta2.LifecycleManagerFinalizerWatcher}
 	must(t, f.Control.Create(ctx, leaving))
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	must(t, r.API.Get(ctx, inKyma("watchdog"), &appsv1.Deployment{}))

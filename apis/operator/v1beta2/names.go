@@ -132,9 +132,6 @@ const (
 const (
 	FinalizerKyma     = Group + "/Kyma"
 	FinalizerManifest = "declarative.kyma-project.io/finalizer"
-	// FinalizerMandatoryModule and FinalizerWatcher are lifecycle-manager's, on objects of the control plane.
-	FinalizerMandatoryModule = Group + "/mandatory-module"
-	FinalizerWatcher         = Group + "/watcher"
 )
 
 // Condition types. Modules, ModuleCatalog and SKRWebhook are Kyma's own on a Kyma, Resources and Installation on a Manifest.

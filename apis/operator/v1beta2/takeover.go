@@ -19,13 +19,14 @@ const (
 	// LifecycleManagerFinalizerResource and LifecycleManagerFinalizerLabels are on its Manifests in the control plane, beside FinalizerManifest.
 	LifecycleManagerFinalizerResource = "resource.kyma-project.io/finalizer"
 	LifecycleManagerFinalizerLabels   = "label-removal-finalizer"
-	// LifecycleManagerFinalizerWatcher is on its Watchers, LifecycleManagerFinalizerMandatory on ModuleReleaseMetas of mandatory modules.
+	// LifecycleManagerFinalizerWatcher is on its Watchers, LifecycleManagerFinalizerMandatory on ModuleReleaseMetas, formerly ModuleTemplates, of
+	// mandatory modules.
 	LifecycleManagerFinalizerWatcher   = Group + "/watcher"
 	LifecycleManagerFinalizerMandatory = Group + "/mandatory-module"
 )
 
 // LifecycleManagerConditions are those of a Kyma that only lifecycle-manager writes.
-var LifecycleManagerConditions = []string{ConditionSKRWebhook, "CRDsSync", "SKRImagePullSecretSync"}
+var LifecycleManagerConditions = []string{"CRDsSync", "SKRImagePullSecretSync"}
 
 // TakenOver reports whether a Kyma is being taken over from lifecycle-manager, or was.
 func TakenOver(kyma *Kyma) bool {

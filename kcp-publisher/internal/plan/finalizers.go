@@ -17,11 +17,11 @@ import (
 func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
 	switch o := object.(type) {
 	case *v1beta2.ModuleReleaseMeta:
-		finalizer, module = v1beta2.FinalizerMandatoryModule, o.Name
+		finalizer, module = v1beta2.LifecycleManagerFinalizerMandatory, o.Name
 	case *v1beta2.ModuleTemplate:
-		finalizer, module = v1beta2.FinalizerMandatoryModule, cmp.Or(o.Spec.ModuleName, o.Labels[v1beta2.LabelModuleName])
+		finalizer, module = v1beta2.LifecycleManagerFinalizerMandatory, cmp.Or(o.Spec.ModuleName, o.Labels[v1beta2.LabelModuleName])
 	case *v1beta2.Watcher:
-		finalizer = v1beta2.FinalizerWatcher
+		finalizer = v1beta2.LifecycleManagerFinalizerWatcher
 	}
 	if finalizer == "" || object.GetDeletionTimestamp().IsZero() || !slices.Contains(object.GetFinalizers(), finalizer) {
 		return "", ""

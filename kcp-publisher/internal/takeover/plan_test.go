@@ -113,9 +113,9 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 func TestAPlanNamesWhatFinishRemoves(t *testing.T) {
 	kyma := kymaNamed("one")
 	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
-	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: v1beta2.ConditionSKRWebhook}}
+	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: "CRDsSync"}}
 	l := Landscape{Fleet: plan.Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t)}, Manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}}
-	want := []string{"Manifest kcp-system/one-keda", "finalizer operator.kyma-project.io/purge-finalizer", "condition SKRWebhook"}
+	want := []string{"Manifest kcp-system/one-keda", "finalizer operator.kyma-project.io/purge-finalizer", "condition CRDsSync"}
 	if got := New(l, l.Kymas, now)[0].Removes; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

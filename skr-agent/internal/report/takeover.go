@@ -43,15 +43,12 @@ func unfinished(facts Facts) string {
 	return "waiting until it is done"
 }
 
-// ofLifecycleManager are conditions of a Kyma that only lifecycle-manager writes.
-var ofLifecycleManager = []string{"CRDsSync", "SKRImagePullSecretSync"}
-
 // withoutLifecycleManager removes those from the runtime's Kyma that nobody keeps true any more.
 func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover != bundle.TakeoverClean {
 		return
 	}
-	for _, kind := range ofLifecycleManager {
+	for _, kind := range v1beta2.LifecycleManagerConditions {
 		meta.RemoveStatusCondition(&status.Conditions, kind)
 	}
 }
