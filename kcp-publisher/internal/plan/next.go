@@ -33,8 +33,8 @@ type Wanted struct {
 	Asked []string
 	// Versions are those of Published.
 	Versions map[string]string
-	// Released says that the runtime's modules are given back: none of them is removed.
-	Released bool
+	// KeepsAll says that no module is removed: they are given back, or it is not known yet what the runtime asks for.
+	KeepsAll bool
 }
 
 // lastBundleValidity is the life of a bundle that says goodbye: a runtime may be carried, switched off, or away for a season.
@@ -62,7 +62,7 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	}
 	next.Sequence = bundle.NextSequence(max(used, newest), now)
 	before := adopted.said(r.Remembered)
-	if !wanted.Released {
+	if !wanted.KeepsAll {
 		next.Removals = before.pending(last, asked, r)
 	}
 	next.Rollback = before.rollbacks(r.given(), wanted.Versions, r.Observed)

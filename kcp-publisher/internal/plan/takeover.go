@@ -25,8 +25,8 @@ func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	}
 }
 
-// takeOver completes a request with what a takeover says. While it is not known what the runtime's own Kyma asks for now, nothing is: the
-// control plane's Kyma says what the runtime began with, maybe years ago, and a report of before an aborted takeover what it asked for then.
+// takeOver completes a request with what a takeover says. While it is not known what the runtime's own Kyma asks for now, the runtime keeps what it
+// has: the control plane's Kyma says what the runtime began with, maybe years ago, and a report of before an aborted takeover what it asked for then.
 func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	phase, err := TakeoverPhase(kyma)
 	if phase == "" || err != nil {
@@ -41,7 +41,7 @@ func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 		return nil
 	}
 	if (s.Requested == nil || !s.Takeover.Heard) && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
-		request.Asked.Modules = nil
+		request.Asked.Modules, request.Unheard = nil, true
 		return nil
 	}
 	request.Inherited = inherited(s.Takeover)

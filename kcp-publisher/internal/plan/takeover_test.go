@@ -3,11 +3,13 @@ package plan
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
 
@@ -66,13 +68,13 @@ func TestWhatATakeoverAsksFor(t *testing.T) {
 		"The runtime has keda from us": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = true }, bundle.TakeoverAdopt, nothing, ""},
 		"The Kyma is deleted":          {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, "", nothing, ""},
 		"What the runtime asks for is of before": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
-			if nothing(t, r); len(r.Asked.Modules) != 0 {
-				t.Errorf("asks for %+v", r.Asked.Modules)
+			if nothing(t, r); len(r.Asked.Modules) != 0 || !r.KeepsAll() {
+				t.Errorf("asks for %+v, keeps all: %t", r.Asked.Modules, r.KeepsAll())
 			}
 		}, ""},
 		"The runtime's Kyma is not known yet": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
-			if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 {
-				t.Errorf("asks for %+v, seed is %+v", r.Asked.Modules, r.Seed.Modules)
+			if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 || !r.KeepsAll() {
+				t.Errorf("asks for %+v, seed is %+v, keeps all: %t", r.Asked.Modules, r.Seed.Modules, r.KeepsAll())
 			}
 		}, ""},
 	} {
@@ -93,6 +95,19 @@ func TestTheLabelThatKeepsLifecycleManagerAwayDoesNotCountForWhatIsTakenOver(t *
 	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false, "": true, "maybe": true} {
 		if got := Skipped(takenOver(labeledTakeover(value))); got != skipped {
 			t.Errorf("label %q: skipped is %t", value, got)
+		}
+	}
+}
+
+// A Kyma that somebody labels again has modules of ours. The label alone must not remove them.
+func TestALabelThatBeginsATakeoverRemovesNothing(t *testing.T) {
+	last := &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 1}, Digest: "sha256:a", Versions: map[string]string{"keda": "1.7.0"}}
+	last.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.7.0"}}
+	runtime := Runtime{ID: "one", Remembered: &Memory{Epoch: 1, Sequence: 1, Digest: last.Digest, Versions: last.Versions}, Installed: []string{"keda"}, Observed: last.Digest}
+	for keeps, want := range map[bool]int{true: 0, false: 1} {
+		next, _ := Next(Adopted{Last: last, Keep: true, Sequence: 1}, Wanted{KeepsAll: keeps}, runtime, trust.Root{Epoch: 1}, time.Hour, time.Now())
+		if len(next.Removals) != want {
+			t.Errorf("keeps all: %t, removes %v", keeps, next.Removals)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	if runtime.Certificate, err = keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
 		return Outcome{}, err
 	}
-	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions, Released: request.Takeover == bundle.TakeoverRelease}
+	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll()}
 	predicate, reason := plan.Next(adopted, wanted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	switch {
 	case reason == "":

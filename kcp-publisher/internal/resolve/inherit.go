@@ -58,8 +58,13 @@ func (w *wish) holds() string {
 // released returns what gives the modules back: those of the last bundle as they are, none removed and none upgraded.
 func (r Result) released(request Request) Result {
 	r.State.Watchers, r.State.Maintenance = nil, nil
-	if request.Last != nil {
-		r.State.Manifests = append(r.State.Manifests, request.Last.Manifests...)
+	return r.keeping(request)
+}
+
+// keeping returns the result that has what the last bundle had, and nothing else. What was given back is lifecycle-manager's, and no part of it.
+func (r Result) keeping(request Request) Result {
+	if last := request.Last; last != nil && (last.Takeover != bundle.TakeoverRelease || request.Takeover == bundle.TakeoverRelease) {
+		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
 	}
 	maps.Copy(r.Versions, request.Versions)
 	maps.Copy(r.Versions, Versions(r.State))

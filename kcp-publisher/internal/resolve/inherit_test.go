@@ -96,3 +96,16 @@ func TestWhatIsGivenBackIsNeitherUpgradedNorRemoved(t *testing.T) {
 		t.Errorf("%v shall be there", got.Asked)
 	}
 }
+
+func TestARuntimeKeepsWhatItHasUntilItIsKnownWhatItAsksFor(t *testing.T) {
+	w := usual().installed("keda", "1.0.0").published(t).askNothingBut("mail")
+	w.request.Takeover, w.request.Unheard = bundle.TakeoverAdopt, true
+	got := w.resolve(t)
+	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) || !slices.Equal(got.Asked, []string{"keda"}) {
+		t.Errorf("got %q, asked %v", lines, got.Asked)
+	}
+	w.request.Last.Takeover = bundle.TakeoverRelease // lifecycle-manager went on since, maybe to another version
+	if lines := outline(w.resolve(t)); len(lines) != 0 {
+		t.Errorf("got %q of what was given back", lines)
+	}
+}

@@ -52,10 +52,15 @@ type Request struct {
 	Running map[string]string
 	// Takeover is how far the runtime is taken over from lifecycle-manager, empty for one that is not.
 	Takeover bundle.TakeoverPhase
+	// Unheard says that it is not known yet what a runtime that is taken over asks for: it keeps what it has.
+	Unheard bool
 	// Inherited are the modules, sorted by name, that lifecycle-manager installed in the runtime and that the runtime has not reported as its agent's
 	// yet: each stays at exactly its version.
 	Inherited []Inherited
 }
+
+// KeepsAll reports whether nothing is removed from the runtime, whatever it asks for.
+func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.Unheard }
 
 // Result is what a runtime shall run.
 type Result struct {
@@ -182,8 +187,11 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	}
 	result.State.Takeover = request.Takeover
 	result.Versions = map[string]string{}
-	if request.Takeover == bundle.TakeoverRelease {
+	switch {
+	case request.Takeover == bundle.TakeoverRelease:
 		return result.released(request)
+	case request.Unheard:
+		return result.keeping(request)
 	}
 	if request.Deleting {
 		result.State.Watchers, result.State.Maintenance = nil, nil

@@ -132,6 +132,10 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	if _, err := plan.TakeoverPhase(kyma); err != nil {
 		all = append(all, err.Error())
 	}
+	if Phase(kyma) == PhaseNone && isOurs(kyma) {
+		all = append(all, fmt.Sprintf("this publisher has its runtime already; where the label was taken off by hand, set it again: kubectl label kyma -n %s %s %s=%s",
+			kyma.Namespace, kyma.Name, v1beta2.LabelTakeover, v1beta2.TakeoverActive))
+	}
 	objects := 0
 	for i := range manifests {
 		m := &manifests[i]
@@ -149,6 +153,8 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 			all = append(all, name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
 		case module == "":
 			all = append(all, name+" names no module: add the label "+v1beta2.LabelModuleName)
+		case installedVersion(kyma, module, m) == "":
+			all = append(all, name+" names no version, nor does the Kyma's status: set its spec.version to the one that is installed")
 		case m.Status.State == v1beta2.StateProcessing || m.Status.State == v1beta2.StateDeleting:
 			all = append(all, fmt.Sprintf("%s is %s: wait until lifecycle-manager is done with it", name, m.Status.State))
 		case reported != "" && m.Spec.Version != "" && reported != m.Spec.Version:
@@ -159,6 +165,16 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 		all = append(all, fmt.Sprintf("its modules have %d objects, of which at most %d can be inherited", objects, bundle.MaxInherited))
 	}
 	return all
+}
+
+// isOurs reports whether this publisher gave the runtime of a Kyma modules that it has not given back.
+func isOurs(kyma *v1beta2.Kyma) bool {
+	s := kyma.Status.Runtime
+	return s != nil && s.Published != nil && len(s.Published.Versions) > 0 && !isGivenBack(s)
+}
+
+func isGivenBack(s *v1beta2.RuntimeStatus) bool {
+	return s.Takeover != nil && s.Takeover.Published == string(bundle.TakeoverRelease)
 }
 
 // leftovers are what lifecycle-manager has of a Kyma in the control plane.

@@ -60,6 +60,10 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 	started := kymaNamed("one")
 	started.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
 	started.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: Remember(started, []v1beta2.Manifest{keda})}
+	ours := kymaNamed("one")
+	ours.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}}
+	givenBack := ours.DeepCopy()
+	givenBack.Status.Runtime.Takeover = &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease)}
 	for name, c := range map[string]struct {
 		kyma      *v1beta2.Kyma
 		others    []v1beta2.Kyma
@@ -87,6 +91,9 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 		})}, phase: "none", obstacle: "Manifest one-keda names no module"},
 		"The Kyma is deleted":        {kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ", obstacle: "the Kyma is being deleted"},
 		"The id is that of another":  {kyma: later, others: []v1beta2.Kyma{*taken}, manifests: []v1beta2.Manifest{keda}, phase: "none", obstacle: "runtime id one is that of Kyma kcp-system/older already", module: "keda 1.7.0 -> : "},
+		"It is ours":                 {kyma: ours, phase: "none", obstacle: "this publisher has its runtime already"},
+		"It was given back":          {kyma: givenBack, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: "},
+		"A Manifest of no version":   {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "")}, phase: "none", obstacle: "Manifest one-keda names no version"},
 		"It has begun":               {kyma: started, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
 		"Begun, and then at work on": {kyma: started, manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0", inState(v1beta2.StateProcessing))}, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
 	} {

@@ -61,7 +61,7 @@ func ignoreGone(verb string, object client.Object, err error) error {
 // Start labels a Kyma and lifecycle-manager's Manifests of it, so that lifecycle-manager leaves both alone and the publisher begins. The
 // Manifests go first: lifecycle-manager never sees a Kyma of ours with a Manifest of its own. It returns what it labeled.
 func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
-	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) {
+	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) && !isOurs(kyma) {
 		before := kyma.DeepCopy()
 		s.Takeover = nil // of a takeover that was aborted: lifecycle-manager has gone on since
 		if err := api.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
