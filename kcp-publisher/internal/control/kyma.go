@@ -79,7 +79,8 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if kyma == nil || err != nil {
 		return ctrl.Result{}, err
 	}
-	marked := k.Catalog.marked.Load() // before what it counts the changes of is read
+	// Before what they count the changes of is read.
+	marked, own := k.Catalog.marked.Load(), k.settled.changed(req.NamespacedName)
 	rules, view := k.resolvedBy(kyma)
 	if view == nil {
 		return k.putOff(ctx, kyma, rules)
@@ -97,7 +98,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	started := k.Now()
 	newest, err := k.fetchReport(ctx, kyma, rules)
-	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, newest.digest}
+	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, newest.digest}
 	if err == nil && k.settled.still(req.NamespacedName, this, k.Now()) {
 		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
 		return k.lookAgain(), nil
@@ -293,7 +294,7 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 
 // status returns the status that follows from the facts.
 func status(before v1beta2.KymaStatus, runtime plan.Runtime, facts ingest.Facts, now time.Time) v1beta2.KymaStatus {
-	if runtime.Secrets != nil {
+	if runtime.Secrets != nil && !runtime.Secrets.Partial {
 		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, runtime.Secrets.All, facts)
 	}
 	return ingest.Status(before, facts, now)

@@ -57,7 +57,7 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	var requests []ctrl.Request
 	for _, kyma := range kymas.Items {
 		name := types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}
-		k.settled.forget(name)
+		k.settled.change(name)
 		requests = append(requests, ctrl.Request{NamespacedName: name})
 	}
 	return requests
@@ -97,7 +97,7 @@ func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runt
 	all, problem := runtimeSecrets(slices.Concat(pull, there.Items))
 	problem = errors.Join(pullProblem, problem)
 	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
-	r.Secrets = &plan.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets}
+	r.Secrets = &plan.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil}
 	if problem != nil || k.secrets == nil {
 		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands, or reads, is none that was deleted
 	}

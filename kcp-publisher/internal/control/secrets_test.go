@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -136,6 +137,14 @@ func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) { // what was there before is not read here, so that nothing of it goes
 			t.Errorf("%s: %v, known %v", name, got, r.Secrets.Known)
+		}
+		// The runtime says that all is done which the newest bundle asks for: that bundle says nothing of what was not read.
+		done := ingest.Facts{
+			Published: &plan.Published{Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}},
+			Report:    &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Observed: &bundle.Observed{Digest: "sha256:a"}, Secrets: &bundle.ReportedSecrets{Revision: "1"}}},
+		}
+		if after := status(kyma.Status, r, done, time.Unix(0, 0)); !slices.Contains(after.Runtime.Secrets, "kyma-system/before") {
+			t.Errorf("%s: the runtime's other Secret is forgotten: %v", name, after.Runtime.Secrets)
 		}
 	}
 }

@@ -26,16 +26,19 @@ type look struct {
 	version string // the Kyma's resource version
 	view    *plan.View
 	source  *bundle.Source
-	// marked counts the changes that made all Kymas be looked at: of the catalog, the keys, the signature policy and Watchers.
-	marked int64
+	// marked counts the changes that made all Kymas be looked at: of the catalog, the keys, the signature policy, Watchers and the image pull
+	// Secret; own counts those that made this one be.
+	marked, own int64
 	// report is the digest of the newest report.
 	report digest.Digest
 }
 
 // settled remembers looks that found nothing to do, by Kyma. It is safe for concurrent use.
 type settled struct {
-	mu    sync.Mutex // guards until
+	mu    sync.Mutex // guards what follows
 	looks map[types.NamespacedName]settledLook
+	// changes counts what changed of the Secrets for a runtime, by Kyma.
+	changes map[types.NamespacedName]int64
 }
 
 type settledLook struct {
@@ -61,11 +64,29 @@ func (s *settled) remember(kyma types.NamespacedName, l look, until time.Time) {
 	s.looks[kyma] = settledLook{l, until}
 }
 
-// forget makes the next look a whole one.
+// change notes that something changed which is no part of a Kyma: no look that began before counts any more, nor the one that is under way.
+func (s *settled) change(kyma types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changes == nil {
+		s.changes = map[types.NamespacedName]int64{}
+	}
+	s.changes[kyma]++
+}
+
+// changed returns how often change was called for a Kyma.
+func (s *settled) changed(kyma types.NamespacedName) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes[kyma]
+}
+
+// forget drops a Kyma that is gone.
 func (s *settled) forget(kyma types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.looks, kyma)
+	delete(s.changes, kyma)
 }
 
 // settles returns until when a look at a Kyma stands for the next ones, zero when it does not: something was written, is wrong or is waited for.

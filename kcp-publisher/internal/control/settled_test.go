@@ -41,6 +41,7 @@ func TestALookStandsForEqualOnesOnly(t *testing.T) {
 		"another catalog or gate": {name, func(l *look) { l.view = &plan.View{} }, now, false},
 		"another commit":          {name, func(l *look) { l.source = &bundle.Source{} }, now, false},
 		"all are looked at":       {name, func(l *look) { l.marked++ }, now, false},
+		"its Secrets changed":     {name, func(l *look) { l.own++ }, now, false},
 		"another report":          {name, func(l *look) { l.report = "sha256:b" }, now, false},
 	} {
 		next := first
@@ -48,6 +49,10 @@ func TestALookStandsForEqualOnesOnly(t *testing.T) {
 		if got := s.still(c.kyma, next, c.at); got != c.want {
 			t.Errorf("%s: got %v", what, got)
 		}
+	}
+	before := s.changed(name)
+	if s.change(name); s.changed(name) == before {
+		t.Error("a change is not counted")
 	}
 	s.forget(name)
 	if s.still(name, first, now) {

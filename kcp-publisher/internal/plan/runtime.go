@@ -58,6 +58,8 @@ type Secrets struct {
 	All []bundle.RuntimeSecret
 	// Known are the names of all that the runtime may have.
 	Known []string
+	// Partial says that only some were read: what else the runtime has stays, and stays remembered.
+	Partial bool
 }
 
 // Runtime returns what is known of a Kyma's runtime: from the Kyma's annotations and status, and from the newest report, nil without one.
