@@ -7,7 +7,6 @@ package objects
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -260,6 +259,7 @@ func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	}
 	before := manifest.DeepCopy()
 	manifest.Annotations = with(manifest.Annotations, map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True})
+	delete(manifest.Annotations, v1beta2.AnnotationRenamedTo)
 	if err := s.patch(ctx, before, manifest, "Manifest"); err != nil {
 		return err
 	}
@@ -275,9 +275,7 @@ func (s *Syncer) removals(ctx context.Context, modules []string, taken map[strin
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
 		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) && taken[m.Name] == "" {
-			s.attempts.try("Manifest", m.Name, "", func() error {
-				return errors.Join(s.markRenamed(ctx, m, ""), s.delete(ctx, m, "Manifest"))
-			})
+			s.attempts.try("Manifest", m.Name, "", func() error { return s.end(ctx, m) })
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -360,6 +361,34 @@ func TestARenamedModuleIsHandedOver(t *testing.T) {
 	require.True(t, old.IsRemoved())
 	old.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, old))
+}
+
+func TestNoManifestThatEndsWaitsForOneThatWasToTakeItOver(t *testing.T) {
+	for name, end := range map[string]func(*bundle.Bundle){
+		"the Kyma is deleted": func(b *bundle.Bundle) { b.Statement.Predicate.Deleting = true },
+		"the runtime is given back": func(b *bundle.Bundle) {
+			b.State.Takeover, b.Digest = bundle.TakeoverRelease, digest.FromString("given back")
+		},
+		"nobody looks after it more": func(b *bundle.Bundle) { b.State.Manifests[0].Unmanaged = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.Uncached = cluster
+			b := bundleOf(module("old", "1.0.0"))
+			w.sync(b)
+			old := &v1beta2.Manifest{}
+			require.True(t, w.get(old, "old"))
+			old.Finalizers = []string{v1beta2.FinalizerManifest}
+			old.Annotations = with(old.Annotations, map[string]string{v1beta2.AnnotationRenamedTo: "new"})
+			require.NoError(t, cluster.Update(t.Context(), old))
+			end(b)
+			w.sync(b)
+			require.False(t, w.get(old, "old"))
+			require.Empty(t, old.Annotations[v1beta2.AnnotationRenamedTo])
+			old.Finalizers = nil
+			require.NoError(t, cluster.Update(t.Context(), old))
+		})
+	}
 }
 
 func TestAnUnmanagedModuleIsMarkedBeforeItsManifestGoes(t *testing.T) {

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,6 +49,11 @@ func (s *Syncer) renamed(ctx context.Context, former string, successor bundle.Ma
 		return err
 	}
 	return s.delete(ctx, manifest, "Manifest")
+}
+
+// end deletes a Manifest for good. One that was to be taken over is not any more: whoever was to do it may go as well, and would be waited for.
+func (s *Syncer) end(ctx context.Context, manifest *v1beta2.Manifest) error {
+	return errors.Join(s.markRenamed(ctx, manifest, ""), s.delete(ctx, manifest, "Manifest"))
 }
 
 // markRenamed says on a Manifest which other one takes it over; empty takes that back.
