@@ -154,7 +154,7 @@ func build(ctx context.Context) error {
 	if err := stage.fleet.Up(ctx); err != nil {
 		return err
 	}
-	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Better(), samplemodule.Broken()); err != nil {
+	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Prioritized(), samplemodule.Better(), samplemodule.Broken()); err != nil {
 		return err
 	}
 	stage.line = "1.1"

@@ -44,6 +44,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 		"networkPolicy": map[string]any{"egressPorts": ports},
 		"webhook":       map[string]any{"enabled": true},
 		"tokenService":  map[string]any{"enabled": true, "keysSecretName": "registry-keys", "moduleRepositories": []string{moduleRepositories}},
+		"takeover":      map[string]any{"enabled": true},
 		"extraArgs":     flags,
 	}
 	return g.install(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace, values)

@@ -33,12 +33,19 @@ func Image(version string) string { return ImageRepository + "/" + Operator + ":
 const (
 	VersionGood   = "1.0.0"
 	VersionBetter = "1.1.0"
-	VersionBroken = "2.0.0"
+	// VersionPrioritized runs the image of VersionGood.
+	VersionPrioritized = "1.0.1"
+	VersionBroken      = "2.0.0"
 )
 
 // Good is the version to begin with. Its PriorityClass is in no later one.
 func Good() sample.Version {
-	return version(VersionGood, Image(VersionGood), "", "", priority)
+	return version(VersionGood, Image(VersionGood), "", "", "", priority)
+}
+
+// Prioritized has pods of the PriorityClass that it brings, as versions of keda have. A later version without both must lose the one with the other.
+func Prioritized() sample.Version {
+	return version(VersionPrioritized, Image(VersionGood), "", "", "\n      priorityClassName: beacon", priority)
 }
 
 // Better answers in the same way with a newer operator.
@@ -46,16 +53,16 @@ func Better() sample.Version { return Patch(VersionBetter) }
 
 // Patch is a version that runs the image of Better.
 func Patch(number string) sample.Version {
-	return version(number, Image(VersionBetter), "", "", "")
+	return version(number, Image(VersionBetter), "", "", "", "")
 }
 
 // Broken has an operator that wants to write where its own security context forbids it, and so never becomes ready.
 func Broken() sample.Version {
-	return version(VersionBroken, Image(VersionBroken), `, "--journal=/journal"`, ", annotations: {kyma-pull.dev/simulate: broken}", "")
+	return version(VersionBroken, Image(VersionBroken), `, "--journal=/journal"`, ", annotations: {kyma-pull.dev/simulate: broken}", "", "")
 }
 
-func version(number, image, argument, annotations, more string) sample.Version {
-	content := fmt.Sprintf(manifest, number, image, argument, annotations) + more
+func version(number, image, argument, annotations, pod, more string) sample.Version {
+	content := fmt.Sprintf(manifest, number, image, argument, annotations, pod) + more
 	return sample.Version{
 		Module: Module, Version: number, Manifest: content, Manager: Operator, DefaultCR: defaultCR,
 		Resources: []sample.Resource{

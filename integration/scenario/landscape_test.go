@@ -3,9 +3,7 @@ package scenario
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,34 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/landscape"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// landscape is a control plane as lifecycle-manager leaves it.
-//
-// Source: lifecycle-manager, internal/manifest, internal/service/manifest/render, internal/remote, pkg/module/common.
-type landscape struct {
+// landscapeOf is a control plane as lifecycle-manager leaves it.
+type landscapeOf struct {
 	t *testing.T
 	f *fleet.Fleet
 }
 
-// inheritedModule is a version of a module that lifecycle-manager installed by a channel.
-type inheritedModule struct {
-	sample.Version
-	channel string
-}
-
-// manifestNamed returns the name of lifecycle-manager's Manifest of a module.
-func manifestNamed(kyma, module string) string { return kyma + "-" + module + "-1234567" }
-
 // kyma makes a Kyma in the control plane, with a Manifest for each module.
-func (l landscape) kyma(name string, labels map[string]string, modules ...inheritedModule) {
+func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
 	kyma := fleet.NewKyma(name, "regular") // what the broker asked for once; the runtime's own Kyma has the modules
@@ -58,7 +45,7 @@ func (l landscape) kyma(name string, labels map[string]string, modules ...inheri
 	}
 	for _, m := range modules {
 		manifest := l.manifest(kyma, m)
-		status.Modules = append(status.Modules, v1beta2.ModuleStatus{Name: m.Module, FQDN: m.Component(), Channel: m.channel, Version: m.Version.Version, State: v1beta2.StateReady,
+		status.Modules = append(status.Modules, v1beta2.ModuleStatus{Name: m.Module, FQDN: m.Component(), Channel: m.Channel, Version: m.Version.Version, State: v1beta2.StateReady,
 			Manifest: &v1beta2.TrackingObject{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"}, PartialMeta: v1beta2.PartialMeta{Name: manifest.Name, Namespace: manifest.Namespace}}})
 	}
 	before := kyma.DeepCopy()
@@ -66,28 +53,20 @@ func (l landscape) kyma(name string, labels map[string]string, modules ...inheri
 	must(l.t, l.f.Control.Status().Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-func (l landscape) manifest(kyma *v1beta2.Kyma, m inheritedModule) *v1beta2.Manifest {
+func (l landscapeOf) manifest(kyma *v1beta2.Kyma, m landscape.Module) *v1beta2.Manifest {
 	l.t.Helper()
-	manifest := &v1beta2.Manifest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: kyma.Namespace, Name: manifestNamed(kyma.Name, m.Module),
-			Labels:      map[string]string{v1beta2.LabelKymaName: kyma.Name, v1beta2.LabelModuleName: m.Module, v1beta2.LabelChannel: m.channel, v1beta2.LabelManagedBy: "lifecycle-manager"},
-			Annotations: map[string]string{v1beta2.AnnotationFQDN: m.Component(), "sync-oci-ref": m.ContentDigest().String()},
-			Finalizers:  []string{v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels}},
-		Spec: v1beta2.ManifestSpec{Version: m.Version.Version, Install: v1beta2.InstallInfo{Name: "raw-manifest"}},
-	}
-	manifest.Spec.Install.Source.Raw = fmt.Appendf(nil, `{"ref":%q,"type":"oci-dir"}`, m.ContentDigest())
+	manifest, err := landscape.Manifest(kyma, m)
+	must(l.t, err)
+	status := manifest.Status
 	must(l.t, l.f.Control.Create(l.t.Context(), manifest))
 	before := manifest.DeepCopy()
-	manifest.Status.State = v1beta2.StateReady
-	for _, o := range l.objects(m.Manifest) {
-		manifest.Status.Synced = append(manifest.Status.Synced, v1beta2.Resource{Name: o.GetName(), Namespace: o.GetNamespace(), GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind())})
-	}
+	manifest.Status = status
 	must(l.t, l.f.Control.Status().Patch(l.t.Context(), manifest, client.MergeFrom(before)))
 	return manifest
 }
 
 // install brings into a runtime what lifecycle-manager installs there: its definitions, its Kyma and its modules.
-func (l landscape) install(r *fleet.Runtime, channel string, modules ...inheritedModule) {
+func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landscape.Module) {
 	l.t.Helper()
 	for _, kind := range []string{"kymas", "moduletemplates", "modulereleasemetas"} {
 		l.apply(r, l.definition(kind), "lifecycle-manager")
@@ -95,19 +74,14 @@ func (l landscape) install(r *fleet.Runtime, channel string, modules ...inherite
 	spec := v1beta2.KymaSpec{Channel: channel}
 	for _, m := range modules {
 		asked := v1beta2.Module{Name: m.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
-		if m.channel != channel {
-			asked.Channel = m.channel
+		if m.Channel != channel {
+			asked.Channel = m.Channel
 		}
 		spec.Modules = append(spec.Modules, asked)
-		mark := sample.Namespace + "/" + manifestNamed(r.ID, m.Module)
-		for _, o := range l.objects(m.Manifest) {
-			o.SetLabels(with(o.GetLabels(), map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"}))
-			o.SetAnnotations(with(o.GetAnnotations(), map[string]string{v1beta2.AnnotationOwnedByDeprecated: mark}))
-			l.apply(r, o, v1beta2.FieldManagerApplier)
-		}
-		for _, o := range l.objects(m.DefaultCR) {
-			o.SetLabels(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
-			l.apply(r, o, v1beta2.LifecycleManagerFinalizerResource)
+		installed, err := landscape.Installed(r.ID, m)
+		must(l.t, err)
+		for _, a := range installed {
+			l.apply(r, a.Object, a.Manager)
 		}
 		template, err := yaml.Marshal(m.Template())
 		must(l.t, err)
@@ -119,36 +93,13 @@ func (l landscape) install(r *fleet.Runtime, channel string, modules ...inherite
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName,
 			Labels: map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma}}, Spec: spec})
 	must(l.t, err)
-	for _, o := range l.objects(string(kyma) + leftInRuntime) {
+	for _, o := range l.objects(string(kyma) + landscape.Leftovers) {
 		l.apply(r, o, "lifecycle-manager")
 	}
 }
 
-// leftInRuntime is what lifecycle-manager has in a runtime for itself.
-const leftInRuntime = `---
-apiVersion: v1
-kind: Service
-metadata: {name: skr-webhook, namespace: kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}
-spec: {ports: [{port: 443}], selector: {app: skr-webhook}}
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: skr-webhook-priority, labels: {operator.kyma-project.io/managed-by: kyma}}
-value: 2000000
-`
-
-func with(all, more map[string]string) map[string]string {
-	next := map[string]string{}
-	for _, from := range []map[string]string{all, more} {
-		for key, value := range from {
-			next[key] = value
-		}
-	}
-	return next
-}
-
 // apply waits for definitions to be served.
-func (l landscape) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
+func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
 		err := r.API.Apply(l.t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.ForceOwnership, client.FieldOwner(manager))
@@ -157,7 +108,7 @@ func (l landscape) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager
 }
 
 // definition is one of lifecycle-manager's CRDs.
-func (l landscape) definition(kind string) *unstructured.Unstructured {
+func (l landscapeOf) definition(kind string) *unstructured.Unstructured {
 	l.t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "apis", "operator", "v1beta2", "testdata", "kyma-crds", kind+".json"))
 	must(l.t, err)
@@ -169,32 +120,21 @@ func (l landscape) definition(kind string) *unstructured.Unstructured {
 	return o
 }
 
-// objects are those of YAML documents, without what the API server alone writes.
-func (l landscape) objects(text string) (all []*unstructured.Unstructured) {
+func (l landscapeOf) objects(text string) []*unstructured.Unstructured {
 	l.t.Helper()
-	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		must(l.t, err)
-		if len(o.Object) > 0 {
-			unstructured.RemoveNestedField(o.Object, "status")
-			unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
-			all = append(all, o)
-		}
-	}
+	all, err := landscape.Objects(text)
+	must(l.t, err)
+	return all
 }
 
 // versions are the resource versions of everything that lifecycle-manager has of Kymas.
-func (l landscape) versions(kymas []string) map[string]string {
+func (l landscapeOf) versions(kymas []string) map[string]string {
 	l.t.Helper()
 	found := map[string]string{}
 	for _, name := range kymas {
 		kyma, manifest := &v1beta2.Kyma{}, &v1beta2.Manifest{}
 		must(l.t, l.f.Control.Get(l.t.Context(), inKCP(name), kyma))
-		must(l.t, l.f.Control.Get(l.t.Context(), inKCP(manifestNamed(name, "scaler")), manifest))
+		must(l.t, l.f.Control.Get(l.t.Context(), inKCP(landscape.ManifestName(name, "scaler")), manifest))
 		found[name], found[manifest.Name] = kyma.ResourceVersion, manifest.ResourceVersion
 	}
 	return found
@@ -205,7 +145,7 @@ func inKCP(name string) client.ObjectKey {
 }
 
 // deleteManifest removes one of lifecycle-manager's Manifests as an operator does who believes that it is not needed any more.
-func (l landscape) deleteManifest(ctx context.Context, name string) {
+func (l landscapeOf) deleteManifest(ctx context.Context, name string) {
 	l.t.Helper()
 	manifest := &v1beta2.Manifest{}
 	must(l.t, l.f.Control.Get(ctx, inKCP(name), manifest))

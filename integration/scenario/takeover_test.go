@@ -16,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/landscape"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -27,7 +28,7 @@ func prioritized() sample.Version {
 }
 
 // asks runs `kcp-publisher takeover` and says whether it succeeded.
-func (l landscape) asks(succeeds bool, args ...string) string {
+func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
 	if (err == nil) != succeeds {
@@ -36,7 +37,7 @@ func (l landscape) asks(succeeds bool, args ...string) string {
 	return output
 }
 
-func (l landscape) says(output string, all ...string) {
+func (l landscapeOf) says(output string, all ...string) {
 	l.t.Helper()
 	for _, want := range all {
 		if !strings.Contains(output, want) {
@@ -54,14 +55,14 @@ func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deploymen
 
 // newLandscape is a control plane of 20 Kymas of lifecycle-manager, of which the first two have runtimes with agents. Nobody uses what the
 // publisher may not: it has the rights of the chart.
-func newLandscape(t *testing.T) (l landscape, one, two *fleet.Runtime, others []string) {
+func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others []string) {
 	t.Helper()
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{
 		PublisherFlags:  []string{"--watch-label-selector", v1beta2.LabelTakeover},
 		PublisherRights: []string{"publisher.yaml", "takeover.yaml"},
 	})
-	l = landscape{t, f}
+	l = landscapeOf{t, f}
 	calm := sample.Scaler("1.9.0")
 	calm.RequiresDowntime = true
 	must(t, f.Offer(ctx, prioritized(), sample.Scaler("1.8.0"), calm, sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
@@ -69,8 +70,8 @@ func newLandscape(t *testing.T) (l landscape, one, two *fleet.Runtime, others []
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
 
 	first := map[string]string{"landscape": "first"}
-	scaler := inheritedModule{prioritized(), "regular"}
-	fast, mailer := inheritedModule{prioritized(), "fast"}, inheritedModule{sample.Mailer("1.1.0"), "regular"}
+	scaler := landscape.Module{Version: prioritized(), Channel: "regular"}
+	fast, mailer := landscape.Module{Version: prioritized(), Channel: "fast"}, landscape.Module{Version: sample.Mailer("1.1.0"), Channel: "regular"}
 	l.kyma("one", first, scaler, mailer)
 	l.kyma("two", first, fast)
 	for i := 3; i <= 20; i++ {
@@ -101,13 +102,13 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC), time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC)) + "]"}
 	})
 	busy := &v1beta2.Manifest{}
-	must(t, l.f.Control.Get(ctx, inKCP(manifestNamed("k09", "scaler")), busy))
+	must(t, l.f.Control.Get(ctx, inKCP(landscape.ManifestName("k09", "scaler")), busy))
 	must(t, l.f.Control.Status().Patch(ctx, busy, client.RawPatch(types.MergePatchType, []byte(`{"status":{"state":"Processing"}}`))))
 	scaler, mailer := deploymentOf(t, one, "scaler-manager"), deploymentOf(t, one, "mailer")
 
 	t.Log("what would happen is said before")
 	l.says(l.asks(true, "plan"), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0", "2099-01-03T21:00:00Z",
-		"in the way: Manifest "+busy.Name+" is Processing", "finish removes Manifest kcp-system/"+manifestNamed("one", "mailer"), "finalizer operator.kyma-project.io/purge-finalizer")
+		"in the way: Manifest "+busy.Name+" is Processing", "finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"), "finalizer operator.kyma-project.io/purge-finalizer")
 	l.asks(true, "start", "--all", "--dry-run")
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
@@ -127,13 +128,13 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 		must(t, l.f.Control.Delete(ctx, gone))
 		until(t, time.Minute, "Kyma and Manifest are gone", func() (bool, string) {
 			kyma := l.f.Control.Get(ctx, inKCP("k08"), &v1beta2.Kyma{})
-			manifest := l.f.Control.Get(ctx, inKCP(manifestNamed("k08", "scaler")), &v1beta2.Manifest{})
+			manifest := l.f.Control.Get(ctx, inKCP(landscape.ManifestName("k08", "scaler")), &v1beta2.Manifest{})
 			return apierrors.IsNotFound(kyma) && apierrors.IsNotFound(manifest), fmt.Sprint(kyma, manifest)
 		})
 	})
 
 	t.Log("Manifests that are deleted early uninstall nothing and lose no version")
-	l.deleteManifest(ctx, manifestNamed("one", "mailer"))
+	l.deleteManifest(ctx, landscape.ManifestName("one", "mailer"))
 	must(t, one.StartAgent())
 	must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateWarning))
 	must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -156,9 +157,9 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 	l.says(l.asks(true, "status", "two"), "adopt", "1/1")
 
 	t.Run("one is given back", func(t *testing.T) {
-		l := landscape{t, l.f}
+		l := landscapeOf{t, l.f}
 		kept := deploymentOf(t, two, "scaler-manager")
-		l.says(l.asks(true, "abort", "two"), "Manifest kcp-system/"+manifestNamed("two", "scaler")+" is lifecycle-manager's again", "Kyma kcp-system/two is lifecycle-manager's again")
+		l.says(l.asks(true, "abort", "two"), "Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again", "Kyma kcp-system/two is lifecycle-manager's again")
 		record, err := two.Record(ctx)
 		must(t, err)
 		for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
@@ -174,13 +175,13 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 		}
 	})
 	t.Run("one is finished once it is Ready", func(t *testing.T) {
-		l := landscape{t, l.f}
+		l := landscapeOf{t, l.f}
 		l.says(l.asks(false, "finish", "one"), `its state is "Warning"`)
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
 		l.says(l.asks(true, "finish", "one"), "in the runtime, Service kyma-system/skr-webhook is removed", "in the runtime, PriorityClass skr-webhook-priority is removed",
-			"Manifest kcp-system/"+manifestNamed("one", "scaler")+" is removed",
+			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)
 		meta := &v1beta2.ModuleReleaseMeta{}
@@ -203,7 +204,7 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 }
 
 // isTakenOver checks that nothing of lifecycle-manager is left of a runtime in the control plane, and that its modules run.
-func (l landscape) isTakenOver(r *fleet.Runtime) {
+func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	must(l.t, fleet.Until(l.t.Context(), time.Minute, "nothing of lifecycle-manager is left", func() (bool, string) {
 		kyma, err := r.Record(l.t.Context())
@@ -218,7 +219,7 @@ func (l landscape) isTakenOver(r *fleet.Runtime) {
 		clean := len(kyma.Finalizers) == 1 && kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished && kyma.Status.Runtime.Takeover == nil
 		return clean && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%v %v %+v", kyma.Finalizers, kyma.Labels, kyma.Status)
 	}))
-	err := l.f.Control.Get(l.t.Context(), inKCP(manifestNamed(r.ID, "scaler")), &v1beta2.Manifest{})
+	err := l.f.Control.Get(l.t.Context(), inKCP(landscape.ManifestName(r.ID, "scaler")), &v1beta2.Manifest{})
 	if !apierrors.IsNotFound(err) {
 		l.t.Errorf("lifecycle-manager's Manifest: %v", err)
 	}
