@@ -1,6 +1,6 @@
 package v1beta2
 
-// What Kyma's lifecycle-manager writes on objects in runtimes, beside what it shares with this API.
+// What Kyma's lifecycle-manager writes on objects in runtimes, beside what it shares with this API, and what the agent notes of taking them over.
 const (
 	// AnnotationOwnedByDeprecated names the Manifest that an object came with. It took the place of AnnotationOwnedBy in lifecycle-manager.
 	AnnotationOwnedByDeprecated = "deprecated-" + AnnotationOwnedBy

@@ -1,6 +1,6 @@
 package v1beta2
 
-// What says that a runtime is taken over from lifecycle-manager. All of it is on the Kyma in the control plane.
+// What says on the Kyma in the control plane that its runtime is taken over from lifecycle-manager, and what lifecycle-manager has there.
 const (
 	// LabelTakeover is ours: TakeoverActive on a Kyma that is being taken over, TakeoverFinished on one that was, for as long as
 	// lifecycle-manager runs. The publisher goes on with such a Kyma although LabelSkipReconciliation, which keeps lifecycle-manager from it, is

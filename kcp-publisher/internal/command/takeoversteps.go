@@ -50,7 +50,7 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 		return err
 	}
 	if refused > 0 {
-		return fmt.Errorf("%d of %d Kymas are as they were, for the reasons above", refused, len(kymas))
+		return fmt.Errorf("%d of %d Kymas were refused or are not done, for the reasons above: run it again", refused, len(kymas))
 	}
 	return nil
 }
@@ -95,6 +95,9 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 		}
 	}
 	return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+		if f.gone && takeover.Phase(kyma) == takeover.PhaseNone {
+			return f.unlabeled(ctx, api)
+		}
 		if err := asked[kyma.Name]; err != nil {
 			return nil, err
 		}
@@ -126,9 +129,13 @@ func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta
 	case is == string(phase), is == takeover.PhaseFinished && phase == bundle.TakeoverClean:
 		return nil
 	case is == takeover.PhaseNone:
-		return errors.New("it is lifecycle-manager's: nothing was started")
-	case is != string(bundle.TakeoverAdopt):
-		return fmt.Errorf("its takeover is in phase %s: that can only be ended", is)
+		return errors.New("nothing was started for it")
+	case is == takeover.PhaseFinished:
+		return errors.New("it is taken over: there is no way back")
+	case is == string(bundle.TakeoverClean):
+		return errors.New("its runtime is being cleaned, from which there is no way back: run `takeover finish`")
+	case is == string(bundle.TakeoverRelease):
+		return errors.New("it is being given back: run `takeover abort`")
 	case phase == bundle.TakeoverRelease && takeover.Untouched(kyma):
 		return nil
 	}
@@ -177,6 +184,15 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	}
 	more, err := takeover.Unlabel(ctx, api, kyma)
 	return append(done, more...), err
+}
+
+// unlabeled removes what remains once no Kyma is labeled any more.
+func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]string, error) {
+	if f.dryRun {
+		return nil, nil
+	}
+	done, err := takeover.Unfinalize(ctx, api, f.namespace)
+	return append(done, "nothing else is left to remove"), err
 }
 
 func inRuntime(removed []string) (done []string) {

@@ -9,12 +9,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// ForeignFinalizer returns the finalizer with which lifecycle-manager keeps a deleted object of the control plane, empty for none, and the module
-// whose Manifests it would delete first, empty where it has nothing to delete that matters here.
+// LifecycleManagerFinalizer returns the finalizer with which lifecycle-manager keeps an object of the control plane, empty where the object has none
+// of it, and the module whose Manifests it would delete before the object goes, empty where it has nothing to delete that matters here.
 //
 // Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (its VirtualService is owned by the Watcher, and goes
 // with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.
-func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
+func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) {
 	switch o := object.(type) {
 	case *v1beta2.ModuleReleaseMeta:
 		finalizer, module = v1beta2.LifecycleManagerFinalizerMandatory, o.Name
@@ -23,8 +23,16 @@ func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
 	case *v1beta2.Watcher:
 		finalizer = v1beta2.LifecycleManagerFinalizerWatcher
 	}
-	if finalizer == "" || object.GetDeletionTimestamp().IsZero() || !slices.Contains(object.GetFinalizers(), finalizer) {
+	if finalizer == "" || !slices.Contains(object.GetFinalizers(), finalizer) {
 		return "", ""
 	}
 	return finalizer, module
+}
+
+// ForeignFinalizer is LifecycleManagerFinalizer for an object that is deleted, and returns nothing for others.
+func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
+	if object.GetDeletionTimestamp().IsZero() {
+		return "", ""
+	}
+	return LifecycleManagerFinalizer(object)
 }

@@ -43,6 +43,9 @@ func Stand(kyma *v1beta2.Kyma) Standing {
 func next(kyma *v1beta2.Kyma, phase string) string {
 	switch phase {
 	case PhaseNone:
+		if isOurs(kyma) {
+			return "this publisher has it"
+		}
 		return "lifecycle-manager has it"
 	case PhaseFinished:
 		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` removes the labels"

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // finalizers are those that lifecycle-manager puts on its Manifests.
@@ -159,30 +162,33 @@ func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done [
 	return []string{fmt.Sprintf("labels %s and %s of Kyma %s/%s are removed", v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation, kyma.Namespace, kyma.Name)}, nil
 }
 
-// Unfinalize removes lifecycle-manager's finalizers from what no Kyma has of its own, once it does not run any more: deleted Watchers and
-// ModuleReleaseMetas would stay for ever.
+// Unfinalize removes lifecycle-manager's finalizers from what no Kyma has of its own, once it does not run any more: deleted Watchers,
+// ModuleReleaseMetas and ModuleTemplates would stay for ever.
 func Unfinalize(ctx context.Context, api client.Client, namespace string) (done []string, err error) {
-	var watchers v1beta2.WatcherList
-	var metas v1beta2.ModuleReleaseMetaList
-	if err := errors.Join(api.List(ctx, &watchers, client.InNamespace(namespace)), api.List(ctx, &metas, client.InNamespace(namespace))); err != nil {
-		return nil, fmt.Errorf("list Watchers and ModuleReleaseMetas in %s: %w", namespace, err)
-	}
-	remove := func(object client.Object, kind, finalizer string) {
-		before := object.DeepCopyObject().(client.Object)
-		if !controllerutil.RemoveFinalizer(object, finalizer) {
-			return
+	for _, list := range []client.ObjectList{&v1beta2.WatcherList{}, &v1beta2.ModuleReleaseMetaList{}, &v1beta2.ModuleTemplateList{}} {
+		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return done, fmt.Errorf("list what lifecycle-manager's finalizers may be on in %s: %w", namespace, err)
 		}
-		if failed := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(failed) != nil {
-			err = errors.Join(err, fmt.Errorf("remove finalizer of %s %s/%s: %w", kind, namespace, object.GetName(), failed))
-			return
-		}
-		done = append(done, fmt.Sprintf("finalizer %s of %s %s/%s is removed", finalizer, kind, namespace, object.GetName()))
-	}
-	for i := range watchers.Items {
-		remove(&watchers.Items[i], "Watcher", v1beta2.LifecycleManagerFinalizerWatcher)
-	}
-	for i := range metas.Items {
-		remove(&metas.Items[i], "ModuleReleaseMeta", v1beta2.LifecycleManagerFinalizerMandatory)
+		err = errors.Join(err, meta.EachListItem(list, func(item runtime.Object) error {
+			object, is := item.(client.Object)
+			if !is {
+				return nil
+			}
+			finalizer, _ := plan.LifecycleManagerFinalizer(object)
+			before := object.DeepCopyObject().(client.Object)
+			if finalizer == "" || !controllerutil.RemoveFinalizer(object, finalizer) {
+				return nil
+			}
+			kind, err := api.GroupVersionKindFor(object)
+			if err != nil {
+				return err
+			}
+			if err := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("remove finalizer of %s %s/%s: %w", kind.Kind, namespace, object.GetName(), err)
+			}
+			done = append(done, fmt.Sprintf("finalizer %s of %s %s/%s is removed", finalizer, kind.Kind, namespace, object.GetName()))
+			return nil
+		}))
 	}
 	return done, err
 }

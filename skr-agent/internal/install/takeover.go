@@ -32,7 +32,7 @@ func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string
 	ours := []ssa.FieldManager{{Name: manager, ExactMatch: true, OperationType: metav1.ManagedFieldsOperationApply}}
 	patches, err := ssa.PatchReplaceFieldsManagers(o, ours, v1beta2.FieldManagerApplier)
 	if err != nil {
-		return err
+		return objectError{keyOf(r), err}
 	}
 	before := o.DeepCopy()
 	annotations := o.GetAnnotations()
@@ -41,5 +41,8 @@ func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string
 	if len(patches) > 0 {
 		o.SetManagedFields(patches[0].Value)
 	}
-	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	if err := a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return objectError{keyOf(r), err}
+	}
+	return nil
 }

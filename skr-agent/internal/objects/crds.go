@@ -21,8 +21,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-// FieldOwner is the agent's name in managed fields.
-const FieldOwner = "kyma-pull"
+const (
+	// FieldOwner is the agent's name in managed fields.
+	FieldOwner = "kyma-pull"
+	// defaultOwner is that of its writes that name none: clients have the name of their program then.
+	defaultOwner = "skr-agent"
+)
 
 // Foundation makes the namespace and the CRDs be there that everything else is written to. Stored objects are never lost: a CRD
 // is only ever applied, not replaced. One that is there and that a webhook keeps from being applied stays as it is.

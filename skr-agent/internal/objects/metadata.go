@@ -11,9 +11,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// formerOwner is the agent's name in managed fields of objects that it wrote before it named itself there.
-const formerOwner = "skr-agent"
-
 // keepMetadata gives an object the labels and annotations that the bundle has, and takes off those that the agent put there and the bundle has no
 // more. What somebody else put there or changed since stays, which the API server tells by managed fields.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
@@ -37,7 +34,7 @@ func inLine(have, want map[string]string, own map[string]bool) map[string]string
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
-		if entry.Manager != FieldOwner && entry.Manager != formerOwner || entry.Subresource != "" || entry.FieldsV1 == nil {
+		if entry.Manager != FieldOwner && entry.Manager != defaultOwner || entry.Subresource != "" || entry.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {

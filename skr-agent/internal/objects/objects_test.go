@@ -200,7 +200,7 @@ func TestWhatTheBundleHasNoMoreIsTakenOffAndUsersKeepTheirs(t *testing.T) {
 	// An agent of before did not name itself.
 	before := kyma.DeepCopy()
 	kyma.Labels["beta"] = "true"
-	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before), client.FieldOwner(formerOwner)))
+	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before), client.FieldOwner(defaultOwner)))
 	w.sync(b)
 	is(kyma, v1beta2.RuntimeKymaName, map[string]string{"team": "b", "mine": "too", "taken": "by-me"}, theirs)
 	w.writes = 0

@@ -132,12 +132,9 @@ func (s *Syncer) giveBack(ctx context.Context) {
 	}
 }
 
-// program is the agent's name in the managed fields of what it does not apply: clients that name no owner have that of their program.
-const program = "skr-agent"
-
 // handFields makes another manager the owner of the fields of an object that are ours, or nobody where that is empty.
 func handFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, to string) error {
-	return moveFields(ctx, uncached, o, managers([]string{FieldOwner, program}), to)
+	return moveFields(ctx, uncached, o, managers([]string{FieldOwner, defaultOwner}), to)
 }
 
 // moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that is empty. The object is as it

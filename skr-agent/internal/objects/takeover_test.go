@@ -162,7 +162,7 @@ func TestWhatLifecycleManagerLeftIsRemovedByNameAndMark(t *testing.T) {
 func TestARuntimeIsGivenBackWithTheFieldsOfItsObjects(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	w.Uncached, w.Client = cluster, client.WithFieldOwner(cluster, program)
+	w.Uncached, w.Client = cluster, client.WithFieldOwner(cluster, defaultOwner)
 	b := taken(bundle.TakeoverAdopt, "1", module("keda", "1.7.0"))
 	b.Modules.ModuleTemplates = []bundle.CatalogEntry{entry("keda-1.7.0", `{"moduleName": "keda", "version": "1.7.0", "descriptor": {}}`)}
 	template := &unstructured.Unstructured{Object: map[string]any{
