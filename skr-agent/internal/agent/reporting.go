@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
+)
+
+// report tells the control plane when something changed or it has not been told for long. A report that cannot be delivered is
+// tried again with the next poll.
+func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
+	next := report.New(a.Runtime, facts)
+	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
+	next.Recipient = a.Secrets.Recipient()
+	if err := a.identify(log, &next); err != nil {
+		log.Error(err, "cannot introduce the runtime's key")
+		return
+	}
+	said, err := json.Marshal(next)
+	now := a.Now()
+	if err != nil || !a.delivery.due(string(said), now, a.reportInterval(), a.pollInterval()) {
+		return
+	}
+	a.resume(ctx)
+	a.sequence = bundle.NextReportSequence(a.sequence, now)
+	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
+	err = a.push(ctx, next)
+	before := a.delivery
+	a.delivery = before.after(string(said), now, err)
+	switch {
+	case err != nil && !before.down:
+		log.Error(err, "failed to deliver the report, it is tried again")
+	case err == nil && before.down:
+		log.Info("reports are delivered again")
+	}
+	if err == nil {
+		reportsSent.Inc()
+	}
+}
+
+// resume goes on from the sequence of the last report that was delivered with the agent's key. By the clock alone a restarted agent would fall
+// behind it where the clock was set back meanwhile, and be refused until the clock is there again.
+func (a *Agent) resume(ctx context.Context) {
+	if a.resumed {
+		return
+	}
+	key, err := a.Signer.PublicKey()
+	if err != nil {
+		return
+	}
+	repository, err := a.Place.Reading(ctx, bundle.ReportRepository(a.Runtime))
+	if err != nil {
+		return // nor can a report be delivered
+	}
+	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
+	if err == nil {
+		if last, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: a.Runtime, Key: key}); err == nil {
+			a.sequence = max(a.sequence, last.Sequence)
+		}
+	}
+	a.resumed = err == nil || errors.Is(err, store.ErrNotFound)
+}
+
+func (a *Agent) push(ctx context.Context, r bundle.Report) error {
+	manifest, err := bundle.ComposeReport(r, a.Signer)
+	if err != nil {
+		return err
+	}
+	return store.PushReport(ctx, a.Place, a.Runtime, manifest)
+}
