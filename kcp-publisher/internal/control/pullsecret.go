@@ -18,14 +18,7 @@ import (
 
 // newPullSecretCache returns a cache of one Secret and of no others, so that rights on that name are enough.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
-	one, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: cache.TransformStripManagedFields(),
-		DefaultNamespaces: map[string]cache.Config{secret.Namespace: {}}, DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return one, mgr.Add(one)
+	return newCacheOf(mgr, secret.Namespace, cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name)})
 }
 
 // allKymas asks for a look at every Kyma: the Secret that changed is for all runtimes.

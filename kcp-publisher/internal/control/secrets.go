@@ -29,10 +29,7 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: cache.TransformStripManagedFields(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labeled),
-	})
+	secrets, err := newCacheOf(mgr, namespace, cache.Options{DefaultLabelSelector: labels.NewSelector().Add(*labeled)})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +39,18 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return secrets, mgr.Add(secrets)
+	return secrets, nil
+}
+
+// newCacheOf returns a cache, beside the manager's, of what options select in a namespace. The manager starts it.
+func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cache.Cache, error) {
+	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
+	options.DefaultTransform, options.DefaultNamespaces = cache.TransformStripManagedFields(), map[string]cache.Config{namespace: {}}
+	found, err := cache.New(mgr.GetConfig(), options)
+	if err != nil {
+		return nil, err
+	}
+	return found, mgr.Add(found)
 }
 
 // kymasOf asks for a look at the Kyma whose runtime a Secret is for.
