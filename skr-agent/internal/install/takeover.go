@@ -8,17 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
 // applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply: what a version does not have
 // any more would stay in an object for as long as somebody else owns it.
 func applyOptions() ssa.ApplyOptions {
 	options := ssa.DefaultApplyOptions()
-	for _, name := range v1beta2.LifecycleManagerFieldManagers() {
-		for _, operation := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
-			options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, ssa.FieldManager{Name: name, ExactMatch: true, OperationType: operation})
-		}
-	}
+	options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())...)
 	return options
 }
 

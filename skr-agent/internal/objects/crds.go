@@ -138,7 +138,7 @@ func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstr
 	}
 	if live != nil {
 		// A field that ours does not have would stay for as long as lifecycle-manager owns it.
-		err := moveFields(ctx, uncached, live, managers(v1beta2.LifecycleManagerFieldManagers()), FieldOwner)
+		err := moveFields(ctx, uncached, live, FieldManagers(v1beta2.LifecycleManagerFieldManagers()), FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return err
 		}

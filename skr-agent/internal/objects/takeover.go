@@ -134,7 +134,7 @@ func (s *Syncer) giveBack(ctx context.Context) {
 
 // handFields makes another manager the owner of the fields of an object that are ours, or nobody where that is empty.
 func handFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, to string) error {
-	return moveFields(ctx, uncached, o, managers([]string{FieldOwner, defaultOwner}), to)
+	return moveFields(ctx, uncached, o, FieldManagers([]string{FieldOwner, defaultOwner}), to)
 }
 
 // moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that is empty. The object is as it
@@ -159,8 +159,8 @@ func moveFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 	return nil
 }
 
-// managers returns managers by their exact names, whatever they do.
-func managers(names []string) []ssa.FieldManager {
+// FieldManagers returns managers by their exact names, whatever they do.
+func FieldManagers(names []string) []ssa.FieldManager {
 	var all []ssa.FieldManager
 	for _, name := range names {
 		for _, operation := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
