@@ -12,7 +12,7 @@ FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench fuzz assets
+.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench bench-fleet fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,10 @@ verify-generated: generate ## fail when generated files are not current
 
 bench: build assets ## benchmarks as a table, also in bench/
 	@go run ./integration/bench
+
+# Built first, as `go run` would leave a folder behind where it is killed. Nothing else should run on the machine.
+bench-fleet: build assets ## a control plane with N=1000 simulated runtimes, measured into bench/fleet-N.md; FLAGS="-only idle,waves" and others
+	@go build -o bin/bench-fleet ./integration/bench/scale && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/bench-fleet -n $(or $(N),1000) $(FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@set -e; for package in $$(grep -rl --include='*_test.go' '^func Fuzz' $(FOLDERS) | xargs -n1 dirname | sort -u); do \

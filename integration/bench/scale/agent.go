@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// agent is a runtime without a cluster: it pulls and verifies its bundles, has what they say at once, and reports it with its own key.
+type agent struct {
+	id         string
+	all        *agents
+	token      trust.Token
+	signer     trust.Signer
+	thumbprint string
+	publicKey  string
+	wake       chan struct{}
+
+	mu          sync.Mutex // guards what follows
+	last        bundle.Accepted
+	observed    *bundle.Observed
+	certificate string
+	request     string
+	known       bool // the control plane has the key
+	state       *installed
+	catalog     digest.Digest // of the bundle in force
+	arrived     time.Time     // when the promoted module changed last
+	sequence    int64
+	said        string
+	nextReport  time.Time
+	conduct     conduct
+	trouble     error
+}
+
+// conduct is how a runtime behaves.
+type conduct struct {
+	// Failing lets the promoted module fail from this version on; Silent says and asks nothing; Noisy reports every second.
+	Failing       string
+	Silent, Noisy bool
+}
+
+// installed is what follows from a desired state, one for all runtimes that have it.
+type installed struct {
+	kyma    bundle.ReportedKyma
+	modules []bundle.ReportedModule
+	version string // of the promoted module
+}
+
+func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) {
+	a := &agent{id: id, all: all, wake: make(chan struct{}, 1)}
+	key, err := trust.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	if a.signer, err = trust.LoadSigner(key); err != nil {
+		return nil, err
+	}
+	public, err := a.signer.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	if a.thumbprint, err = trust.Thumbprint(public); err != nil {
+		return nil, err
+	}
+	if a.publicKey, err = trust.EncodePublicKey(public); err != nil {
+		return nil, err
+	}
+	if a.request, err = trust.NewCertificateRequest(a.signer); err != nil {
+		return nil, err
+	}
+	a.token, err = secret.Issue(id, time.Now().Add(24*time.Hour))
+	return a, err
+}
+
+// noisy reports whether the agent asks and reports whatever others do.
+func (a *agent) noisy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.conduct.Noisy
+}
+
+// round is one poll, and the report that follows from it.
+func (a *agent) round(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conduct.Silent {
+		return
+	}
+	a.trouble = errors.Join(a.pull(ctx), a.report(ctx))
+}
+
+// pull follows the newest bundle if it may be followed.
+func (a *agent) pull(ctx context.Context) error {
+	repository, err := a.all.place.Reading(ctx, bundle.DesiredRepository(a.id))
+	if err != nil {
+		return err
+	}
+	newest, err := store.Head(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) || err == nil && newest == a.last.Digest {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fetched, err := store.Fetch(ctx, repository, newest.String())
+	if err != nil {
+		return err
+	}
+	verified, err := bundle.Verify(fetched, bundle.Trust{Root: a.all.root, Runtime: a.id, ClusterUID: a.id, KeyThumbprint: a.thumbprint, Last: a.last}, time.Now())
+	if err != nil {
+		return err
+	}
+	state, err := a.all.open(ctx, repository, verified, a.catalog)
+	if err != nil {
+		return err
+	}
+	if a.state == nil || a.state.version != state.version {
+		a.arrived = time.Now()
+	}
+	p := verified.Statement.Predicate
+	a.state, a.catalog, a.last = state, verified.Catalog.Digest, verified.Accepted
+	a.observed = &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest}
+	a.known = p.Audience.KeyThumbprint == a.thumbprint
+	a.certificate = p.Certificate
+	return nil
+}
+
+// report tells the control plane when something changed, and now and then that nothing did.
+func (a *agent) report(ctx context.Context) error {
+	next, err := a.facts()
+	if err != nil {
+		return err
+	}
+	facts, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	said := string(digest.FromBytes(facts))
+	if said == a.said && now.Before(a.nextReport) && !a.conduct.Noisy {
+		return nil
+	}
+	a.sequence = bundle.NextReportSequence(a.sequence, now)
+	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
+	manifest, err := bundle.ComposeReport(next, a.signer)
+	if err != nil {
+		return err
+	}
+	if err := store.PushReport(ctx, a.all.place, a.id, manifest); err != nil {
+		return err
+	}
+	a.said, a.nextReport = said, now.Add(jittered(a.all.report))
+	return nil
+}
+
+func (a *agent) facts() (bundle.Report, error) {
+	r := bundle.Report{
+		Runtime: a.id, Fleet: a.all.root.Fleet, AgentVersion: "v0.0.0-bench", KubernetesVersion: "v1.36.3", ClusterUID: a.id,
+		Observed: a.observed, Certificate: a.certificate,
+	}
+	if a.certificate == "" {
+		r.CertificateRequest = a.request
+	}
+	if !a.known {
+		public, err := a.signer.PublicKey()
+		if err != nil {
+			return r, err
+		}
+		proof, err := a.token.Prove(a.id, public)
+		if err != nil {
+			return r, err
+		}
+		r.Enrollment = &trust.Enrollment{PublicKey: a.publicKey, Proof: proof, TokenExpires: a.token.Expires.Unix()}
+	}
+	if a.state == nil {
+		return r, nil
+	}
+	kyma := a.state.kyma
+	r.Kyma, r.Modules = &kyma, a.state.modules
+	if a.conduct.Failing != "" && !bundle.Older(a.state.version, a.conduct.Failing) {
+		r.Modules = append([]bundle.ReportedModule(nil), r.Modules...)
+		for i := range r.Modules {
+			if m := &r.Modules[i]; m.Name == promotedModule {
+				m.State, m.Message = v1beta2.StateError, fmt.Sprintf("Deployment %s/%s-manager: cannot pull its image", v1beta2.RuntimeNamespace, m.Name)
+			}
+		}
+		r.Kyma.State = v1beta2.StateError
+	}
+	return r, nil
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"oras.land/oras-go/v2/content"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// agents are those of all runtimes.
+type agents struct {
+	place        store.Store
+	root         trust.Root
+	poll, report time.Duration
+	held         atomic.Bool
+	slots        chan struct{} // agents that work at the same time
+	each         []*agent
+	stop         context.CancelFunc
+	running      sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	known map[digest.Digest]*installed
+}
+
+const (
+	// atOnce bounds the agents that work at the same time: in life each has a machine of its own.
+	atOnce = 64
+	// jitter is by how much intervals of agents differ, as theirs do by default.
+	jitter = 0.1
+)
+
+// newAgents makes keys and tokens; no agent works yet.
+func (w *world) newAgents(ctx context.Context) (*agents, error) {
+	all := &agents{
+		place: w.place, poll: w.AgentPoll, report: w.AgentReport, slots: make(chan struct{}, atOnce),
+		each: make([]*agent, w.Runtimes), known: map[digest.Digest]*installed{},
+	}
+	all.held.Store(true)
+	root, err := os.ReadFile(filepath.Join(w.keys(), "root.json"))
+	if err != nil {
+		return nil, err
+	}
+	if all.root, err = trust.ParseRoot(root); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(w.keys(), "token.key"))
+	if err != nil {
+		return nil, err
+	}
+	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("token.key: %w", err)
+	}
+	for i := range all.each {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if all.each[i], err = newAgent(all, runtimeID(i), secret); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// begin lets every agent start at once, and from then on poll by its own clock.
+func (all *agents) begin(ctx context.Context) {
+	ctx, all.stop = context.WithCancel(ctx)
+	all.held.Store(false)
+	for _, a := range all.each {
+		all.running.Go(func() { all.live(ctx, a) })
+	}
+}
+
+func (all *agents) live(ctx context.Context, a *agent) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-a.wake:
+		}
+		if !all.held.Load() || a.noisy() {
+			select {
+			case <-ctx.Done():
+				return
+			case all.slots <- struct{}{}:
+			}
+			a.round(ctx)
+			<-all.slots
+		}
+		timer.Reset(all.untilPoll(a))
+	}
+}
+
+func (all *agents) close() {
+	if all.stop != nil {
+		all.stop()
+	}
+	all.running.Wait()
+}
+
+// hold lets no agent ask or say anything; resume ends that, and wakes all of them if they are not to wait for their next poll.
+func (all *agents) hold() { all.held.Store(true) }
+
+func (all *agents) resume(now bool) {
+	all.held.Store(false)
+	if !now {
+		return
+	}
+	for i := range all.each {
+		all.wakeOne(i)
+	}
+}
+
+func (all *agents) wakeOne(i int) {
+	select {
+	case all.each[i].wake <- struct{}{}:
+	default: // it was not yet awake since it was woken before
+	}
+}
+
+// spread lets the next reports of all agents come evenly over the interval, as after hours without a change.
+func (all *agents) spread() {
+	for _, a := range all.each {
+		a.mu.Lock()
+		a.nextReport = time.Now().Add(time.Duration(rand.Float64() * float64(all.report)))
+		a.mu.Unlock()
+	}
+}
+
+// behave sets the conduct of every agent.
+func (all *agents) behave(how func(i int) conduct) {
+	for i, a := range all.each {
+		a.mu.Lock()
+		a.conduct = how(i)
+		a.mu.Unlock()
+	}
+}
+
+func (all *agents) untilPoll(a *agent) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conduct.Noisy {
+		return time.Second
+	}
+	return jittered(all.poll)
+}
+
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
+}
+
+// have returns when each agent got the version of the promoted module, and why one that has not got it did not.
+func (all *agents) have(version string) (arrived []time.Time, other string) {
+	other = "no other agent"
+	for _, a := range all.each {
+		a.mu.Lock()
+		if a.state != nil && a.state.version == version {
+			arrived = append(arrived, a.arrived)
+		} else {
+			other = fmt.Sprintf("agent %s has no bundle with %s %s (%v)", a.id, promotedModule, version, a.trouble)
+		}
+		a.mu.Unlock()
+	}
+	return arrived, other
+}
+
+// open fetches the documents of a verified bundle that the runtime lacks and checks their digests. What they say is decoded once for all
+// runtimes that have the same: in life each agent does that for itself.
+func (all *agents) open(ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest) (*installed, error) {
+	config, err := store.FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
+	if err != nil {
+		return nil, err
+	}
+	var catalog []byte
+	if verified.Catalog.Digest != has {
+		if catalog, err = store.FetchBlob(ctx, from, verified.Catalog, bundle.MaxDocumentBytes); err != nil {
+			return nil, err
+		}
+	}
+	key := digest.FromString(string(verified.Config.Digest) + string(verified.Catalog.Digest))
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if known := all.known[key]; known != nil {
+		return known, nil
+	}
+	if catalog == nil {
+		if catalog, err = store.FetchBlob(ctx, from, verified.Catalog, bundle.MaxDocumentBytes); err != nil {
+			return nil, err
+		}
+	}
+	opened, err := verified.Open(config, catalog)
+	if err != nil {
+		return nil, err
+	}
+	all.known[key] = install(opened.State)
+	return all.known[key], nil
+}
+
+// install returns what a runtime reports of a desired state once all of it is ready.
+func install(state bundle.DesiredState) *installed {
+	have := &installed{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
+	for _, m := range state.Manifests {
+		module := bundle.ReportedModule{Name: m.Module, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady, Manifest: &v1beta2.TrackingObject{
+			TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
+			PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: v1beta2.RuntimeNamespace, Generation: 1},
+		}}
+		if r := m.Spec.Resource; r != nil {
+			module.Resource = &v1beta2.TrackingObject{
+				TypeMeta: metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()}, PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: r.GetNamespace()},
+			}
+		}
+		if m.Module == promotedModule {
+			have.version = m.Version
+		}
+		have.modules = append(have.modules, module)
+	}
+	return have
+}

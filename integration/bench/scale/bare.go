@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// mountsPerBundle is how many blobs each bundle of the promotion mounted, one where no promotion was measured.
+func (w *world) mountsPerBundle() int64 { return max(1, w.mounts) }
+
+// bareBundle is one to write again.
+type bareBundle struct {
+	id        string
+	documents bundle.Documents
+	manifest  bundle.Blob
+}
+
+// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: as many mounts as the
+// promotion needed, then the manifest.
+func (w *world) bareLoop(ctx context.Context) (time.Duration, error) {
+	bundles, err := w.fetchBundles(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read what the bare loop writes: %w", err)
+	}
+	none := func(digest.Digest) bool { return false }
+	// Before the clock starts every repository is made, with the catalog that its next bundle has too where that was so.
+	_, err = each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
+		before, err := holder(b.documents.Catalog)
+		if err != nil {
+			return err
+		}
+		return store.PushBundle(ctx, w.place, b.id, bundle.Documents{State: b.documents.Catalog, Catalog: b.documents.Catalog}, before, none)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prepare the bare loop: %w", err)
+	}
+	took, err := each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
+		present := func(d digest.Digest) bool {
+			return w.mountsPerBundle() == 1 && d == b.documents.Catalog.Descriptor.Digest
+		}
+		return store.PushBundle(ctx, w.place, b.id, b.documents, b.manifest, present)
+	})
+	return took, err
+}
+
+// each does something for all with as many writers as the publisher has, and returns how long that took.
+func each[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
+	started := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for _, one := range all {
+		group.Go(func() error { return do(ctx, one) })
+	}
+	err := group.Wait()
+	return time.Since(started), err
+}
+
+func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
+	bundles := make([]bareBundle, w.Runtimes)
+	var mu sync.Mutex // guards known
+	known := map[digest.Digest]bundle.Blob{}
+	numbers := make([]int, w.Runtimes)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	_, err := each(ctx, numbers, func(ctx context.Context, i int) error {
+		repository, err := w.place.Reading(ctx, bundle.DesiredRepository(runtimeID(i)))
+		if err != nil {
+			return err
+		}
+		fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
+		if err != nil {
+			return err
+		}
+		var m ocispec.Manifest
+		if err := json.Unmarshal(fetched.Bytes, &m); err != nil {
+			return err
+		}
+		var blobs []bundle.Blob
+		for _, of := range []ocispec.Descriptor{m.Config, m.Layers[0]} {
+			mu.Lock()
+			blob, there := known[of.Digest]
+			mu.Unlock()
+			if !there {
+				data, err := store.FetchBlob(ctx, repository, of, bundle.MaxDocumentBytes)
+				if err != nil {
+					return err
+				}
+				blob = bundle.Blob{Descriptor: of, Bytes: data}
+				mu.Lock()
+				known[of.Digest] = blob
+				mu.Unlock()
+			}
+			blobs = append(blobs, blob)
+		}
+		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}
+		return nil
+	})
+	return bundles, err
+}
+
+// holder is a manifest that only makes a registry keep the blob.
+func holder(blob bundle.Blob) (bundle.Blob, error) {
+	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
+}
+
+// patchedAtMost bounds the Kymas whose statuses are patched: their rate does not change with more.
+const patchedAtMost = 1000
+
+// rawPatches changes what a report changes in the statuses of Kymas, and changes it back, with nobody else at work.
+func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
+	var all v1beta2.KymaList
+	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace), client.Limit(int64(min(patchedAtMost, w.Runtimes)))); err != nil {
+		return 0, 0, err
+	}
+	took, err := each(ctx, all.Items, func(ctx context.Context, was v1beta2.Kyma) error {
+		is := was.DeepCopy()
+		if o := is.Status.Runtime.Observed; o != nil {
+			o.Sequence, o.Time = o.Sequence+1, metav1.Now().Rfc3339Copy()
+		}
+		for i := range is.Status.Modules {
+			if m := &is.Status.Modules[i]; m.Name == promotedModule {
+				m.Version = promotedVersion(promotions)
+			}
+		}
+		for _, step := range []struct{ from, to *v1beta2.Kyma }{{&was, is}, {is, &was}} {
+			to := step.to.DeepCopy() // the answer is written over it
+			if err := w.control.Status().Patch(ctx, to, client.MergeFrom(step.from), client.FieldOwner("kcp-publisher")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("patch statuses: %w", err)
+	}
+	patches = 2 * len(all.Items)
+	return float64(patches) / took.Seconds(), patches, nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+const (
+	offered       = 32 // modules
+	perRuntime    = 20
+	everywhere    = 8 // of them are in every runtime, so that one promotion reaches all
+	sets          = 8 // of modules, that the runtimes have
+	promotions    = 16
+	channel       = "regular"
+	writers       = 16 // as many as the publisher's default concurrency
+	otherVersions = 2
+)
+
+// moduleName has letters only, as names of modules do.
+func moduleName(i int) string { return fmt.Sprintf("module-m%c%c", 'a'+i/10, 'a'+i%10) }
+
+// promotedModule is in every runtime.
+var promotedModule = moduleName(0)
+
+func promotedVersion(i int) string { return fmt.Sprintf("1.%d.0", i) }
+
+// moduleSet returns the modules of a runtime.
+func moduleSet(runtime int) []string {
+	set := runtime % sets
+	var names []string
+	for i := range everywhere {
+		names = append(names, moduleName(i))
+	}
+	for i := range perRuntime - everywhere {
+		names = append(names, moduleName(everywhere+(set*3+i)%(offered-everywhere)))
+	}
+	return names
+}
+
+// versionOf is a module with a CRD, a default CR, an operator and its rights.
+func versionOf(name, version string) sample.Version {
+	v := sample.Scaler("1.8.0")
+	kind := strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", "")
+	rename := func(text string) string {
+		return strings.NewReplacer("scalers", strings.ToLower(kind)+"s", "Scaler", kind, "kind: scaler", "kind: "+name, "singular: scaler", "singular: "+strings.ToLower(kind),
+			"scaler", name, "1.8.0", version).Replace(text)
+	}
+	v.Module, v.Version, v.Manifest, v.DefaultCR, v.Manager = name, version, rename(v.Manifest), rename(v.DefaultCR), rename(v.Manager)
+	return v
+}
+
+// offer pushes all versions of all modules and releases the first.
+func (w *world) offer(ctx context.Context) error {
+	modules, err := openStore("localhost:" + w.registry.port + "/" + modulesPath)
+	if err != nil {
+		return err
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range offered {
+		group.Go(func() error {
+			versions := otherVersions
+			if moduleName(i) == promotedModule {
+				versions = promotions
+			}
+			for number := range versions {
+				v := versionOf(moduleName(i), promotedVersion(number))
+				if err := v.Push(within, modules); err != nil {
+					return err
+				}
+				if err := w.control.Create(within, v.Template()); err != nil {
+					return fmt.Errorf("offer %s %s: %w", v.Module, v.Version, err)
+				}
+			}
+			return w.control.Create(within, sample.Release(moduleName(i), versionOf(moduleName(i), "").Component(), sample.Channel(channel, promotedVersion(0))))
+		})
+	}
+	return group.Wait()
+}
+
+// promote gives the next version of the promoted module to its channel, and so to every runtime.
+func (w *world) promote(ctx context.Context) error {
+	if w.version+1 >= promotions {
+		return fmt.Errorf("module %s has %d versions, and no other to promote", promotedModule, promotions)
+	}
+	w.version++
+	release := &v1beta2.ModuleReleaseMeta{}
+	if err := w.control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: promotedModule}, release); err != nil {
+		return err
+	}
+	release.Spec.Channels = []v1beta2.ChannelVersion{sample.Channel(channel, promotedVersion(w.version))}
+	return w.control.Update(ctx, release)
+}
+
+func runtimeID(i int) string { return fmt.Sprintf("runtime-%05d", i) }
+
+func newKyma(i int) *v1beta2.Kyma { return fleet.NewKyma(runtimeID(i), channel, moduleSet(i)...) }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// hostile measures a promotion again while some runtimes misbehave: nobody else is to wait for them.
+func (w *world) hostile(ctx context.Context) error {
+	if w.pending {
+		if err := w.converge(ctx); err != nil {
+			return err
+		}
+	}
+	if w.promoted == 0 || w.statuses == 0 {
+		p, err := w.push(ctx)
+		if err != nil {
+			return err
+		}
+		w.promoted = p.all
+		if err := w.reports(ctx); err != nil {
+			return err
+		}
+	}
+	next := promotedVersion(w.version + 1)
+	bad := map[string]bool{}
+	w.agents.behave(func(i int) conduct {
+		c := conduct{Silent: i%20 == 7, Noisy: i == 0}
+		if i%20 == 13 {
+			c.Failing = next
+		}
+		bad[runtimeID(i)] = c.Silent || c.Failing != ""
+		return c
+	})
+	defer w.agents.behave(func(int) conduct { return conduct{} })
+	w.agents.wakeOne(0)
+	good := 0
+	for i := range w.Runtimes {
+		if !bad[runtimeID(i)] {
+			good++
+		}
+	}
+	p, err := w.push(ctx)
+	if err != nil {
+		return err
+	}
+	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", fmt.Sprintf("%d of %d runtimes fail or are silent, one reports every second; without them %.1f s",
+		w.Runtimes-good, w.Runtimes, w.promoted.Seconds()))
+	w.add(p.all.Seconds()/w.promoted.Seconds(), times, "promotion, against that without them", "")
+	took, err := w.respond(ctx, good, func(id string, r record) bool { return !bad[id] && w.right(id, r) })
+	if err != nil {
+		return err
+	}
+	w.add(took.Seconds()/float64(good)/(w.statuses.Seconds()/float64(w.Runtimes)), times, "statuses of the others, against those without them", "for each runtime")
+	w.agents.behave(func(int) conduct { return conduct{} })
+	return w.converge(ctx)
+}
+
+// baselines measures the same requests without the publisher, which is dead meanwhile.
+func (w *world) baselines(ctx context.Context) error {
+	if w.pending {
+		if err := w.converge(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.killPublisher(); err != nil {
+		return err
+	}
+	bare, err := w.bareLoop(ctx)
+	if err != nil {
+		return err
+	}
+	w.add(bare.Seconds(), seconds, "bare loop of the same bundles", fmt.Sprintf("%d writers, %d mounts and a manifest each", writers, w.mountsPerBundle()))
+	if w.promoted > 0 {
+		w.add(w.promoted.Seconds()/bare.Seconds(), times, "promotion, against the bare loop", "")
+	}
+	rate, patched, err := w.rawPatches(ctx)
+	if err != nil {
+		return err
+	}
+	w.add(rate, perSecond, "raw patches of statuses", fmt.Sprintf("%d patches, %d writers", patched, writers))
+	if w.statuses > 0 {
+		w.add(float64(w.Runtimes)/w.statuses.Seconds()/rate, times, "statuses, against raw patches", "more is better")
+	}
+	return nil
+}
+
+// String lists the traffic for people, the most first.
+func (c counted) String() string {
+	rest := counted{}
+	for key, value := range c {
+		rest[key] = value
+	}
+	var parts []string
+	for len(rest) > 0 {
+		var most request
+		for key, value := range rest {
+			if m := rest[most]; value.N > m.N || value.N == m.N && fmt.Sprint(key) > fmt.Sprint(most) {
+				most = key
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%d %s %s", rest[most].N, most.Method, most.About))
+		delete(rest, most)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// kymas is what the control plane says of its runtimes. It is told of changes instead of asking for all Kymas again and again, which
+// would be measured itself, and reads of each Kyma only what stages wait for.
+type kymas struct {
+	api    rest.Interface
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	known   map[string]record
+	changed time.Time // when what is known changed last
+	trouble error
+}
+
+// record is what stages wait for of a Kyma.
+type record struct {
+	// Published is the digest of the newest bundle, Observed that of the one that the runtime has reported.
+	Published, Observed string
+	State               v1beta2.State
+	// Version and ModuleState are those of the promoted module.
+	Version     string
+	ModuleState v1beta2.State
+}
+
+// document is the part of a Kyma that is decoded.
+type document struct {
+	Metadata struct{ Name, ResourceVersion string }
+	Status   struct {
+		State   v1beta2.State
+		Modules []struct {
+			Name, Version string
+			State         v1beta2.State
+		}
+		Runtime struct{ Published, Observed struct{ Digest string } }
+	}
+}
+
+func (d document) record() record {
+	r := record{Published: d.Status.Runtime.Published.Digest, Observed: d.Status.Runtime.Observed.Digest, State: d.Status.State}
+	for _, m := range d.Status.Modules {
+		if m.Name == promotedModule {
+			r.Version, r.ModuleState = m.Version, m.State
+		}
+	}
+	return r
+}
+
+func watchKymas(ctx context.Context, api rest.Interface) *kymas {
+	ctx, cancel := context.WithCancel(ctx)
+	k := &kymas{api: api, cancel: cancel, ended: make(chan struct{}), known: map[string]record{}}
+	go k.follow(ctx)
+	return k
+}
+
+func (k *kymas) close() {
+	k.cancel()
+	<-k.ended
+}
+
+// kymasPath is where the API server has them.
+var kymasPath = "/apis/" + v1beta2.GroupVersion.String() + "/namespaces/" + sample.Namespace + "/kymas"
+
+func (k *kymas) follow(ctx context.Context) {
+	defer close(k.ended)
+	for version := ""; ctx.Err() == nil; {
+		var err error
+		if version == "" {
+			version, err = k.list(ctx)
+		} else if err = k.watch(ctx, &version); err != nil {
+			version = ""
+		}
+		k.mu.Lock()
+		k.trouble = err
+		k.mu.Unlock()
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+// list reads all Kymas in pages and returns the version that they are of.
+func (k *kymas) list(ctx context.Context) (version string, err error) {
+	next := ""
+	for {
+		data, err := k.api.Get().AbsPath(kymasPath).Param("limit", "500").Param("continue", next).DoRaw(ctx)
+		if err != nil {
+			return "", fmt.Errorf("list Kymas: %w", err)
+		}
+		var page struct {
+			Metadata struct{ ResourceVersion, Continue string }
+			Items    []document
+		}
+		if err := json.Unmarshal(data, &page); err != nil {
+			return "", fmt.Errorf("list Kymas: %w", err)
+		}
+		for _, d := range page.Items {
+			k.set(d)
+		}
+		if next = page.Metadata.Continue; next == "" {
+			return page.Metadata.ResourceVersion, nil
+		}
+	}
+}
+
+// watch follows changes from a version until the API server ends it.
+func (k *kymas) watch(ctx context.Context, version *string) error {
+	stream, err := k.api.Get().AbsPath(kymasPath).Param("watch", "true").Param("resourceVersion", *version).Param("timeoutSeconds", "7200").Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("watch Kymas: %w", err)
+	}
+	defer stream.Close()
+	for decoder := json.NewDecoder(stream); ; {
+		var event struct {
+			Type   string
+			Object document
+		}
+		if err := decoder.Decode(&event); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("watch Kymas: %w", err)
+		}
+		if event.Type == "ERROR" {
+			return errors.New("watch Kymas: the API server ended it")
+		}
+		k.set(event.Object)
+		*version = event.Object.Metadata.ResourceVersion
+	}
+}
+
+func (k *kymas) set(d document) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := d.record(); k.known[d.Metadata.Name] != now {
+		k.known[d.Metadata.Name], k.changed = now, time.Now()
+	}
+}
+
+// count returns how many Kymas are as wanted, one that is not, and when something changed last.
+func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	other = "no other Kyma"
+	for id, r := range k.known {
+		if wanted(id, r) {
+			n++
+		} else {
+			other = fmt.Sprintf("%s has %+v", id, r)
+		}
+	}
+	if k.trouble != nil {
+		other += "; " + k.trouble.Error()
+	}
+	return n, other, k.changed
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// memoryLimit bounds the memory of one program.
+type memoryLimit struct {
+	// how tells readers of the results what bounded it.
+	how    string
+	folder string   // of a cgroup, empty without one
+	open   *os.File // that folder
+	bytes  int64
+}
+
+const cgroups = "/sys/fs/cgroup"
+
+// newMemoryLimit makes a cgroup where this machine allows it; elsewhere the program's own runtime is told the limit, which it may exceed.
+func newMemoryLimit(bytes int64) *memoryLimit {
+	l := &memoryLimit{how: "GOMEMLIMIT, for want of a writable cgroup v2 with the memory controller: the peak is what counts", bytes: bytes}
+	folder := filepath.Join(cgroups, fmt.Sprintf("kyma-pull-bench-%d", os.Getpid()))
+	if _, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers")); err != nil || os.Mkdir(folder, 0o755) != nil {
+		return l
+	}
+	limits := map[string]string{"memory.max": fmt.Sprint(bytes), "memory.swap.max": "0"}
+	for name, value := range limits {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(value), 0); err != nil && name == "memory.max" {
+			_ = os.Remove(folder)
+			return l
+		}
+	}
+	open, err := os.Open(folder)
+	if err != nil {
+		_ = os.Remove(folder)
+		return l
+	}
+	l.how, l.folder, l.open = "memory.max of a cgroup", folder, open
+	return l
+}
+
+// apply puts a command under the limit.
+func (l *memoryLimit) apply(cmd *exec.Cmd) {
+	if l.open != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(l.open.Fd())
+		return
+	}
+	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", l.bytes/10*9))
+}
+
+// remove ends the limit once its program has ended.
+func (l *memoryLimit) remove() error {
+	if l.open == nil {
+		return nil
+	}
+	return errors.Join(l.open.Close(), os.Remove(l.folder))
+}

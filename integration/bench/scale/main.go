@@ -1,0 +1,113 @@
+// Command scale measures a control plane with many runtimes on one machine: kube-apiserver and etcd that sync their writes, a registry on
+// disk and `kcp-publisher run` are real processes, and agents with keys of their own pull, verify and report without a cluster behind
+// them. Times on a shared machine are noise, so that what is compared is measured in one run: pushes against a bare loop of the same
+// requests, and statuses against raw patches of the same Kymas.
+//
+// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, beside the figures that were there before.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// options are what the command line says.
+type options struct {
+	Runtimes      int
+	AgentPoll     time.Duration
+	AgentReport   time.Duration
+	Idle          time.Duration
+	MemoryLimit   int64
+	PublisherArgs []string
+	Only          []string
+	Profiles      string
+	Out           string
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		log.SetLogger(logr.Discard())
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if o.registry != "" {
+			err = serveRegistry(ctx, o.registry, os.Stdin, os.Stdout)
+		} else {
+			err = run(ctx, o.options, os.Stdout)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-fleet:", err)
+		os.Exit(1)
+	}
+}
+
+type commandLine struct {
+	options
+	registry string
+}
+
+func parse(args []string) (commandLine, error) {
+	var c commandLine
+	var only, publisher string
+	var limit int64
+	flags := flag.NewFlagSet("bench-fleet", flag.ContinueOnError)
+	flags.IntVar(&c.Runtimes, "n", 1000, "runtimes, 100 to 10,000")
+	flags.StringVar(&only, "only", "", "stages to measure, separated by commas, of: "+strings.Join(optional(), ", ")+"; those before enrollment always run")
+	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "how often an agent asks for a new bundle")
+	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "how often an agent reports that nothing changed")
+	flags.DurationVar(&c.Idle, "idle", time.Minute, "how long the idle fleet is watched")
+	flags.Int64Var(&limit, "memory-limit", 500, "MiB that the publisher gets in the stage memory-limit")
+	flags.StringVar(&publisher, "publisher-flags", "", "flags for `kcp-publisher run` beside its defaults, separated by spaces")
+	flags.StringVar(&c.Profiles, "profiles", "", "folder for CPU and heap profiles of the publisher, one of each stage")
+	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
+	flags.StringVar(&c.registry, "serve-registry", "", "serve a registry from this folder and nothing else; for the command itself")
+	if err := flags.Parse(args); err != nil {
+		return c, err
+	}
+	if c.Runtimes < 100 || c.Runtimes > 10000 {
+		return c, fmt.Errorf("-n %d: want 100 to 10000", c.Runtimes)
+	}
+	c.MemoryLimit, c.PublisherArgs = limit<<20, strings.Fields(publisher)
+	for _, name := range strings.FieldsFunc(only, func(r rune) bool { return r == ',' }) {
+		if !known(name) {
+			return c, fmt.Errorf("-only %s: want some of %s", name, strings.Join(optional(), ", "))
+		}
+		c.Only = append(c.Only, name)
+	}
+	return c, nil
+}
+
+// run measures, prints what it found, and writes it unless a stage failed.
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	results := newResults(o)
+	w := &world{options: o, out: out, results: results}
+	defer func() { err = errors.Join(err, w.close()) }()
+	if err := w.up(ctx); err != nil {
+		return err
+	}
+	for _, s := range stages {
+		if !s.runs(o.Only) {
+			continue
+		}
+		if err := w.measure(ctx, s); err != nil {
+			results.markdown(out, nil)
+			return fmt.Errorf("stage %s: %w\n%s", s.name, err, w.lastWords())
+		}
+	}
+	return results.write(o.Out, out)
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// push promotes the module while all agents are held, and waits until every runtime's bundle is in the registry.
+func (w *world) push(ctx context.Context) (pushed, error) {
+	before, err := w.registry.counted(ctx)
+	if err != nil {
+		return pushed{}, err
+	}
+	spent, started := w.taken(), time.Now()
+	if err := w.promote(ctx); err != nil {
+		return pushed{}, err
+	}
+	w.pending = true
+	return w.untilPushed(ctx, started, before, spent)
+}
+
+// promotion measures from the edit of the ModuleReleaseMeta to the last bundle in the registry, and to the last status that names it.
+func (w *world) promotion(ctx context.Context) error {
+	were := map[string]string{}
+	w.kymas.count(func(id string, r record) bool { were[id] = r.Published; return true })
+	p, err := w.push(ctx)
+	if err != nil {
+		return err
+	}
+	started := p.traffic[request{publisherHost, http.MethodPut, aboutBundles}].Last.Add(-p.all)
+	w.promoted = p.all
+	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
+	n := float64(w.Runtimes)
+	w.add(p.spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each bundle", "")
+	w.add(p.spent.by["registry"].Seconds()*1000/n, cpuMillis, "registry for each bundle", "")
+	mounts := p.traffic.n(publisherHost, http.MethodPost, aboutMounts)
+	w.mounts = (mounts + int64(w.Runtimes)/2) / int64(w.Runtimes)
+	w.add(float64(p.traffic.total(publisherHost))/n, number, "registry requests for each runtime", p.traffic.of(publisherHost).String())
+	err = w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
+		n, other, _ := w.kymas.count(func(id string, r record) bool { return r.Published != were[id] })
+		return n == w.Runtimes, fmt.Sprintf("%d of %d; %s", n, w.Runtimes, other)
+	})
+	if err != nil {
+		return err
+	}
+	_, _, last := w.kymas.count(func(string, record) bool { return true })
+	w.add(last.Sub(started).Seconds(), seconds, "edit -> every Kyma's status names its bundle", "")
+	return w.resident("publisher's memory after the promotion")
+}
+
+// reports measures how fast statuses follow once all runtimes report at the same time.
+func (w *world) reports(ctx context.Context) error {
+	if !w.pending {
+		if _, err := w.push(ctx); err != nil {
+			return err
+		}
+	}
+	took, err := w.respond(ctx, w.Runtimes, w.right)
+	w.statuses = took
+	return err
+}
+
+// respond wakes all agents and waits until so many Kymas are right.
+func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
+	writes, err := w.writes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before, started := w.taken(), time.Now()
+	w.agents.resume(true)
+	last, err := w.untilRight(ctx, wanted, counts)
+	if err != nil {
+		return 0, err
+	}
+	spent := w.taken().since(before)
+	w.agents.hold()
+	w.pending = false
+	after, err := w.writes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	traffic, err := w.registry.counted(ctx)
+	if err != nil {
+		return 0, err
+	}
+	took, n := last.Sub(started), float64(wanted)
+	note := ""
+	if wanted == w.Runtimes { // else one goes on reporting
+		note = fmt.Sprintf("the last report was in the registry after %.1f s", traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
+	}
+	w.add(took.Seconds(), seconds, "all agents wake -> every status is right", note)
+	w.add(n/took.Seconds(), perSecond, "statuses", fmt.Sprintf("%s patches for each runtime", w.per(after.since(writes)[statusPatches])))
+	w.add(spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each report", "")
+	w.add(spent.by["kube-apiserver"].Seconds()*1000/n, cpuMillis, "kube-apiserver for each report", "")
+	return took, nil
+}
+
+// polling measures when agents know of a promotion that poll by their own clocks.
+func (w *world) polling(ctx context.Context) error {
+	if w.pending {
+		if err := w.converge(ctx); err != nil {
+			return err
+		}
+	}
+	w.agents.resume(false)
+	defer w.agents.hold()
+	started := time.Now()
+	if err := w.promote(ctx); err != nil {
+		return err
+	}
+	w.pending = true
+	var arrived []time.Time
+	err := w.until(ctx, "every agent has verified its new bundle", func() (bool, string) {
+		var other string
+		arrived, other = w.agents.have(promotedVersion(w.version))
+		return len(arrived) == w.Runtimes, fmt.Sprintf("%d of %d; %s", len(arrived), w.Runtimes, other)
+	})
+	if err != nil {
+		return err
+	}
+	waited := make([]time.Duration, len(arrived))
+	for i, at := range arrived {
+		waited[i] = at.Sub(started)
+	}
+	note := fmt.Sprintf("agents poll every %s", short(w.AgentPoll))
+	w.add(quantile(waited, 0.5).Seconds(), seconds, "edit -> an agent has verified its bundle, p50", note)
+	w.add(quantile(waited, 0.99).Seconds(), seconds, "edit -> an agent has verified its bundle, p99", note)
+	last, err := w.untilRight(ctx, w.Runtimes, w.right)
+	if err != nil {
+		return err
+	}
+	w.add(last.Sub(started).Seconds(), seconds, "edit -> every status is right", note)
+	w.pending = false
+	return nil
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// until waits for something as fleet.Until does, and no longer than the publisher runs.
+func (w *world) until(ctx context.Context, what string, seen func() (bool, string)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := fleet.Until(ctx, w.limit(), what, func() (bool, string) {
+		ok, state := seen()
+		if !ok && w.publisher != nil && !w.publisher.running() {
+			cancel(fmt.Errorf("the publisher ended while the bench waited for: %s", what))
+		}
+		return ok, state
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+// seeding makes the Kymas, before anybody looks at them.
+func (w *world) seeding(ctx context.Context) error {
+	started := time.Now()
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range w.Runtimes {
+		group.Go(func() error { return w.control.Create(within, newKyma(i)) })
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("create Kymas: %w", err)
+	}
+	took := time.Since(started)
+	w.add(took.Seconds(), seconds, "all Kymas are created", fmt.Sprintf("%.0f a second, %d writers", float64(w.Runtimes)/took.Seconds(), writers))
+	w.kymas = watchKymas(ctx, w.api)
+	return nil
+}
+
+// pushed is how fast bundles came into the registry.
+type pushed struct {
+	tenth, half, all time.Duration
+	traffic          counted // until then
+	spent            taken
+}
+
+// untilPushed waits until so many bundles are in the registry as there are runtimes.
+func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent taken) (pushed, error) {
+	var p pushed
+	err := w.until(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
+		now, err := w.registry.counted(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		p.traffic = now.since(before)
+		puts := p.traffic[request{publisherHost, http.MethodPut, aboutBundles}]
+		if p.tenth == 0 && puts.N >= int64(w.Runtimes/10) {
+			p.tenth = time.Since(started)
+		}
+		if p.half == 0 && puts.N >= int64(w.Runtimes/2) {
+			p.half = time.Since(started)
+		}
+		p.all = puts.Last.Sub(started)
+		return puts.N >= int64(w.Runtimes), fmt.Sprintf("%d of %d", puts.N, w.Runtimes)
+	})
+	p.spent = w.taken().since(spent)
+	return p, err
+}
+
+// perRuntime is a count for each runtime as text.
+func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
+
+// firstPublish starts the publisher with a fleet that has no bundles yet.
+func (w *world) firstPublish(ctx context.Context) error {
+	before, err := w.registry.counted(ctx)
+	if err != nil {
+		return err
+	}
+	spent, started := w.taken(), time.Now()
+	if err := w.startPublisher(nil); err != nil {
+		return err
+	}
+	p, err := w.untilPushed(ctx, started, before, spent)
+	if err != nil {
+		return err
+	}
+	w.add(p.all.Seconds(), seconds, "start -> every bundle is in the registry", fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
+	err = w.until(ctx, "every Kyma names its bundle", func() (bool, string) {
+		n, other, _ := w.kymas.count(func(_ string, r record) bool { return r.Published != "" })
+		return n == w.Runtimes, fmt.Sprintf("%d of %d; %s", n, w.Runtimes, other)
+	})
+	if err != nil {
+		return err
+	}
+	_, _, last := w.kymas.count(func(string, record) bool { return true })
+	w.add(last.Sub(started).Seconds(), seconds, "start -> every Kyma's status names its bundle", "")
+	return w.resident("publisher's memory, nobody has reported")
+}
+
+// resident notes the publisher's memory.
+func (w *world) resident(what string) error {
+	u, err := usageOf(w.pid("publisher"))
+	if err != nil {
+		return err
+	}
+	w.add(float64(u.RSS), size, what, "")
+	w.add(float64(u.Peak), size, what+": its peak in this stage", "")
+	return resetPeak(w.pid("publisher"))
+}
+
+// right reports whether a Kyma says of its runtime that it has the newest bundle and is ready.
+func (w *world) right(_ string, r record) bool {
+	return r.State == "Ready" && r.ModuleState == "Ready" && r.Version == promotedVersion(w.version) && r.Published != "" && r.Observed == r.Published
+}
+
+// untilRight waits until the Kymas of so many runtimes are right, and returns when the last became so.
+func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
+	var last time.Time
+	err := w.until(ctx, fmt.Sprintf("%d Kymas say that their runtime is ready with %s %s", wanted, promotedModule, promotedVersion(w.version)), func() (bool, string) {
+		n, other, changed := w.kymas.count(counts)
+		last = changed
+		return n >= wanted, fmt.Sprintf("%d of %d; %s", n, wanted, other)
+	})
+	return last, err
+}
+
+// converge brings a fleet that has something to do to its end, and holds its agents.
+func (w *world) converge(ctx context.Context) error {
+	w.agents.resume(true)
+	_, err := w.untilRight(ctx, w.Runtimes, w.right)
+	w.agents.hold()
+	w.pending = false
+	return err
+}
+
+// enrollment lets all agents start at once: each has a key that nobody knows, and needs another bundle once its key is known.
+func (w *world) enrollment(ctx context.Context) error {
+	traffic, err := w.registry.counted(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := w.writes(ctx)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	w.agents.begin(ctx)
+	last, err := w.untilRight(ctx, w.Runtimes, w.right)
+	if err != nil {
+		return err
+	}
+	w.agents.hold()
+	after, err := w.writes(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := w.registry.counted(ctx)
+	if err != nil {
+		return err
+	}
+	now = now.since(traffic)
+	w.add(last.Sub(started).Seconds(), seconds, "agents start -> every Kyma is Ready", "with agents' polls")
+	w.add(after.since(before)[statusPatches]/float64(w.Runtimes), number, "status patches for each runtime", "")
+	w.add(float64(now.n(publisherHost, http.MethodPut, aboutBundles))/float64(w.Runtimes), number, "bundles pushed for each runtime", "")
+	w.add(float64(now.n(agentsHost, http.MethodPut, aboutReports))/float64(w.Runtimes), number, "reports of each runtime", "")
+	return w.resident("publisher's memory, all have reported")
+}

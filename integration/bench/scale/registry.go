@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+// Whom a request comes from is told by the name that it calls the registry by; both lead to this machine.
+const (
+	publisherHost = "127.0.0.1"
+	agentsHost    = "localhost"
+)
+
+// request is a kind of request to the registry.
+type request struct {
+	// From is the publisher or everybody else, Method HTTP's, About what is asked for, as in "manifests of reports".
+	From, Method, About string
+}
+
+// seen says how many requests there were and when the last one was answered.
+type seen struct {
+	N    int64
+	Last time.Time
+}
+
+// counted is the traffic of a registry.
+type counted map[request]seen
+
+func (c counted) n(from, method, about string) int64 { return c[request{from, method, about}].N }
+
+// total counts a sender's requests.
+func (c counted) total(from string) (n int64) {
+	for request, seen := range c {
+		if request.From == from {
+			n += seen.N
+		}
+	}
+	return n
+}
+
+// since returns the requests that came after an earlier count.
+func (c counted) since(before counted) counted {
+	later := counted{}
+	for request, now := range c {
+		if n := now.N - before[request].N; n > 0 {
+			later[request] = seen{n, now.Last}
+		}
+	}
+	return later
+}
+
+// Kinds of requests that stages count.
+const (
+	aboutBundles = "manifests of runtimes"
+	aboutReports = "manifests of reports"
+	aboutMounts  = "uploads of runtimes"
+)
+
+// about classifies a path such as /v2/fleet/runtimes/r-1/manifests/desired.
+func about(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	place, class := "other", "other"
+	if len(parts) > 2 {
+		place = parts[1]
+		if parts[1] == fleetPath {
+			place = parts[2]
+		}
+	}
+	for i := len(parts) - 1; i > 0 && class == "other"; i-- {
+		switch parts[i] {
+		case "manifests", "tags", "uploads", "blobs":
+			class = parts[i]
+		}
+	}
+	return class + " of " + place
+}
+
+// entry is a line of what the registry's process tells of its traffic.
+type entry struct {
+	request
+	seen
+}
+
+// serveRegistry is the process of the registry. It ends when its input does, and so with the bench however that ends.
+func serveRegistry(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
+	r, err := registry.Start(ctx, registry.Options{Dir: dir})
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex // guards traffic
+	traffic := counted{}
+	r.Intercept(func(_ http.ResponseWriter, asked *http.Request) bool {
+		host, _, _ := net.SplitHostPort(asked.Host)
+		key := request{host, asked.Method, about(asked.URL.Path)}
+		mu.Lock()
+		defer mu.Unlock()
+		traffic[key] = seen{traffic[key].N + 1, time.Now()}
+		return false
+	})
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		entries := make([]entry, 0, len(traffic))
+		for key, value := range traffic {
+			entries = append(entries, entry{key, value})
+		}
+		mu.Unlock()
+		_ = json.NewEncoder(w).Encode(entries) // who asked is gone otherwise
+	})}
+	go func() { _ = server.Serve(listener) }() // ends when it is closed
+	if err := json.NewEncoder(out).Encode(registryAddresses{r.Host(), listener.Addr().String()}); err != nil {
+		return errors.Join(err, server.Close(), r.Close())
+	}
+	_, _ = io.Copy(io.Discard, in)
+	return errors.Join(server.Close(), r.Close())
+}
+
+type registryAddresses struct{ Registry, Traffic string }
+
+// registryProcess is the registry as the bench sees it.
+type registryProcess struct {
+	*program
+	port, traffic string
+	input         io.Closer
+}
+
+func startRegistry(dir string) (*registryProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	r := &registryProcess{}
+	r.program, err = start(filepath.Join(dir, "registry.log"), self, []string{"-serve-registry", filepath.Join(dir, "registry")}, func(cmd *exec.Cmd) {
+		cmd.Stdout = write
+		r.input, err = cmd.StdinPipe()
+	})
+	if err = errors.Join(err, write.Close()); err != nil {
+		return nil, errors.Join(err, read.Close())
+	}
+	defer read.Close()
+	line, err := bufio.NewReader(read).ReadBytes('\n')
+	var addresses registryAddresses
+	if err == nil {
+		err = json.Unmarshal(line, &addresses)
+	}
+	if err == nil {
+		_, r.port, err = net.SplitHostPort(addresses.Registry)
+	}
+	if err != nil {
+		return r, fmt.Errorf("start the registry: %w\n%s", err, r.tail(4096))
+	}
+	r.traffic = addresses.Traffic
+	return r, nil
+}
+
+// counted returns all traffic so far.
+func (r *registryProcess) counted(ctx context.Context) (counted, error) {
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.traffic, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(asked)
+	if err != nil {
+		return nil, fmt.Errorf("ask the registry for its traffic: %w", err)
+	}
+	defer answer.Body.Close()
+	var entries []entry
+	if err := json.NewDecoder(answer.Body).Decode(&entries); err != nil {
+		return nil, fmt.Errorf("ask the registry for its traffic: %w", err)
+	}
+	traffic := counted{}
+	for _, e := range entries {
+		traffic[e.request] = e.seen
+	}
+	return traffic, nil
+}

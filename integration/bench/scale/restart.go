@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// quiet is how long nothing but polls may happen until a publisher counts as idle.
+const quiet = 5 * time.Second
+
+// pollsPerSecond is what a publisher with default intervals asks a registry for an idle fleet, with a half more for jitter.
+func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
+
+// untilIdle waits until the publisher has looked at every Kyma and asks the registry no more than its polls do, and returns since when.
+func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, error) {
+	window, heads, others := time.Now(), int64(-1), int64(-1)
+	err := w.until(ctx, "the publisher is idle", func() (bool, string) {
+		now, err := w.registry.counted(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		asked := int64(0)
+		for key, n := range now {
+			if key.From == publisherHost && key.Method == http.MethodHead {
+				asked += n.N
+			}
+		}
+		other := now.total(publisherHost) - asked
+		still := time.Since(window)
+		if other != others || float64(asked-heads) > w.pollsPerSecond()*(still.Seconds()+1) {
+			window, heads, others = time.Now(), asked, other
+			return false, "it is at work"
+		}
+		if still < quiet {
+			return false, "it is quiet"
+		}
+		f, err := w.publisherMetrics(ctx)
+		if err != nil {
+			window = time.Now()
+			return false, err.Error()
+		}
+		looked := int(f.sum("kyma_pull_publisher_runtimes", nil))
+		if looked < w.Runtimes {
+			window = time.Now()
+		}
+		return looked >= w.Runtimes, fmt.Sprintf("it has looked at %d of %d Kymas", looked, w.Runtimes)
+	})
+	return window.Sub(since), err
+}
+
+// again kills the publisher and starts the next one, which first watches the lease of the one before run out.
+func (w *world) again(within *memoryLimit) (started time.Time, err error) {
+	if err := w.killPublisher(); err != nil {
+		return started, err
+	}
+	return time.Now(), w.startPublisher(within)
+}
+
+// restart measures what a publisher does that was killed in a fleet that has converged.
+func (w *world) restart(ctx context.Context) error {
+	if w.pending {
+		if err := w.converge(ctx); err != nil {
+			return err
+		}
+	}
+	traffic, err := w.registry.counted(ctx)
+	if err != nil {
+		return err
+	}
+	writes, err := w.writes(ctx)
+	if err != nil {
+		return err
+	}
+	cpu := w.cpu("publisher")
+	started, err := w.again(nil)
+	if err != nil {
+		return err
+	}
+	took, err := w.untilIdle(ctx, started)
+	if err != nil {
+		return err
+	}
+	now, err := w.registry.counted(ctx)
+	if err != nil {
+		return err
+	}
+	written, err := w.writes(ctx)
+	if err != nil {
+		return err
+	}
+	now, written = now.since(traffic), written.since(writes)
+	w.add(took.Seconds(), seconds, "start after kill -9 -> idle", "waiting for the lease of the one before included, 15 s with default flags")
+	w.add((w.cpu("publisher") - cpu).Seconds(), "CPU s", "publisher", "")
+	w.add(float64(now.total(publisherHost)), number, "registry requests", now.of(publisherHost).String())
+	w.add(written.total(), number, "API writes, without leases", written.String())
+	return w.resident("publisher's memory")
+}
+
+// of returns the requests of one sender.
+func (c counted) of(from string) counted {
+	some := counted{}
+	for key, value := range c {
+		if key.From == from {
+			some[key] = value
+		}
+	}
+	return some
+}
+
+// memoryLimit measures a restart and a promotion with as much memory as a production publisher would get.
+func (w *world) memoryLimit(ctx context.Context) (err error) {
+	if w.pending {
+		if err := w.converge(ctx); err != nil {
+			return err
+		}
+	}
+	limit := newMemoryLimit(w.MemoryLimit)
+	defer func() {
+		if end := w.killPublisher(); err == nil {
+			err = end
+		}
+		if end := limit.remove(); err == nil {
+			err = end
+		}
+	}()
+	started, err := w.again(limit)
+	if err != nil {
+		return err
+	}
+	took, err := w.untilIdle(ctx, started)
+	if err != nil {
+		return err
+	}
+	w.add(took.Seconds(), seconds, "start -> idle", fmt.Sprintf("%d MiB, by %s", w.MemoryLimit>>20, limit.how))
+	p, err := w.push(ctx)
+	if err != nil {
+		return err
+	}
+	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", "")
+	if _, err := w.respond(ctx, w.Runtimes, w.right); err != nil {
+		return err
+	}
+	return w.resident("publisher's memory")
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// unit is what a figure counts.
+type unit string
+
+const (
+	seconds    unit = "s"
+	times      unit = "times"
+	perSecond  unit = "/s"
+	perMinute  unit = "/min"
+	millicores unit = "millicores"
+	cpuMillis  unit = "CPU ms"
+	size       unit = "bytes"
+	number     unit = "count"
+)
+
+// figure is one row of the table.
+type figure struct {
+	Stage string  `json:"stage"`
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  unit    `json:"unit"`
+	// Note says what a reader has to know of it.
+	Note string `json:"note,omitempty"`
+}
+
+// stageCost is what a stage took of the machine.
+type stageCost struct {
+	Stage   string  `json:"stage"`
+	Seconds float64 `json:"seconds"`
+	// CPU are seconds by process.
+	CPU map[string]float64 `json:"cpu"`
+	// Others is the share of the machine that went to what is not the bench's.
+	Others float64 `json:"others"`
+	Load   string  `json:"load"`
+}
+
+// results are those of one run.
+type results struct {
+	Runtimes int         `json:"runtimes"`
+	Time     time.Time   `json:"time"`
+	Version  string      `json:"version"`
+	Machine  string      `json:"machine"`
+	Options  options     `json:"options"`
+	Figures  []figure    `json:"figures"`
+	Stages   []stageCost `json:"stages"`
+}
+
+func newResults(o options) *results {
+	version := "unknown"
+	if output, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
+		version = strings.TrimSpace(string(output))
+	}
+	return &results{
+		Runtimes: o.Runtimes, Time: time.Now().UTC().Truncate(time.Second), Version: version, Options: o,
+		Machine: fmt.Sprintf("%d cores, %s %s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
+	}
+}
+
+// add notes a figure and says it.
+func (w *world) add(value float64, of unit, what, note string) {
+	f := figure{Stage: w.stage, What: what, Value: value, Unit: of, Note: note}
+	w.results.Figures = append(w.results.Figures, f)
+	w.say("%s: %s", what, strings.Join(slices.DeleteFunc([]string{f.text(), note}, func(s string) bool { return s == "" }), "; "))
+}
+
+// text is the figure for people.
+func (f figure) text() string {
+	switch f.Unit {
+	case seconds:
+		return fmt.Sprintf("%.1f s", f.Value)
+	case times:
+		return fmt.Sprintf("%.2f times", f.Value)
+	case size:
+		if f.Value >= 1<<20 {
+			return fmt.Sprintf("%.0f MiB", f.Value/(1<<20))
+		}
+		return fmt.Sprintf("%.1f KiB", f.Value/(1<<10))
+	case number:
+		return strings.TrimSuffix(fmt.Sprintf("%.2f", f.Value), ".00")
+	case perSecond, perMinute:
+		return fmt.Sprintf("%.1f%s", f.Value, f.Unit)
+	}
+	return fmt.Sprintf("%.1f %s", f.Value, f.Unit)
+}
+
+// last finds the same figure of another run, nil where there is none.
+func (r *results) last(f figure) *figure {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Figures {
+		if l := &r.Figures[i]; l.Stage == f.Stage && l.What == f.What && l.Unit == f.Unit {
+			return l
+		}
+	}
+	return nil
+}
+
+// write prints the table and leaves it with the figures in a folder, beside those of the run before.
+func (r *results) write(folder string, out io.Writer) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	base := filepath.Join(folder, fmt.Sprintf("fleet-%d", r.Runtimes))
+	before, err := readResults(base + ".json")
+	if len(r.Options.Only) > 0 {
+		base += "-part" // which is nothing to compare a whole run with
+	}
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	r.markdown(&text, before)
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, "\n"+text.String())
+	return errors.Join(err, os.WriteFile(base+".md", []byte(text.String()), 0o644), os.WriteFile(base+".json", append(data, '\n'), 0o644))
+}
+
+// readResults returns those of an earlier run, nil where there was none.
+func readResults(path string) (*results, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &results{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%s: %w: remove it to begin a new comparison", path, err)
+	}
+	return r, nil
+}

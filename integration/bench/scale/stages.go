@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// stage is one story. It leaves the fleet as it found it: converged, its agents held.
+type stage struct {
+	name string
+	// always says that what follows needs it.
+	always bool
+	run    func(*world, context.Context) error
+}
+
+// stages in their order. Those that stop the publisher come late, and the restart measures what it does after them.
+var stages = []stage{
+	{"seeding", true, (*world).seeding},
+	{"first-publish", true, (*world).firstPublish},
+	{"enrollment", true, (*world).enrollment},
+	{"promotion", false, (*world).promotion},
+	{"reports", false, (*world).reports},
+	{"poll", false, (*world).polling},
+	{"size", false, (*world).size},
+	{"idle", false, (*world).idle},
+	{"waves", false, (*world).waves},
+	{"hostile", false, (*world).hostile},
+	{"baselines", false, (*world).baselines},
+	{"restart", false, (*world).restart},
+	{"memory-limit", false, (*world).memoryLimit},
+}
+
+func (s stage) runs(only []string) bool {
+	return s.always || len(only) == 0 || slices.Contains(only, s.name)
+}
+
+func optional() (names []string) {
+	for _, s := range stages {
+		if !s.always {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+func known(name string) bool { return slices.Contains(optional(), name) }
+
+// measure runs a stage and notes what it took of the machine.
+func (w *world) measure(ctx context.Context, s stage) error {
+	w.stage = s.name
+	w.say("…")
+	stop := w.profile(ctx)
+	before, started := w.taken(), time.Now()
+	err := s.run(w, ctx)
+	took := time.Since(started)
+	spent := w.taken().since(before)
+	stop()
+	cost := stageCost{Stage: s.name, Seconds: took.Seconds(), CPU: spent.seconds(), Others: spent.others(took), Load: loadAverage()}
+	w.results.Stages = append(w.results.Stages, cost)
+	w.say("%s, %.0f%% of the machine's %d cores taken by others", took.Round(100*time.Millisecond), cost.Others*100, runtime.NumCPU())
+	return err
+}
+
+// limit is how long a wait for all runtimes may take.
+func (w *world) limit() time.Duration {
+	return 4*time.Minute + time.Duration(w.Runtimes)*200*time.Millisecond
+}
+
+func (w *world) say(format string, args ...any) {
+	fmt.Fprintf(w.out, "bench-fleet: %s  %-13s %s\n", time.Now().Format(time.TimeOnly), w.stage, fmt.Sprintf(format, args...))
+}

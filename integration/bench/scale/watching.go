@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// families are metrics by name.
+type families map[string]*dto.MetricFamily
+
+func parseMetrics(data []byte) (families, error) {
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	return parser.TextToMetricFamilies(bytes.NewReader(data))
+}
+
+// sum adds the values of a metric's series that have these labels.
+func (f families) sum(name string, labels map[string]string) (total float64) {
+	for _, m := range f[name].GetMetric() {
+		if matches(m, labels) {
+			total += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return total
+}
+
+// timed returns count and seconds of a histogram's series that have these labels.
+func (f families) timed(name string, labels map[string]string) (n uint64, seconds float64) {
+	for _, m := range f[name].GetMetric() {
+		if matches(m, labels) {
+			n, seconds = n+m.GetHistogram().GetSampleCount(), seconds+m.GetHistogram().GetSampleSum()
+		}
+	}
+	return n, seconds
+}
+
+func matches(m *dto.Metric, labels map[string]string) bool {
+	have := map[string]string{}
+	for _, l := range m.GetLabel() {
+		have[l.GetName()] = l.GetValue()
+	}
+	for name, want := range labels {
+		if have[name] != want {
+			return false
+		}
+	}
+	return true
+}
+
+// writes counts requests that change something by "VERB resource", without those of leases, which every leader renews.
+type writes map[string]float64
+
+func (w *world) writes(ctx context.Context) (writes, error) {
+	data, err := w.api.Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's metrics: %w", err)
+	}
+	f, err := parseMetrics(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's metrics: %w", err)
+	}
+	found := writes{}
+	for _, m := range f["apiserver_request_total"].GetMetric() {
+		of := map[string]string{}
+		for _, l := range m.GetLabel() {
+			of[l.GetName()] = l.GetValue()
+		}
+		switch of["verb"] {
+		case "POST", "PUT", "PATCH", "APPLY", "DELETE":
+			if of["resource"] != "leases" {
+				found[strings.TrimSuffix(of["verb"]+" "+of["resource"]+"/"+of["subresource"], "/")] += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return found, nil
+}
+
+func (w writes) since(before writes) writes {
+	later := writes{}
+	for kind, n := range w {
+		if n > before[kind] {
+			later[kind] = n - before[kind]
+		}
+	}
+	return later
+}
+
+func (w writes) total() (n float64) {
+	for _, of := range w {
+		n += of
+	}
+	return n
+}
+
+// statusPatches are what a Kyma's status is written with.
+const statusPatches = "PATCH kymas/status"
+
+// ask gets a path of the publisher's metrics endpoint.
+func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.metrics+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the publisher: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask the publisher for %s: %s", path, answer.Status)
+	}
+	return io.ReadAll(answer.Body)
+}
+
+func (w *world) publisherMetrics(ctx context.Context) (families, error) {
+	data, err := w.ask(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	return parseMetrics(data)
+}
+
+var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
+
+// liveHeap is what the publisher holds after a collection of garbage.
+func (w *world) liveHeap(ctx context.Context) (int64, error) {
+	data, err := w.ask(ctx, "/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		return 0, err
+	}
+	found := heapAlloc.FindSubmatch(data)
+	if found == nil {
+		return 0, fmt.Errorf("the publisher's heap profile says nothing of HeapAlloc")
+	}
+	return strconv.ParseInt(string(found[1]), 10, 64)
+}
+
+// profileSeconds is how much of a stage its CPU profile is of.
+const profileSeconds = 30
+
+// profile takes profiles of the publisher during a stage, where they were asked for.
+func (w *world) profile(ctx context.Context) (stop func()) {
+	if w.Profiles == "" || w.publisher == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	name := filepath.Join(w.Profiles, fmt.Sprintf("fleet-%d-%s", w.Runtimes, w.stage))
+	go func() {
+		done <- w.save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), name+".cpu.pprof")
+	}()
+	return func() {
+		heap, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer stop()
+		if err := w.save(heap, "/debug/pprof/heap", name+".heap.pprof"); err != nil {
+			w.say("no heap profile: %v", err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			w.say("no CPU profile: the stage was shorter than %d s, or the publisher was another at its end", profileSeconds)
+		}
+	}
+}
+
+func (w *world) save(ctx context.Context, path, file string) error {
+	data, err := w.ask(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(w.Profiles, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
+}
+
+// others is the share of the machine that nobody of the bench used.
+func (t taken) others(took time.Duration) float64 {
+	ours := time.Duration(0)
+	for _, d := range t.by {
+		ours += d
+	}
+	return max(0, (t.machine-ours).Seconds()/took.Seconds()/float64(runtime.NumCPU()))
+}

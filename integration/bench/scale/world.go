@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Paths below the registry's host.
+const (
+	fleetPath   = "fleet"
+	modulesPath = "modules"
+)
+
+// world is the control plane with its fleet.
+type world struct {
+	options
+	out     io.Writer
+	results *results
+	stage   string
+
+	dir       string
+	binaries  fleet.Binaries
+	kcp       *cluster.Cluster
+	pids      map[string]int // of the API server and etcd
+	control   client.Client
+	api       rest.Interface // for what the client cannot do
+	registry  *registryProcess
+	place     store.Store // as agents reach it
+	publisher *program
+	metrics   string // address of the publisher's
+	spentBy   map[string]time.Duration
+	kymas     *kymas
+	agents    *agents
+	version   int  // of the promoted module
+	pending   bool // a promotion was pushed that agents do not know yet
+	// promoted is how long the promotion of its stage took, 0 where that was not measured; statuses the same of its reports.
+	promoted, statuses time.Duration
+	mounts             int64 // blobs mounted per bundle of a promotion
+}
+
+// up starts everything but the publisher.
+func (w *world) up(ctx context.Context) error {
+	w.stage, w.spentBy = "setup", map[string]time.Duration{}
+	w.say("API server, registry and keys")
+	var err error
+	if w.dir, err = os.MkdirTemp("", "kyma-pull-bench-"); err != nil {
+		return err
+	}
+	if err := onDisk(w.dir); err != nil {
+		return err
+	}
+	if w.binaries, err = fleet.Build(); err != nil {
+		return err
+	}
+	if output, code := fleet.Run(ctx, w.binaries.Publisher, "keys", "init", "--keys", w.keys()); code != 0 {
+		return fmt.Errorf("make keys: %s", output)
+	}
+	if w.registry, err = startRegistry(w.dir); err != nil {
+		return err
+	}
+	if w.place, err = openStore(net.JoinHostPort(agentsHost, w.registry.port) + "/" + fleetPath); err != nil {
+		return err
+	}
+	w.kcp, err = cluster.Start(ctx, cluster.Options{Progress: os.Stderr, CRDs: []fs.FS{charts.PublisherCRDs}, Durable: true})
+	if err != nil {
+		return err
+	}
+	w.pids = map[string]int{"kube-apiserver": child("kube-apiserver"), "etcd": child("etcd")}
+	if w.control, err = fleet.Connect(w.kcp.Kubeconfig(), ""); err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(w.kcp.Config)
+	if err != nil {
+		return err
+	}
+	w.api = clients.CoreV1().RESTClient()
+	if err := w.control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
+		return err
+	}
+	if err := w.offer(ctx); err != nil {
+		return err
+	}
+	w.agents, err = w.newAgents(ctx)
+	return err
+}
+
+func (w *world) keys() string { return filepath.Join(w.dir, "keys") }
+
+// onDisk refuses a folder in memory: writes that cost nothing there are most of what is measured.
+func onDisk(dir string) error {
+	var of unix.Statfs_t
+	if err := unix.Statfs(dir, &of); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if of.Type == unix.TMPFS_MAGIC {
+		return fmt.Errorf("%s is in memory: set TMPDIR to a folder on a disk", dir)
+	}
+	return nil
+}
+
+func openStore(location string) (store.Store, error) {
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(location, registries)
+}
+
+// startPublisher runs `kcp-publisher run` with its defaults; within may be nil.
+func (w *world) startPublisher(within *memoryLimit) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	host := net.JoinHostPort(publisherHost, w.registry.port)
+	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location", host + "/" + fleetPath, "--components", host + "/" + modulesPath,
+		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"}, w.PublisherArgs...)
+	how := func(*exec.Cmd) {}
+	if within != nil {
+		how = within.apply
+	}
+	w.metrics = address
+	w.publisher, err = start(filepath.Join(w.dir, "kcp-publisher.log"), w.binaries.Publisher, args, how)
+	return err
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// killPublisher ends it as a power cut would.
+func (w *world) killPublisher() error {
+	if w.publisher == nil {
+		return nil
+	}
+	w.spentBy["publisher"] = w.cpu("publisher") // what is measured goes on across its processes
+	err := w.publisher.end(syscall.SIGKILL)
+	w.publisher = nil
+	return err
+}
+
+// lastWords is what helps after a failure.
+func (w *world) lastWords() string {
+	if w.publisher == nil {
+		return ""
+	}
+	alive := "the publisher is running"
+	if !w.publisher.running() {
+		alive = "the publisher has ended"
+	}
+	return alive + "; the end of its log:\n" + w.publisher.tail(4096)
+}
+
+// close ends all that was started and removes its folders.
+func (w *world) close() error {
+	var problems []error
+	if w.agents != nil {
+		w.agents.close()
+	}
+	if w.kymas != nil {
+		w.kymas.close()
+	}
+	if w.publisher != nil {
+		problems = append(problems, w.publisher.end(syscall.SIGKILL))
+	}
+	if w.kcp != nil {
+		problems = append(problems, w.kcp.Stop())
+	}
+	if w.registry != nil && w.registry.program != nil {
+		problems = append(problems, w.registry.input.Close())
+		problems = append(problems, w.registry.end(syscall.SIGTERM))
+	}
+	if w.dir != "" {
+		problems = append(problems, os.RemoveAll(w.dir))
+	}
+	return errors.Join(problems...)
+}
+
+// processes are those whose work is told apart, in the order of the results. The bench itself is the agents and the bare loops.
+var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}
+
+func (w *world) pid(name string) int {
+	switch {
+	case name == "publisher" && w.publisher != nil:
+		return w.publisher.pid()
+	case name == "registry" && w.registry != nil:
+		return w.registry.pid()
+	case name == "agents":
+		return os.Getpid()
+	}
+	return w.pids[name]
+}
+
+// cpu is what a process has worked so far, with those that it replaced.
+func (w *world) cpu(name string) time.Duration {
+	u, err := usageOf(w.pid(name))
+	if err != nil {
+		return w.spentBy[name]
+	}
+	return w.spentBy[name] + u.CPU
+}
+
+// taken is CPU time by process at one moment.
+type taken struct {
+	by      map[string]time.Duration
+	machine time.Duration
+}
+
+func (w *world) taken() taken {
+	t := taken{by: map[string]time.Duration{}, machine: machineBusy()}
+	for _, name := range processes {
+		t.by[name] = w.cpu(name)
+	}
+	return t
+}
+
+func (t taken) since(before taken) taken {
+	d := taken{by: map[string]time.Duration{}, machine: t.machine - before.machine}
+	for name, now := range t.by {
+		d.by[name] = now - before.by[name]
+	}
+	return d
+}
+
+func (t taken) seconds() map[string]float64 {
+	s := map[string]float64{}
+	for name, d := range t.by {
+		s[name] = d.Seconds()
+	}
+	return s
+}
