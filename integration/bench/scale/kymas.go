@@ -101,7 +101,7 @@ func (k *kymas) follow(ctx context.Context) {
 func (k *kymas) list(ctx context.Context) (version string, err error) {
 	next := ""
 	for {
-		data, err := k.api.Get().AbsPath(kymasPath).Param("limit", "500").Param("continue", next).DoRaw(ctx)
+		data, err := k.api.Get().AbsPath(kymasPath).Param("limit", "500").Param("continue", next).Timeout(time.Minute).DoRaw(ctx)
 		if err != nil {
 			return "", fmt.Errorf("list Kymas: %w", err)
 		}

@@ -132,6 +132,9 @@ func serveRegistry(ctx context.Context, dir string, in io.Reader, out io.Writer)
 	return errors.Join(server.Close(), r.Close())
 }
 
+// local asks programs of the bench, whose profiles take half a minute.
+var local = &http.Client{Timeout: time.Minute}
+
 type registryAddresses struct{ Registry, Traffic string }
 
 // registryProcess is the registry as the bench sees it.
@@ -180,7 +183,7 @@ func (r *registryProcess) counted(ctx context.Context) (counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(asked)
+	answer, err := local.Do(asked)
 	if err != nil {
 		return nil, fmt.Errorf("ask the registry for its traffic: %w", err)
 	}

@@ -64,9 +64,9 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	return err
 }
 
-// limit is how long a wait for all runtimes may take.
+// limit is how long a wait for all runtimes may take, which poll several times in some.
 func (w *world) limit() time.Duration {
-	return 4*time.Minute + time.Duration(w.Runtimes)*200*time.Millisecond
+	return 4*time.Minute + 6*w.AgentPoll + time.Duration(w.Runtimes)*200*time.Millisecond
 }
 
 func (w *world) say(format string, args ...any) {

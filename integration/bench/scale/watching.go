@@ -64,7 +64,7 @@ func matches(m *dto.Metric, labels map[string]string) bool {
 type writes map[string]float64
 
 func (w *world) writes(ctx context.Context) (writes, error) {
-	data, err := w.api.Get().AbsPath("/metrics").DoRaw(ctx)
+	data, err := w.api.Get().AbsPath("/metrics").Timeout(time.Minute).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's metrics: %w", err)
 	}
@@ -114,7 +114,7 @@ func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := local.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("ask the publisher: %w", err)
 	}
