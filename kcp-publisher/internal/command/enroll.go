@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -15,7 +16,7 @@ import (
 )
 
 func newEnroll() *cobra.Command {
-	var dir, location string
+	var dir, location, notifications string
 	var validity time.Duration
 	var registry cli.Registry
 	var password bool
@@ -50,7 +51,15 @@ func newEnroll() *cobra.Command {
 					return err
 				}
 			}
+			if notifications != "" {
+				if access.DockerConfig, err = notificationCredentials(access.DockerConfig, dir, notifications, args[0], generation); err != nil {
+					return err
+				}
+			}
 			data := map[string]string{"root.json": string(root.Raw), "location": location, "runtime": args[0], "token": token.String()}
+			if notifications != "" {
+				data["notifications"] = notifications
+			}
 			for field, value := range map[string][]byte{".dockerconfigjson": access.DockerConfig, "ca.crt": access.CA} {
 				if len(value) > 0 {
 					data[field] = string(value)
@@ -74,6 +83,7 @@ func newEnroll() *cobra.Command {
 	registry.AddConfigFlag(cmd.Flags(), "docker config.json for the agent: its own credentials, never the publisher's")
 	cmd.Flags().BoolVar(&password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
 	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes those before")
+	cmd.Flags().StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" at which the publisher serves notifications; includes the agent's password for HOST, derived from the key folder")
 	registry.AddCAFlag(cmd.Flags())
 	return cmd
 }

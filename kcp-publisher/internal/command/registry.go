@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
@@ -128,6 +130,34 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
+	return addCredentials(config, dir, host, user, generation)
+}
+
+// notificationCredentials adds a runtime's password for the publisher's notifications, unless there are credentials for their host.
+func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
+	if err := store.CheckStreamURL(address); err != nil {
+		return nil, cli.Usage(fmt.Errorf("--notifications-url %q: %w", address, err))
+	}
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err))
+	}
+	var known struct {
+		Auths map[string]json.RawMessage `json:"auths"`
+	}
+	if len(config) > 0 {
+		if err := json.Unmarshal(config, &known); err != nil {
+			return nil, cli.Usage(errors.New("--registry-config: is no JSON object with auths"))
+		}
+	}
+	if _, ok := known.Auths[parsed.Host]; ok {
+		return config, nil
+	}
+	return addCredentials(config, dir, parsed.Host, runtime, generation)
+}
+
+// addCredentials adds a user's password for a host to a docker config.json, which may be empty.
+func addCredentials(config []byte, dir, host, user string, generation int) ([]byte, error) {
 	if err := token.CheckUser(user); err != nil {
 		return nil, cli.Usage(err)
 	}

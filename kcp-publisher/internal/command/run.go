@@ -51,6 +51,7 @@ type runFlags struct {
 	restricted               []string
 	attachCosign             bool
 	follow                   followFlags
+	notifications            notificationFlags
 }
 
 func newRun(g *cli.Root) *cobra.Command {
@@ -82,6 +83,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
 	f.follow.add(flags)
+	f.notifications.add(flags)
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
 	attachFlag(flags, &f.attachCosign)
@@ -91,6 +93,9 @@ func newRun(g *cli.Root) *cobra.Command {
 func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if f.location == "" {
 		return cli.Usage(errors.New("--location is required"))
+	}
+	if err := f.notifications.check(); err != nil {
+		return err
 	}
 	ctrl.SetLogger(g.Logger())
 	follower, err := f.follow.follower(f.namespace, f.selector)
@@ -123,6 +128,9 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	kymas.Publisher.MayPush = f.manager.Lease().Held
 	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
+	}
+	if err := f.notifications.setUp(mgr, kymas, f.keys, f.location); err != nil {
+		return err
 	}
 	if follower != nil {
 		if err := followWith(mgr, follower, kymas); err != nil {

@@ -52,7 +52,9 @@ type Kymas struct {
 	pullSecrets     client.Reader // of that Secret, nil without
 	direct          client.Reader // of what is read too seldom to be watched
 	unaddressed     sync.Map      // Secrets for runtimes that no Kyma has, as it was logged, by namespace and name
-	Now             func() time.Time
+	// Notify tells the agents of a runtime that a bundle was pushed for it, nil for nobody. It returns at once.
+	Notify func(runtime string)
+	Now    func() time.Time
 
 	backoff registryBackoff
 	reports *reports
@@ -274,6 +276,9 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	if err == nil {
 		request.Gates = view.Decisions(runtime.ID, request, kyma.Status.Runtime)
 		outcome, err = k.Publisher.Publish(ctx, runtime, request, view.Catalog)
+	}
+	if outcome.Pushed && k.Notify != nil {
+		k.Notify(runtime.ID)
 	}
 	facts.Problems = slices.Concat(outcome.Problems, outcome.Held)
 	facts.SecretsError = errors.Join(facts.SecretsError, outcome.SecretsError)

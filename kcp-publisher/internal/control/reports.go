@@ -28,8 +28,10 @@ type reports struct {
 	interval time.Duration
 	now      func() time.Time
 
-	mu    sync.Mutex // guards known
+	mu    sync.Mutex // guards what follows
 	known map[types.NamespacedName]report
+	// notified counts how often a registry said that there is a report, by Kyma.
+	notified map[types.NamespacedName]int64
 }
 
 // report is the newest report of a runtime as it was judged.
@@ -38,7 +40,9 @@ type report struct {
 	kyma    types.UID
 	runtime string
 	asked   time.Time
-	digest  digest.Digest
+	// notified is what reports.notified was before the registry was asked.
+	notified int64
+	digest   digest.Digest
 	// accepted is the newest that was accepted, refused why the newest one was not.
 	accepted *bundle.AcceptedReport
 	refused  *refusal.Error
@@ -49,14 +53,15 @@ type report struct {
 }
 
 func newReports(place store.Store, interval time.Duration, now func() time.Time) *reports {
-	return &reports{place: place, interval: interval, now: now, known: map[types.NamespacedName]report{}}
+	return &reports{place: place, interval: interval, now: now, known: map[types.NamespacedName]report{}, notified: map[types.NamespacedName]int64{}}
 }
 
 // fetch returns the newest report of a Kyma's runtime and the one that was known before. The error says that the registry did not answer; a
 // report that is refused, or that the registry does not return, is this runtime's problem alone and no error.
 func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter) (newest, before report, err error) {
 	before = r.remembered(kyma)
-	if before.asked.Add(r.interval / 2).After(r.now()) {
+	notified := r.notifiedOf(client.ObjectKeyFromObject(kyma))
+	if before.notified == notified && before.asked.Add(r.interval/2).After(r.now()) {
 		return before, before, nil
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.digest)
@@ -64,7 +69,7 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 		return before, before, err
 	}
 	newest = before
-	newest.asked, newest.unread = r.now(), nil
+	newest.asked, newest.notified, newest.unread = r.now(), notified, nil
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		newest.unread = store.WithoutDetail(err)
@@ -116,6 +121,7 @@ func (r *reports) forget(kyma types.NamespacedName) (runtime string) {
 	defer r.mu.Unlock()
 	runtime = r.known[kyma].runtime
 	delete(r.known, kyma)
+	delete(r.notified, kyma)
 	return runtime
 }
 

@@ -27,14 +27,13 @@ const maxQueryBytes = 8 << 10
 
 // Service answers requests for tokens. It is safe for concurrent use.
 type Service struct {
-	secrets  func() (trust.TokenSecrets, error)
-	policy   Policy
-	issuer   *Issuer
-	inForce  func(user string) (int, error)
-	now      func() time.Time
-	freshID  func() string
-	log      logr.Logger
-	refusals *rate.Limiter
+	passwords Passwords
+	policy    Policy
+	issuer    *Issuer
+	now       func() time.Time
+	freshID   func() string
+	log       logr.Logger
+	refusals  *rate.Limiter
 
 	mu       sync.Mutex      // guards what follows
 	outdated map[string]bool // users who were told of: they come with a password of the secret before
@@ -66,7 +65,7 @@ func NewService(o Options) (*Service, error) {
 		}
 	}
 	return &Service{
-		secrets: o.Secrets, policy: o.Policy, issuer: o.Issuer, inForce: o.InForce, now: o.Now, freshID: o.FreshID, log: o.Log,
+		passwords: Passwords{Secrets: o.Secrets, InForce: o.InForce}, policy: o.Policy, issuer: o.Issuer, now: o.Now, freshID: o.FreshID, log: o.Log,
 		refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), outdated: map[string]bool{},
 	}, nil
 }
@@ -117,19 +116,7 @@ func (s *Service) authenticated(request *http.Request) (string, error) {
 	if !ok {
 		return "", errRefused
 	}
-	// Only users whose names can be trusted in a log get further than here.
-	if CheckUser(user) != nil {
-		return "", errRefused
-	}
-	generation, err := s.inForce(user)
-	if err != nil {
-		return "", fmt.Errorf("generations: %w", err)
-	}
-	secrets, err := s.secrets()
-	if err != nil {
-		return "", fmt.Errorf("token secrets: %w", err)
-	}
-	which, err := authenticate(secrets, user, password, generation)
+	which, err := s.passwords.Check(user, password)
 	if err == nil && which > 0 {
 		s.announceOutdated(user)
 	}

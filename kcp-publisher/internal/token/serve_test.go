@@ -302,7 +302,7 @@ func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
 	former, newest, third := secret, trust.TokenSecret(strings.Repeat("n", 32)), trust.TokenSecret(strings.Repeat("t", 32))
 	secrets, problem := trust.TokenSecrets{former}, error(nil)
 	d := newDesk(t, nil)
-	d.secrets = func() (trust.TokenSecrets, error) { return secrets, problem }
+	d.passwords.Secrets = func() (trust.TokenSecrets, error) { return secrets, problem }
 	asked := func(from trust.TokenSecret) int {
 		t.Helper()
 		password, err := Password(from, "a", 1)

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
@@ -50,6 +52,8 @@ type Options struct {
 	KubernetesVersion string
 	ClusterUID        string
 	Place             store.Store
+	// Notifications connects to the publisher's, nil for none.
+	Notifications func(context.Context) (io.ReadCloser, error)
 	// Folder is looked into for files that were carried, nil for none.
 	Folder  *importer.Folder
 	Store   *contentstore.Store
@@ -76,11 +80,14 @@ type Options struct {
 	UpgradeDeadline time.Duration
 }
 
-// Agent keeps one runtime. Its fields are used by one worker.
+// Agent keeps one runtime. Its fields are used by one worker, but for those that say otherwise.
 type Agent struct {
 	Options
 	watches  *watch.Watches
 	nextPoll time.Time
+	// notified asks for a poll before that; notify has a round begin for it.
+	notified atomic.Bool
+	notify   chan event.GenericEvent
 	unstaged map[string]error
 	// said is what was logged of the registry, the agent's certificate and enrollment and its decisions, waiting of upgrades that wait for a maintenance
 	// window, by module, and notImported of files that could not be imported.
@@ -128,7 +135,16 @@ const (
 
 // New returns an Agent that has not looked at anything yet.
 func New(options Options) *Agent {
-	return &Agent{Options: options, unstaged: map[string]error{}, rounds: newRounds()}
+	return &Agent{Options: options, unstaged: map[string]error{}, rounds: newRounds(), notify: make(chan event.GenericEvent, 1)}
+}
+
+// Notify has the registry polled now, whatever the interval. It returns at once and may be called by anybody.
+func (a *Agent) Notify() {
+	a.notified.Store(true)
+	select {
+	case a.notify <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+	default: // a round is to come
+	}
 }
 
 // Reconcile does one round. It never fails: the queue's own backoff would take the place of the poll interval. What went wrong is told, and
@@ -136,7 +152,7 @@ func New(options Options) *Agent {
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	now := a.Now()
-	polled := !now.Before(a.nextPoll)
+	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
 	if polled {
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/subscription"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
@@ -42,10 +43,17 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 			return fmt.Errorf("watch the agent's image: %w", err)
 		}
 	}
+	if agent.Notifications != nil {
+		options := subscription.Options{Open: agent.Notifications, Notify: agent.Notify, Log: mgr.GetLogger().WithName("notifications")}
+		if err := mgr.Add(subscription.New(options)); err != nil {
+			return fmt.Errorf("connect to notifications: %w", err)
+		}
+	}
 	start := make(chan event.GenericEvent, 1)
 	start <- event.GenericEvent{Object: &v1beta2.Kyma{}}
 	return ctrl.NewControllerManagedBy(mgr).Named("runtime").
 		WatchesRawSource(source.Channel(start, another(0))).
+		WatchesRawSource(source.Channel(agent.notify, another(0))).
 		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
 			agent.watches.Start(ctx, func(wait time.Duration) { q.AddAfter(request, max(wait, gather)) })
 			return agent.watchOwn(ctx, metadataClient, q)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -33,6 +34,8 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *trust.Token
+	// notifications is the URL of the publisher's, empty for none.
+	notifications string
 	// access are the registry's credentials and certificates; the agent has a backoff of its own.
 	access store.Access
 }
@@ -51,6 +54,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if b.runtime == "" {
 		b.runtime = string(secret.Data["runtime"])
 	}
+	b.notifications = cmp.Or(f.notifications, string(secret.Data["notifications"]))
 	b.access = store.Access{NoRetry: true, DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
 	root := secret.Data["root.json"]
 	if f.trust != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
@@ -46,6 +48,7 @@ type runFlags struct {
 	accounts                            []string
 	mirrors                             []string
 	importFolder                        string
+	notifications                       string
 	registry                            cli.Registry
 }
 
@@ -73,6 +76,8 @@ func newRun(g *cli.Root) *cobra.Command {
 		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's settings; may be repeated")
 	flags.StringVar(&f.importFolder, "import-folder", "", "folder whose files, written by kcp-publisher export, are imported into the location")
+	flags.StringVar(&f.notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" at which the publisher says that there is a new bundle, asked with the registry credentials for HOST; "+
+		"default: the bootstrap Secret's, or none: polls alone")
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -176,6 +181,8 @@ func (f *runFlags) check() (checked, error) {
 		err = fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial)
 	case f.skew <= 0:
 		err = fmt.Errorf("--clock-skew %s: want more than 0", f.skew)
+	case f.notifications != "" && store.CheckStreamURL(f.notifications) != nil:
+		err = fmt.Errorf("--notifications-url %q: %w", f.notifications, store.CheckStreamURL(f.notifications))
 	default:
 		return checked{accounts, mirrors}, nil
 	}
@@ -262,6 +269,10 @@ func (f *runFlags) agent(
 		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
+	var notifications func(context.Context) (io.ReadCloser, error)
+	if known.notifications != "" {
+		notifications = func(ctx context.Context) (io.ReadCloser, error) { return registries.Stream(ctx, known.notifications) }
+	}
 	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	memory := &objects.Keeper{Uncached: uncached, Signer: signer}
 	label := func(ctx context.Context, want map[string]string) error {
@@ -270,7 +281,7 @@ func (f *runFlags) agent(
 	return agent.Options{
 		Keeper: memory, Uncached: uncached,
 		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
+		Place: place, Notifications: notifications, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
 		Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil

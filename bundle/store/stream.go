@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// CheckStreamURL returns what is wrong with a URL for Stream.
+func CheckStreamURL(address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" || parsed.User != nil || parsed.Fragment != "" {
+		return errors.New("want https://HOST[:PORT]/PATH without credentials")
+	}
+	return nil
+}
+
+// Stream opens a URL that answers with server-sent events, for as long as ctx lasts. It is asked with the credentials for its host, and
+// connected to as registries are. Redirects are not followed: they would take the credentials, or the request, to a host that nobody
+// configured.
+func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
+	if err := CheckStreamURL(address); err != nil {
+		return nil, fmt.Errorf("%q: %w", address, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	host := request.URL.Host
+	if request.URL.Scheme == "http" && !r.plainHTTP && !isLoopback(host) {
+		return nil, fmt.Errorf("%s: credentials are not sent by plain HTTP: use https, or set --plain-http", address)
+	}
+	credential := auth.EmptyCredential
+	if r.client.Credential != nil {
+		if credential, err = r.client.Credential(ctx, host); err != nil {
+			return nil, fmt.Errorf("credentials for %s: %w", host, err)
+		}
+	}
+	if credential.Username == "" || credential.Password == "" {
+		return nil, fmt.Errorf("no user and password for %s: add them to the docker config.json, as `kcp-publisher enroll --notifications-url` does", host)
+	}
+	request.SetBasicAuth(credential.Username, credential.Password)
+	request.Header.Set("Accept", bundle.NotificationsMediaType)
+	request.Header.Set("Accept-Encoding", "identity") // what is compressed may wait in a buffer for more
+	r.egress.open(host, true)
+	client := &http.Client{Transport: r.egress, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	switch {
+	case response.StatusCode != http.StatusOK:
+		err = fmt.Errorf("GET %s: %d %s", address, response.StatusCode, http.StatusText(response.StatusCode))
+	case kind != bundle.NotificationsMediaType:
+		err = fmt.Errorf("GET %s: the answer is %q, not %s", address, bundle.Bounded(kind, bundle.MaxMessageBytes), bundle.NotificationsMediaType)
+	default:
+		return response.Body, nil
+	}
+	return nil, errors.Join(err, response.Body.Close())
+}

@@ -1,0 +1,160 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/serve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/notify"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/receiver"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
+)
+
+// notificationFlags are those of notifications from registries and to agents.
+type notificationFlags struct {
+	receiverAddress, receiverToken string
+	address, generations           string
+	connections                    int
+	certificate, key               string
+}
+
+// maxConnections is more than one process has file descriptors for.
+const maxConnections = 1_000_000
+
+func (f *notificationFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "", "address of the receiver of registries' notifications, POST "+receiver.Path+"; default: none, reports are polled alone")
+	flags.StringVar(&f.receiverToken, "receiver-token", "", "file with the token that registries send to the receiver; two, each in a line, while it is replaced; required with --receiver-bind-address")
+	flags.StringVar(&f.address, "notifications-bind-address", "", "address at which agents wait for notifications, GET "+bundle.NotificationsPath+"; default: none, agents only poll")
+	flags.IntVar(&f.connections, "notifications-connections", 10_000, "agents that may wait for notifications at once")
+	flags.StringVar(&f.generations, "notifications-generations", "", "YAML file USER: GENERATION with the lowest password generation that counts, as that of token-service")
+	flags.StringVar(&f.certificate, "notifications-tls-certificate", "", "PEM file with the certificate of both addresses; default: plain HTTP, behind a proxy that terminates TLS")
+	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the certificate's key")
+}
+
+// check finds what is wrong with the flags.
+func (f *notificationFlags) check() error {
+	var err error
+	switch {
+	case (f.receiverAddress == "") != (f.receiverToken == ""):
+		err = errors.New("--receiver-bind-address and --receiver-token: want both or none")
+	case (f.certificate == "") != (f.key == ""):
+		err = errors.New("--notifications-tls-certificate and --notifications-tls-key: want both or none")
+	case f.certificate != "" && f.receiverAddress == "" && f.address == "":
+		err = errors.New("--notifications-tls-certificate: nothing is served without --receiver-bind-address or --notifications-bind-address")
+	case f.connections < 1 || f.connections > maxConnections:
+		err = fmt.Errorf("--notifications-connections %d: want 1 to %d", f.connections, maxConnections)
+	default:
+		return nil
+	}
+	return cli.Usage(err)
+}
+
+// setUp adds both servers to the manager, each where it has an address.
+func (f *notificationFlags) setUp(mgr ctrl.Manager, kymas *control.Kymas, folder keys.Folder, location string) error {
+	secure, err := f.secure(mgr)
+	if err != nil {
+		return err
+	}
+	if err := f.setUpReceiver(mgr, kymas, location, secure); err != nil {
+		return err
+	}
+	return f.setUpSubscribers(mgr, kymas, folder, secure)
+}
+
+// secure returns the configuration of TLS, nil without. Certificates are renewed while the servers run.
+func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
+	if f.certificate == "" {
+		return nil, nil
+	}
+	watcher, err := certwatcher.New(f.certificate, f.key)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--notifications-tls-certificate and --notifications-tls-key: %w", err))
+	}
+	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
+}
+
+func (f *notificationFlags) setUpReceiver(mgr ctrl.Manager, kymas *control.Kymas, location string, secure *tls.Config) error {
+	if f.receiverAddress == "" {
+		return nil
+	}
+	_, prefix, err := token.SplitLocation(location)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--location %q: %w", location, err))
+	}
+	tokens, err := receiver.OpenTokenFile(f.receiverToken)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--receiver-token: %w", err))
+	}
+	looks := receiver.NewLooks(kymas.Look, time.Now)
+	if err := mgr.Add(looks); err != nil {
+		return err
+	}
+	handler := receiver.New(receiver.Options{
+		Prefix: prefix, Tokens: tokens, Leading: leading(mgr), Log: ctrl.Log.WithName("receiver"),
+		Look: func(runtime string) bool {
+			if !kymas.Has(context.Background(), runtime) {
+				return false
+			}
+			looks.Add(runtime)
+			return true
+		},
+	})
+	mux := http.NewServeMux()
+	mux.Handle(receiver.Path, handler)
+	if err := serve.Add(mgr, "receiver", f.receiverAddress, secure, mux, receiver.Limits); err != nil {
+		return cli.Usage(fmt.Errorf("--receiver-bind-address: %w", err))
+	}
+	return nil
+}
+
+func (f *notificationFlags) setUpSubscribers(mgr ctrl.Manager, kymas *control.Kymas, folder keys.Folder, secure *tls.Config) error {
+	if f.address == "" {
+		return nil
+	}
+	generations, err := token.OpenGenerations(f.generations)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--notifications-generations: %w", err))
+	}
+	secrets, err := keys.OpenTokenFile(folder)
+	if err != nil {
+		return err
+	}
+	subscribers, handler := notify.New(notify.Options{
+		Connections: f.connections, Passwords: token.Passwords{Secrets: secrets.Secrets, InForce: generations.InForce},
+		Leading: leading(mgr), Log: ctrl.Log.WithName("notifications"),
+	})
+	if err := mgr.Add(subscribers); err != nil {
+		return err
+	}
+	kymas.Notify = subscribers.Notify
+	mux := http.NewServeMux()
+	mux.Handle(bundle.NotificationsPath, handler)
+	if err := serve.Add(mgr, "notifications", f.address, secure, mux, notify.Limits(f.connections)); err != nil {
+		return cli.Usage(fmt.Errorf("--notifications-bind-address: %w", err))
+	}
+	return nil
+}
+
+// leading returns whether this replica works; the others wait for its lease.
+func leading(mgr ctrl.Manager) func() bool {
+	return func() bool {
+		select {
+		case <-mgr.Elected():
+			return true
+		default:
+			return false
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package receiver
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Bounds of a notification. Registries send one event each; zot's holds the manifest, which for a report has up to bundle.MaxReportBytes
+// within two layers of JSON.
+const (
+	maxBodyBytes = 2 << 20
+	maxEvents    = 1000
+	maxDepth     = 20
+)
+
+// Media types and types of events.
+//
+// Source: distribution v3, docs/content/about/notifications.md; zot, pkg/extensions/events; Harbor, "Configure Webhook Notifications" and
+// src/pkg/notifier/formats; CloudEvents 1.0.2, HTTP protocol binding.
+const (
+	distributionEvents   = "application/vnd.docker.distribution.events.v2+json"
+	distributionEventsV1 = "application/vnd.docker.distribution.events.v1+json"
+	cloudEvent           = "application/cloudevents+json"
+	plainJSON            = "application/json"
+
+	headerType = "Ce-Type" // of a CloudEvent whose body is its data alone
+
+	distributionPush = "push"
+	harborPush       = "PUSH_ARTIFACT"
+	harborPushed     = "harbor.artifact.pushed"
+	zotUpdated       = ".image.updated" // behind a prefix, which is an operator's choice
+)
+
+// distributionEnvelope is what distribution sends.
+type distributionEnvelope struct {
+	Events []struct {
+		Action string `json:"action"`
+		Target struct {
+			Repository string `json:"repository"`
+		} `json:"target"`
+	} `json:"events"`
+}
+
+// eventData is the data of Harbor's and zot's events.
+type eventData struct {
+	Name       string `json:"name"`
+	Repository struct {
+		FullName string `json:"repo_full_name"`
+	} `json:"repository"`
+}
+
+// plainEvent is a CloudEvent, or what Harbor sends without its format.
+type plainEvent struct {
+	Type      string    `json:"type"`
+	Data      eventData `json:"data"`
+	EventData eventData `json:"event_data"`
+}
+
+// pushed returns the repositories that a notification says something was pushed to, as the registry names them. It is empty for events that
+// say something else, and for those that nobody here knows. Pulls are none of them: the publisher's own would notify it again and again.
+func pushed(contentType, eventType string, body []byte) ([]string, error) {
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return nil, nil
+	}
+	switch kind {
+	case distributionEvents, distributionEventsV1:
+		return pushedToDistribution(body)
+	case cloudEvent, plainJSON:
+	default:
+		return nil, nil
+	}
+	if kind == plainJSON && eventType != "" {
+		var data eventData
+		if err := decode(body, &data); err != nil {
+			return nil, err
+		}
+		return pushedBy(eventType, data), nil
+	}
+	var event plainEvent
+	if err := decode(body, &event); err != nil {
+		return nil, err
+	}
+	if kind == plainJSON {
+		return pushedBy(event.Type, event.EventData), nil
+	}
+	return pushedBy(event.Type, event.Data), nil
+}
+
+func pushedToDistribution(body []byte) ([]string, error) {
+	var envelope distributionEnvelope
+	if err := decode(body, &envelope); err != nil {
+		return nil, err
+	}
+	if n := len(envelope.Events); n > maxEvents {
+		return nil, fmt.Errorf("events: %d of them, at most %d", n, maxEvents)
+	}
+	var repositories []string
+	for _, event := range envelope.Events {
+		if event.Action == distributionPush {
+			repositories = append(repositories, event.Target.Repository)
+		}
+	}
+	return repositories, nil
+}
+
+// pushedBy returns the repository that an event of Harbor or zot is about.
+func pushedBy(kind string, data eventData) []string {
+	switch {
+	case kind == harborPush, kind == harborPushed:
+		return []string{data.Repository.FullName}
+	case strings.HasSuffix(kind, zotUpdated):
+		return []string{data.Name}
+	}
+	return nil
+}
+
+func decode(body []byte, into any) error {
+	if err := strict.CheckJSON(body, maxDepth); err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+// reporters returns the runtimes whose reports are in the repositories, each once; prefix is the path of the fleet's location.
+func reporters(prefix string, repositories []string) []string {
+	var runtimes []string
+	seen := map[string]bool{}
+	for _, repository := range repositories {
+		runtime, ok := strings.CutPrefix(repository, prefix+"/"+bundle.ReportRepository(""))
+		if !ok || trust.CheckRuntimeID(runtime) != nil || seen[runtime] {
+			continue
+		}
+		seen[runtime] = true
+		runtimes = append(runtimes, runtime)
+	}
+	return runtimes
+}

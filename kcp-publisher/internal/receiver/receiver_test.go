@@ -1,0 +1,221 @@
+package receiver
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kyma-pull/kyma-pull/internal/serve"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+func tokenFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// post sends a notification to a receiver within its server's limits.
+func post(handler http.Handler, authorization, body string) int {
+	request := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(body))
+	request.Header.Set("Content-Type", distributionEvents)
+	if authorization != "" {
+		request.Header.Set("Authorization", authorization)
+	}
+	answer := httptest.NewRecorder()
+	serve.New(handler, Limits).Handler.ServeHTTP(answer, request)
+	return answer.Code
+}
+
+func TestOnlyWhoHasTheTokenNotifies(t *testing.T) {
+	path := tokenFile(t, secret+"\n")
+	tokens, err := OpenTokenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looked []string
+	leads := true
+	r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return leads }, Log: logr.Discard(), Look: func(runtime string) bool {
+		looked = append(looked, runtime)
+		return true
+	}})
+	body := sample(t, "distribution.json")
+	basic := httptest.NewRequest(http.MethodPost, "/", nil)
+	basic.SetBasicAuth("webhook", secret)
+	for name, c := range map[string]struct {
+		authorization, body string
+		code                int
+		looks               bool
+	}{
+		"the token":                     {"Bearer " + secret, body, http.StatusAccepted, true},
+		"the token as a password":       {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
+		"none":                          {"", body, http.StatusUnauthorized, false},
+		"another one":                   {"Bearer " + strings.Repeat("x", len(secret)), body, http.StatusUnauthorized, false},
+		"its beginning":                 {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},
+		"a scheme that is none":         {secret, body, http.StatusUnauthorized, false},
+		"a body that is too large":      {"Bearer " + secret, strings.Repeat(" ", maxBodyBytes+1), http.StatusRequestEntityTooLarge, false},
+		"a body that is none":           {"Bearer " + secret, "no", http.StatusBadRequest, false},
+		"an event about something else": {"Bearer " + secret, "{}", http.StatusAccepted, false},
+	} {
+		looked = nil
+		if code := post(r, c.authorization, c.body); code != c.code || (len(looked) > 0) != c.looks {
+			t.Errorf("%s: got %d and looks at %v", name, code, looked)
+		}
+	}
+	leads = false
+	if code := post(r, "Bearer "+secret, body); code != http.StatusServiceUnavailable {
+		t.Errorf("a replica that does not work: got %d, want the registry to try another one", code)
+	}
+	leads = true
+
+	other := strings.Repeat("n", minTokenLength)
+	for _, content := range []string{other + "\n" + secret, other} {
+		if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]int{true: http.StatusAccepted, false: http.StatusUnauthorized}[strings.Contains(content, secret)]
+		if code := post(r, "Bearer "+secret, body); code != want {
+			t.Errorf("the token of before: got %d, want %d", code, want)
+		}
+		if code := post(r, "Bearer "+other, body); code != http.StatusAccepted {
+			t.Errorf("the new token: got %d", code)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if code := post(r, "Bearer "+other, body); code != http.StatusServiceUnavailable {
+		t.Errorf("without the file: got %d", code)
+	}
+}
+
+func TestAReceiverDoesNotStartWithoutAToken(t *testing.T) {
+	for name, content := range map[string]string{
+		"an empty file": "", "a short one": "short", "an empty second line": secret + "\n\n" + secret, "three": secret + "\n" + secret + "\n" + secret,
+		"a file that is too large": strings.Repeat("x", maxTokenBytes+1),
+	} {
+		if _, err := OpenTokenFile(tokenFile(t, content)); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if _, err := OpenTokenFile(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("no file is taken")
+	}
+}
+
+// TestAFloodOfNotificationsIsCutShort has a flood with the token, and one without.
+func TestAFloodOfNotificationsIsCutShort(t *testing.T) {
+	tokens, err := OpenTokenFile(tokenFile(t, secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(), Look: func(string) bool { return true }})
+		for authorization, most := range map[string]int{"Bearer " + secret: notificationsAtOnce, "Bearer wrong": refusalsAtOnce} {
+			codes := map[int]int{}
+			for range 3 * most {
+				codes[post(r, authorization, "{}")]++
+			}
+			if codes[http.StatusTooManyRequests] != 2*most {
+				t.Errorf("%s: got %v", authorization, codes)
+			}
+		}
+		time.Sleep(time.Second)
+		if code := post(r, "Bearer "+secret, "{}"); code != http.StatusAccepted {
+			t.Errorf("a second later: got %d", code)
+		}
+	})
+}
+
+// TestARuntimeThatReportsAllTheTimeSlowsNobody counts looks by a clock of the test.
+func TestARuntimeThatReportsAllTheTimeSlowsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		looked := map[string][]time.Duration{}
+		began := time.Now()
+		looks := NewLooks(func(_ context.Context, runtime string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			looked[runtime] = append(looked[runtime], time.Since(began))
+			return nil
+		}, time.Now)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = looks.Start(ctx) }()
+		for i := range 1000 { // ten seconds
+			looks.Add("noisy")
+			if i == 500 {
+				looks.Add("quiet")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(2 * lookInterval)
+		synctest.Wait()
+		if got := looked["noisy"]; len(got) < 5 || len(got) > 7 || got[0] > 100*time.Millisecond {
+			t.Errorf("the one that reports all the time was looked at after %v", got)
+		} else if last := got[len(got)-1]; last < 9990*time.Millisecond {
+			t.Errorf("the last notification led to no look: the last was after %s", last)
+		}
+		if got := looked["quiet"]; len(got) != 1 || got[0] > 5100*time.Millisecond {
+			t.Errorf("another runtime was looked at after %v", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// TestAllRuntimesAtOnceAreLookedAtInTurn is what a promotion leads to, and what somebody with a stolen token can do.
+func TestAllRuntimesAtOnceAreLookedAtInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looked atomic.Int64
+		var order []string
+		looks := NewLooks(func(_ context.Context, runtime string) error {
+			looked.Add(1)
+			order = append(order, runtime)
+			return nil
+		}, time.Now)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = looks.Start(ctx) }()
+		for range 3 {
+			for _, prefix := range []string{"a", "b", "c", "d", "e"} {
+				for i := range looksPerSecond {
+					looks.Add(prefix + strings.Repeat("x", i))
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := looked.Load(); got > 2*looksPerSecond+1 {
+			t.Errorf("%d looks in a second", got)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := looked.Load(); got < 5*looksPerSecond {
+			t.Errorf("%d looks, want one for each runtime", got)
+		}
+		if first := order[:looksPerSecond]; slices.ContainsFunc(first, func(runtime string) bool { return runtime[0] != 'a' }) {
+			t.Error("not in the order in which they came")
+		}
+		cancel()
+		<-ended
+	})
+}

@@ -1,0 +1,80 @@
+package receiver
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+)
+
+// A token has at least as many characters as 128 bits take in base64. A second one is for the time in which the first is replaced.
+const (
+	minTokenLength = 22
+	maxTokens      = 2
+	maxTokenBytes  = 4 << 10
+)
+
+// TokenFile follows a file with the token that registries send, one in each line. It is safe for concurrent use.
+type TokenFile struct {
+	path string
+
+	mu     sync.Mutex // guards what follows
+	read   fs.FileInfo
+	tokens [][sha256.Size]byte
+}
+
+// OpenTokenFile reads the tokens for the first time.
+func OpenTokenFile(path string) (*TokenFile, error) {
+	t := &TokenFile{path: path}
+	_, err := t.refresh()
+	return t, err
+}
+
+// has reports whether a token is among those of the file. The error says that the file cannot be read, and so none counts.
+func (t *TokenFile) has(token string) (bool, error) {
+	tokens, err := t.refresh()
+	if err != nil {
+		return false, err
+	}
+	given, found := sha256.Sum256([]byte(token)), 0
+	for _, want := range tokens {
+		found |= subtle.ConstantTimeCompare(given[:], want[:])
+	}
+	return found == 1, nil
+}
+
+func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	info, err := os.Stat(t.path)
+	if err != nil {
+		return nil, err
+	}
+	// A mounted Secret is replaced by renaming, so that it becomes another file.
+	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) && t.read.Size() == info.Size() {
+		return t.tokens, nil
+	}
+	if info.Size() > maxTokenBytes {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d", t.path, info.Size(), maxTokenBytes)
+	}
+	data, err := os.ReadFile(t.path)
+	if err != nil {
+		return nil, err
+	}
+	var tokens [][sha256.Size]byte
+	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		token := strings.TrimSpace(line)
+		if len(token) < minTokenLength {
+			return nil, fmt.Errorf("%s: line %d: a token of %d characters, want at least %d: make one with `openssl rand -hex 32`", t.path, i+1, len(token), minTokenLength)
+		}
+		tokens = append(tokens, sha256.Sum256([]byte(token)))
+	}
+	if len(tokens) > maxTokens {
+		return nil, fmt.Errorf("%s: %d tokens, at most %d, each in a line", t.path, len(tokens), maxTokens)
+	}
+	t.read, t.tokens = info, tokens
+	return tokens, nil
+}
