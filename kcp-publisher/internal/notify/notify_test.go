@@ -161,6 +161,27 @@ func (s *Subscribers) connected() int {
 	return s.count
 }
 
+// idle waits until nothing is being written.
+func (s *Subscribers) idle(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		busy := false
+		s.mu.Lock()
+		for _, all := range s.of {
+			for _, one := range all {
+				busy = busy || one.writing
+			}
+		}
+		s.mu.Unlock()
+		if !busy {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("something is still being written")
+		}
+	}
+}
+
 func TestARuntimeHearsItsOwnNotificationsOnly(t *testing.T) {
 	for _, secured := range []bool{false, true} {
 		e := start(t, 10, secured)
@@ -170,6 +191,7 @@ func TestARuntimeHearsItsOwnNotificationsOnly(t *testing.T) {
 		two.next(t, "data: bundle")
 		e.Notify("one")
 		one.next(t, "data: bundle") // and nothing before it
+		e.idle(t)
 		e.keepAlive(time.Now().Add(alive))
 		one.next(t, ":")
 		two.next(t, ":")

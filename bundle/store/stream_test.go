@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestAStreamIsAskedForWithTheCredentialsOfItsHostAlone(t *testing.T) {
+	asked := map[string]string{}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		asked["elsewhere"], _, _ = request.BasicAuth()
+	}))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		user, password, _ := request.BasicAuth()
+		asked[request.URL.Path] = user + ":" + password
+		switch request.URL.Path {
+		case "/notifications":
+			w.Header().Set("Content-Type", bundle.NotificationsMediaType)
+			w.(http.Flusher).Flush()
+			<-request.Context().Done()
+		case "/redirect":
+			http.Redirect(w, request, elsewhere.URL, http.StatusTemporaryRedirect)
+		case "/refused":
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	config := fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("one:secret")))
+	registries, err := NewRegistries(Access{NoRetry: true, DockerConfig: config, RequestTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	answer, err := registries.Stream(ctx, server.URL+"/notifications")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked["/notifications"] != "one:secret" {
+		t.Errorf("asked as %q", asked["/notifications"])
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := answer.Read(make([]byte, 1))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Errorf("it ended by itself: %v", err)
+	case <-time.After(300 * time.Millisecond): // longer than any other request may take
+	}
+	cancel()
+	if <-ended == nil {
+		t.Error("it goes on after its context")
+	}
+	if err := answer.Close(); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]string{
+		server.URL + "/redirect": "307 Temporary Redirect", server.URL + "/refused": "401 Unauthorized", server.URL + "/other": "not text/event-stream",
+		elsewhere.URL + "/x":      "no user and password for",
+		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "want https://", "https://a:b@registry.example": "want https://", "": "want https://",
+	} {
+		if _, err := registries.Stream(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
+	}
+	if user, ok := asked["elsewhere"]; ok {
+		t.Errorf("another host was asked as %q", user)
+	}
+}

@@ -1,0 +1,136 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// run lets a Subscription be for a while by the test's clock, and returns how often it connected and when it asked for polls.
+func run(t *testing.T, lasts time.Duration, open func(ctx context.Context) (io.ReadCloser, error)) (connections int64, polls []time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		var opened atomic.Int64
+		s := New(Options{
+			Log: logr.Discard(), Notify: func() { polls = append(polls, time.Since(began)) },
+			Open: func(ctx context.Context) (io.ReadCloser, error) {
+				opened.Add(1)
+				return open(ctx)
+			},
+		})
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = s.Start(ctx) }()
+		time.Sleep(lasts)
+		cancel()
+		<-ended
+		synctest.Wait()
+		connections = opened.Load()
+	})
+	return connections, polls
+}
+
+// sends is an answer of lines, each after as long as given, and then silence until its end.
+func sends(ctx context.Context, every time.Duration, lines ...string) io.ReadCloser {
+	reader, writer := io.Pipe()
+	go func() {
+		for _, line := range lines {
+			select {
+			case <-time.After(every):
+			case <-ctx.Done():
+			}
+			if _, err := io.WriteString(writer, line); err != nil {
+				return
+			}
+		}
+		<-ctx.Done()
+		_ = writer.CloseWithError(ctx.Err())
+	}()
+	return reader
+}
+
+func TestANotificationAsksForAPoll(t *testing.T) {
+	connections, polls := run(t, 90*time.Second, func(ctx context.Context) (io.ReadCloser, error) {
+		return sends(ctx, 20*time.Second, ":\n\n", "data: bundle\n\n", ": data: no\n\n", "id: 7\ndata: bundle\n\n"), nil
+	})
+	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // what was missed before, and two notifications
+	if connections != 1 || len(polls) != len(want) {
+		t.Fatalf("%d connections, polls after %v", connections, polls)
+	}
+	for i := range want {
+		if polls[i] != want[i] {
+			t.Errorf("polls after %v, want %v", polls, want)
+		}
+	}
+}
+
+// TestAnEndpointThatLiesCostsLittle has what whoever owns the endpoint can send, for an hour.
+func TestAnEndpointThatLiesCostsLittle(t *testing.T) {
+	lies := func(lines string) func(context.Context) (io.ReadCloser, error) {
+		return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(lines)), nil }
+	}
+	for name, c := range map[string]struct {
+		open            func(ctx context.Context) (io.ReadCloser, error)
+		connects, polls int64
+	}{
+		"notifications without end": {lies(strings.Repeat("data: bundle\n\n", 1_000_000)), 100, 100},
+		"notifications all the time": {func(ctx context.Context) (io.ReadCloser, error) {
+			return sends(ctx, time.Second, strings.Repeat("data: bundle\n", 4000)), nil
+		}, 100, 100},
+		"one each second": {func(ctx context.Context) (io.ReadCloser, error) {
+			return sends(ctx, time.Second, strings.SplitAfter(strings.Repeat("data: bundle\n", 4000), "\n")...), nil
+		}, 1, 366},
+		"a line without end": {lies("data:" + strings.Repeat("x", 1<<20)), 100, 100},
+		"nothing, ever":      {func(ctx context.Context) (io.ReadCloser, error) { return sends(ctx, 0), nil }, 40, 40},
+		"an end at once":     {lies(""), 100, 100},
+		"a refusal":          {func(context.Context) (io.ReadCloser, error) { return nil, errors.New("401") }, 100, 0},
+		"an address at which nobody ever answers": {func(ctx context.Context) (io.ReadCloser, error) {
+			<-time.After(30 * time.Second)
+			return nil, errors.New("timeout")
+		}, 100, 0},
+	} {
+		connections, polls := run(t, time.Hour, c.open)
+		if connections > c.connects || int64(len(polls)) > c.polls || connections == 0 {
+			t.Errorf("%s: %d connections and %d polls in an hour, at most %d and %d", name, connections, len(polls), c.connects, c.polls)
+		}
+		for i := 1; i < len(polls); i++ {
+			if polls[i]-polls[i-1] < pollSpacing {
+				t.Errorf("%s: polls after %s and %s", name, polls[i-1], polls[i])
+			}
+		}
+	}
+}
+
+// TestAPublisherThatRestartsIsFoundAgainSoon has one that is away for a minute after an hour.
+func TestAPublisherThatRestartsIsFoundAgainSoon(t *testing.T) {
+	var began time.Time
+	connections, polls := run(t, time.Hour+3*time.Minute, func(ctx context.Context) (io.ReadCloser, error) {
+		if began.IsZero() {
+			began = time.Now()
+			reader, writer := io.Pipe()
+			go func() {
+				for range 120 {
+					time.Sleep(30 * time.Second)
+					_, _ = io.WriteString(writer, ":\n\n")
+				}
+				_ = writer.Close()
+			}()
+			return reader, nil
+		}
+		if time.Since(began) < time.Hour+time.Minute {
+			return nil, errors.New("connection refused")
+		}
+		return sends(ctx, 0), nil
+	})
+	if connections < 3 || len(polls) != 2 || polls[1] < time.Hour+time.Minute {
+		t.Errorf("%d connections, polls after %v", connections, polls)
+	}
+}
