@@ -58,6 +58,8 @@ type Options struct {
 	Links bool
 	// Ground is what the fleet stands on, nil for this machine.
 	Ground Ground
+	// Notifications has the registry notify the publisher, and the publisher its agents; nil for polls alone.
+	Notifications *Notifications
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
 	// AgentFlags are those of every runtime.
@@ -229,6 +231,13 @@ func (f *Fleet) StartPublisher() error {
 		flags = append(flags, "--allowed-silence="+f.options.Silence.String())
 	}
 	var err error
+	if f.options.Notifications != nil {
+		notifications, err := f.options.Notifications.PublisherFlags(f.Dir)
+		if err != nil {
+			return err
+		}
+		flags = append(flags, notifications...)
+	}
 	f.publisher, err = f.ground.Publisher(f, append(flags, f.options.PublisherFlags...))
 	return err
 }

@@ -31,7 +31,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		l.registry = f.Registry
 		return endpoint, err
 	}
-	options := registry.Options{}
+	options := f.options.Notifications.registryOptions()
 	access := store.Access{NoRetry: true}
 	if host := f.options.RegistryHost; host != "" {
 		owner, err := store.NewRegistries(access)

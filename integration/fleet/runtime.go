@@ -128,6 +128,9 @@ func (r *Runtime) Enroll(ctx context.Context) error {
 	if r.location == "" {
 		args = append(args, r.fleet.endpoint.Enroll...)
 	}
+	if n := r.fleet.options.Notifications; n != nil {
+		args = append(args, "--notifications-url", n.AgentsURL())
+	}
 	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()

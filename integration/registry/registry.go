@@ -40,6 +40,8 @@ type Options struct {
 	Users map[string]string
 	// KeySet is a file with the keys of a token service, which then decides who may do what (ServeTokens).
 	KeySet string
+	// NotifyURL is where the registry posts a notification of everything that happens to it, with NotifyToken; empty for nowhere.
+	NotifyURL, NotifyToken string
 }
 
 // Names that a token service for this registry has to use.
@@ -110,6 +112,12 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		config.Auth = configuration.Auth{"token": configuration.Parameters{
 			"realm": tokenPath, "autoredirect": true, "autoredirectpath": tokenPath, "issuer": TokenIssuer, "service": TokenService,
 			"jwks": options.KeySet, "signingalgorithms": []any{"ES256"},
+		}}
+	}
+	if options.NotifyURL != "" {
+		config.Notifications.Endpoints = []configuration.Endpoint{{
+			Name: "kcp-publisher", URL: options.NotifyURL, Headers: http.Header{"Authorization": {"Bearer " + options.NotifyToken}},
+			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
 		}}
 	}
 	if options.TLS {
