@@ -73,6 +73,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}
 {{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
 {{- if .Values.webhook.enabled }}{{ $args = append $args (printf "--webhook-service=%s/%s-webhook:443" .Release.Namespace (include "kcp-publisher.fullname" .)) }}{{ end }}
+{{- with .Values.notifications }}
+{{- if .receiver.enabled }}{{ $args = concat $args (list "--receiver-bind-address=:8083" "--receiver-token=/etc/kcp-publisher/receiver/token") }}{{ end }}
+{{- if .agents.enabled }}
+{{- $args = append $args "--notifications-bind-address=:8084" }}
+{{- if .agents.connections }}{{ $args = append $args (printf "--notifications-connections=%v" .agents.connections) }}{{ end }}
+{{- if $.Values.tokenService.generationsConfigMapName }}{{ $args = append $args "--notifications-generations=/etc/kcp-publisher/generations/generations.yaml" }}{{ end }}
+{{- end }}
+{{- if and .tlsSecretName (or .receiver.enabled .agents.enabled) }}
+{{- $args = concat $args (list "--notifications-tls-certificate=/etc/kcp-publisher/notifications-tls/tls.crt" "--notifications-tls-key=/etc/kcp-publisher/notifications-tls/tls.key") }}
+{{- end }}
+{{- end }}
 {{- concat $args .Values.extraArgs | toYaml }}
 {{- end }}
 

@@ -24,7 +24,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if include "skr-agent.selfUpgrade" . }}{{ $args = concat $args (list "--deployment=skr-agent" "--pod=$(POD_NAME)") }}{{ end }}
 {{- range $flag, $value := dict
   "poll-interval" .Values.pollInterval "report-interval" .Values.reportInterval "concurrency" .Values.concurrency
-  "upgrade-deadline" .Values.upgradeDeadline
+  "upgrade-deadline" .Values.upgradeDeadline "notifications-url" .Values.notifications.url
   "log-level" .Values.log.level "log-format" .Values.log.format }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
 {{- end }}
@@ -58,7 +58,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if kindIs "invalid" .Values.selfUpgrade }}{{ if .Values.rbac.clusterAdmin }}true{{ end }}{{ else if .Values.selfUpgrade }}true{{ end }}
 {{- end }}
 
-{{/* Ports of the values, of mirrors, and 80 where the registry speaks HTTP. */}}
+{{/* Ports of the values, of mirrors and notifications, and 80 where the registry speaks HTTP. */}}
 {{- define "skr-agent.egressPorts" -}}
 {{- $ports := list }}
 {{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
@@ -67,6 +67,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
 {{- end }}
 {{- range .Values.registry.blobHosts }}{{ if regexMatch ":[0-9]+$" . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end }}
+{{- with .Values.notifications.url }}
+{{- $url := urlParse . }}
+{{- if regexMatch ":[0-9]+$" $url.host }}{{ $ports = append $ports (regexFind "[0-9]+$" $url.host | int) }}
+{{- else if eq $url.scheme "http" }}{{ $ports = append $ports 80 }}{{ end }}
+{{- end }}
 {{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
 {{- $ports | uniq | toJson }}
 {{- end }}
