@@ -28,6 +28,8 @@ type notificationFlags struct {
 	address, generations           string
 	connections                    int
 	certificate, key               string
+
+	tokens *receiver.TokenFile // once it was read
 }
 
 // maxConnections is more than one process has file descriptors for.
@@ -43,9 +45,8 @@ func (f *notificationFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the certificate's key")
 }
 
-// check finds what is wrong with the flags.
-func (f *notificationFlags) check() error {
-	var err error
+// check finds what is wrong with the flags, and reads the receiver's token: nobody is to be let in without.
+func (f *notificationFlags) check() (err error) {
 	switch {
 	case (f.receiverAddress == "") != (f.receiverToken == ""):
 		err = errors.New("--receiver-bind-address and --receiver-token: want both or none")
@@ -55,10 +56,15 @@ func (f *notificationFlags) check() error {
 		err = errors.New("--notifications-tls-certificate: nothing is served without --receiver-bind-address or --notifications-bind-address")
 	case f.connections < 1 || f.connections > maxConnections:
 		err = fmt.Errorf("--notifications-connections %d: want 1 to %d", f.connections, maxConnections)
-	default:
-		return nil
+	case f.receiverAddress != "":
+		if f.tokens, err = receiver.OpenTokenFile(f.receiverToken); err != nil {
+			err = fmt.Errorf("--receiver-token: %w", err)
+		}
 	}
-	return cli.Usage(err)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return nil
 }
 
 // setUp adds both servers to the manager, each where it has an address.
@@ -93,16 +99,12 @@ func (f *notificationFlags) setUpReceiver(mgr ctrl.Manager, kymas *control.Kymas
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
-	tokens, err := receiver.OpenTokenFile(f.receiverToken)
-	if err != nil {
-		return cli.Usage(fmt.Errorf("--receiver-token: %w", err))
-	}
 	looks := receiver.NewLooks(kymas.Look, time.Now)
 	if err := mgr.Add(looks); err != nil {
 		return err
 	}
 	handler := receiver.New(receiver.Options{
-		Prefix: prefix, Tokens: tokens, Leading: leading(mgr), Log: ctrl.Log.WithName("receiver"),
+		Prefix: prefix, Tokens: f.tokens, Leading: leading(mgr), Log: ctrl.Log.WithName("receiver"),
 		Look: func(runtime string) bool {
 			if !kymas.Has(context.Background(), runtime) {
 				return false

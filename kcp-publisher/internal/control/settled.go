@@ -18,7 +18,12 @@ import (
 
 // settlesFor is for how many poll intervals a look that found nothing to do stands for those that follow. Time alone may change what is due:
 // bundles and certificates are renewed, and the registry and the components are looked at again.
-const settlesFor = 10
+//
+// Polls may be minutes apart where notifications arrive; then it stands for settlesAtMost, or until the next poll.
+const (
+	settlesFor    = 10
+	settlesAtMost = 5 * time.Minute
+)
 
 // look is all that a look at a Kyma depends on besides time.
 type look struct {
@@ -97,7 +102,7 @@ func settles(before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Ou
 	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) || !equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return time.Time{}
 	}
-	until, silent := now.Add(settlesFor*interval), plan.Heard(after).Add(facts.Silence)
+	until, silent := now.Add(min(settlesFor*interval, max(interval, settlesAtMost))), plan.Heard(after).Add(facts.Silence)
 	if silent.Before(until) {
 		return silent
 	}

@@ -95,6 +95,11 @@ func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", what, got, c.want)
 		}
 	}
+	for polled, want := range map[time.Duration]time.Duration{time.Second: settlesFor * time.Second, time.Minute: settlesAtMost, time.Hour / 2: time.Hour / 2} {
+		if got := settles(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).Sub(now); got != want {
+			t.Errorf("polled every %s: got %s, want %s", polled, got, want)
+		}
+	}
 	silent := kyma()
 	silent.Status.Conditions[0].Status = metav1.ConditionFalse
 	if got := settles(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {

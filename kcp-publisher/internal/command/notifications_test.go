@@ -1,0 +1,81 @@
+package command
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
+)
+
+func TestNotificationsThatNobodyCouldTrustAreRefused(t *testing.T) {
+	dir := keyFolder(t)
+	empty := filepath.Join(t.TempDir(), "token")
+	write(t, empty, "\n")
+	for flags, want := range map[string]string{
+		"--receiver-bind-address :0":                                    "--receiver-bind-address and --receiver-token: want both or none",
+		"--receiver-token /nowhere":                                     "want both or none",
+		"--receiver-bind-address :0 --receiver-token /nowhere":          "--receiver-token: stat /nowhere",
+		"--receiver-bind-address :0 --receiver-token " + empty:          "a token of 0 characters, want at least 22",
+		"--notifications-bind-address :0 --notifications-tls-key k":     "--notifications-tls-certificate and --notifications-tls-key: want both or none",
+		"--notifications-tls-certificate c --notifications-tls-key k":   "nothing is served",
+		"--notifications-bind-address :0 --notifications-connections 0": "--notifications-connections 0: want 1 to 1000000",
+	} {
+		o := run(append([]string{"run", "--location", "r.example/x", "--keys", dir}, strings.Fields(flags)...)...)
+		if o.code != cli.ExitUsage || !strings.Contains(o.err, want) {
+			t.Errorf("%s: got %+v", flags, o)
+		}
+	}
+}
+
+func TestEnrollBringsThePasswordForNotifications(t *testing.T) {
+	dir := keyFolder(t)
+	secrets, err := keys.Folder{Dir: dir}.TokenSecret()
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, err := token.Password(secrets, "r-1", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived := base64.StdEncoding.EncodeToString([]byte("r-1:" + password))
+	config := filepath.Join(t.TempDir(), "config.json")
+	write(t, config, `{"auths":{"registry.example":{"auth":"b3RoZXI6b3RoZXI="}}}`)
+	for name, c := range map[string]struct {
+		flags []string
+		host  string
+		want  string
+	}{
+		"a host of their own":                {[]string{"--notifications-url", "https://kyma.example:8443/notifications"}, "kyma.example:8443", derived},
+		"beside the registry's credentials":  {[]string{"--notifications-url", "https://kyma.example/notifications", "--registry-config", config}, "kyma.example", derived},
+		"the registry's own host":            {[]string{"--notifications-url", "https://registry.example/notifications", "--registry-password"}, "registry.example", derived},
+		"a host whose credentials are given": {[]string{"--notifications-url", "https://registry.example/notifications", "--registry-config", config}, "registry.example", "b3RoZXI6b3RoZXI="},
+	} {
+		out := done(t, append([]string{"enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir, "--registry-password-generation", "2"}, c.flags...)...)
+		var secret corev1.Secret
+		if err := yaml.Unmarshal([]byte(out), &secret); err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Auths map[string]struct{ Auth string }
+		}
+		if err := json.Unmarshal([]byte(secret.StringData[corev1.DockerConfigJsonKey]), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Auths[c.host].Auth != c.want || secret.StringData["notifications"] != c.flags[1] {
+			t.Errorf("%s: printed\n%s", name, out)
+		}
+	}
+	for _, address := range []string{"kyma.example", "ftp://kyma.example", "https://a:b@kyma.example"} {
+		if o := run("enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir, "--notifications-url", address); o.code != cli.ExitUsage {
+			t.Errorf("%s: got %+v", address, o)
+		}
+	}
+}
