@@ -34,9 +34,11 @@ func NewNotifications() (*Notifications, error) {
 	return n, nil
 }
 
-// ReceiverURL and AgentsURL are where the publisher serves both.
+// ReceiverURL is where the publisher takes the registry's.
 func (n *Notifications) ReceiverURL() string { return "http://" + n.Receiver + "/hook" }
-func (n *Notifications) AgentsURL() string   { return "http://" + n.Agents + "/notifications" }
+
+// AgentsURL is where it sends those for agents.
+func (n *Notifications) AgentsURL() string { return "http://" + n.Agents + "/notifications" }
 
 // registryOptions are those of a registry that sends them, nothing without.
 func (n *Notifications) registryOptions() registry.Options {

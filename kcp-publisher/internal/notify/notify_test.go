@@ -291,7 +291,10 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 		began, heard := time.Now(), make(chan time.Duration, 1)
 		go func() {
 			lines := bufio.NewScanner(read)
-			for lines.Scan() && !strings.HasPrefix(lines.Text(), "data:") {
+			for lines.Scan() {
+				if strings.HasPrefix(lines.Text(), "data:") {
+					break
+				}
 			}
 			heard <- time.Since(began)
 			_, _ = io.Copy(io.Discard, read)

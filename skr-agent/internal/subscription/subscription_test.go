@@ -92,7 +92,7 @@ func TestAnEndpointThatLiesCostsLittle(t *testing.T) {
 		"nothing, ever":      {func(ctx context.Context) (io.ReadCloser, error) { return sends(ctx, 0), nil }, 40, 40},
 		"an end at once":     {lies(""), 100, 100},
 		"a refusal":          {func(context.Context) (io.ReadCloser, error) { return nil, errors.New("401") }, 100, 0},
-		"an address at which nobody ever answers": {func(ctx context.Context) (io.ReadCloser, error) {
+		"an address at which nobody ever answers": {func(context.Context) (io.ReadCloser, error) {
 			<-time.After(30 * time.Second)
 			return nil, errors.New("timeout")
 		}, 100, 0},
