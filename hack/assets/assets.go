@@ -1,6 +1,6 @@
-// Package assets obtains the programs that a test cluster is made of: kube-apiserver, etcd and kwok.
+// Package assets obtains the programs that a test cluster is made of, kube-apiserver, etcd and kwok, and Flux's controllers for a benchmark.
 //
-// They come from the first place that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout, the release archive of
+// Those of a cluster come from the first place that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout, the release archive of
 // envtest where the network allows, or a build from their Go modules (hack/offline), which takes some minutes once. What comes out is a
 // folder with the programs in it; a program is either there whole or not at all, also after a crash or with two processes
 // at work.

@@ -1,0 +1,114 @@
+package assets
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. They are measured beside the agent, and no program of the
+// project links them.
+const fluxModules = "flux"
+
+// Flux are the controllers of Flux that correspond to the agent, and their CRDs.
+type Flux struct {
+	SourceController, KustomizeController string
+	// CRDs are folders of YAML files.
+	CRDs []string
+	// Versions says which they are, for people.
+	Versions string
+}
+
+// fluxModule is a controller as a module: what `go mod download -json` says of it.
+type fluxModule struct {
+	Path, Version, Dir string
+	Error              string
+}
+
+// EnsureFlux returns Flux's controllers, building first what is not in the cache.
+func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
+	source, err := hackDir()
+	if err != nil {
+		return Flux{}, err
+	}
+	modules, err := downloadFlux(ctx, filepath.Join(source, fluxModules), "github.com/fluxcd/source-controller", "github.com/fluxcd/kustomize-controller")
+	if err != nil {
+		return Flux{}, err
+	}
+	var found Flux
+	paths := []*string{&found.SourceController, &found.KustomizeController}
+	var versions []string
+	for i, m := range modules {
+		name := filepath.Base(m.Path)
+		if *paths[i], err = ensureController(ctx, m, name, progress); err != nil {
+			return Flux{}, fmt.Errorf("build %s %s: %w", name, m.Version, err)
+		}
+		found.CRDs = append(found.CRDs, filepath.Join(m.Dir, "config", "crd", "bases"))
+		versions = append(versions, name+" "+m.Version)
+	}
+	found.Versions = strings.Join(versions, ", ")
+	return found, nil
+}
+
+// downloadFlux returns modules in the versions that go.mod pins, from the module cache where they are there.
+func downloadFlux(ctx context.Context, dir string, paths ...string) ([]fluxModule, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, paths...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
+	output, err := cmd.Output()
+	found := map[string]fluxModule{}
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
+		var m fluxModule
+		if failed := decoder.Decode(&m); errors.Is(failed, io.EOF) {
+			break
+		} else if failed != nil {
+			return nil, errors.Join(err, failed)
+		}
+		if m.Error != "" {
+			return nil, fmt.Errorf("download %s: %s", m.Path, m.Error)
+		}
+		found[m.Path] = m
+	}
+	if err != nil {
+		return nil, fmt.Errorf("download Flux's controllers: %w", err)
+	}
+	var modules []fluxModule
+	for _, path := range paths {
+		if found[path].Dir == "" {
+			return nil, fmt.Errorf("download %s: go says nothing of it", path)
+		}
+		modules = append(modules, found[path])
+	}
+	return modules, nil
+}
+
+func ensureController(ctx context.Context, m fluxModule, name string, progress io.Writer) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a cache folder: %w", err)
+	}
+	cache := filepath.Join(base, "kyma-pull", fmt.Sprintf("flux-%s-%s-%s-%s", name, m.Version, runtime.GOOS, runtime.GOARCH))
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", fmt.Errorf("make the cache folder: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(cache, "lock"), progress)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := sweep(cache); err != nil {
+		return "", err
+	}
+	if path := find(name, cache); path != "" {
+		return path, nil
+	}
+	return filepath.Join(cache, name), build(ctx, program{name: name, module: fluxModules, pkg: m.Path}, cache, progress)
+}
