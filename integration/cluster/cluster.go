@@ -154,7 +154,9 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
 		// Else Pause would take a minute wherever somebody watches: the API server waits for watches that it does not end.
 		Set("shutdown-watch-termination-grace-period", "2s").
-		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000")
+		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000").
+		// envtest's range of 256 addresses is used up by a cluster of some hundred applications.
+		Set("service-cluster-ip-range", "10.0.0.0/16")
 	if len(options.Audit) > 0 {
 		if err := audit(api, dir, options.Audit); err != nil {
 			return nil, nil, errors.Join(err, log.Close())

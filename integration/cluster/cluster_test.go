@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,6 +163,22 @@ func TestAnAPIServerThatWasAwayIsTheSameToItsClients(t *testing.T) {
 		return err
 	})
 	awaitCurrent(t, c, dyn, "deployments", "after")
+}
+
+func TestAClusterHasAddressesForHundredsOfServices(t *testing.T) {
+	c := lend(t, false)
+	clients, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranges, err := clients.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix, err := netip.ParsePrefix(ranges.Spec.CIDRs[0])
+	if err != nil || prefix.Bits() > 16 {
+		t.Errorf("range %v: %v", ranges.Spec.CIDRs, err)
+	}
 }
 
 func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
