@@ -12,7 +12,7 @@ FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench bench-fleet fuzz assets
+.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench: build assets ## benchmarks as a table, also in bench/
 # Built first, as `go run` would leave a folder behind where it is killed. Nothing else should run on the machine.
 bench-fleet: build assets ## a control plane with N=1000 simulated runtimes, measured into bench/fleet-N.md; FLAGS="-only idle,waves" and others
 	@go build -o bin/bench-fleet ./integration/bench/scale && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/bench-fleet -n $(or $(N),1000) $(FLAGS)
+
+bench-flux: build assets ## the agent beside Flux's controllers, N applications (100) in one cluster each, as a table, also in bench/
+	@go build -o bin/bench-flux ./integration/bench/flux && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/bench-flux -n $(or $(N),100) $(FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@set -e; for package in $$(grep -rl --include='*_test.go' '^func Fuzz' $(FOLDERS) | xargs -n1 dirname | sort -u); do \

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// kind is of objects that are awaited.
+type kind struct {
+	schema.GroupVersionKind
+	Namespace string
+}
+
+// arrivals tells when the first and when all of some objects are as they are awaited.
+type arrivals struct {
+	kind   kind
+	watch  watch.Interface
+	ended  chan struct{} // closed when all are there or no more can be seen
+	wanted int
+
+	mu         sync.Mutex // guards what follows
+	there      map[string]bool
+	first, all time.Time
+	last       string // what is known of an object that is not as it is awaited
+	err        error
+}
+
+// await begins to look at a cluster's objects. What is true of the objects that are there already counts too.
+func await(ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool) (*arrivals, error) {
+	watching, err := client.NewWithWatch(config, client.Options{Scheme: runtime.NewScheme()})
+	if err != nil {
+		return nil, err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
+	w, err := watching.Watch(ctx, list, client.InNamespace(of.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("watch every %s: %w", of.Kind, err)
+	}
+	a := &arrivals{kind: of, watch: w, ended: make(chan struct{}), wanted: wanted, there: map[string]bool{}}
+	go a.follow(arrived)
+	return a, nil
+}
+
+func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
+	defer close(a.ended)
+	for event := range a.watch.ResultChan() {
+		object, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			a.fail(fmt.Errorf("the watch of every %s says %v", a.kind.Kind, event.Object))
+			return
+		}
+		if event.Type != watch.Added && event.Type != watch.Modified {
+			continue
+		}
+		if a.note(object, arrived(object)) {
+			return
+		}
+	}
+	a.fail(fmt.Errorf("the watch of every %s ended", a.kind.Kind))
+}
+
+// note remembers what is known of an object, and reports whether all are there.
+func (a *arrivals) note(object *unstructured.Unstructured, arrived bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !arrived {
+		a.last = fmt.Sprint(object.GetName(), " ", object.Object["status"])
+		return false
+	}
+	a.all = time.Now()
+	if len(a.there) == 0 {
+		a.first = a.all
+	}
+	a.there[object.GetName()] = true
+	return len(a.there) == a.wanted
+}
+
+func (a *arrivals) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = err
+}
+
+// wait returns when the first and when all were there.
+func (a *arrivals) wait(ctx context.Context, limit time.Duration) (first, all time.Time, err error) {
+	defer a.watch.Stop()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	late := false
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		late = true
+	case <-a.ended:
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if late {
+		err = fmt.Errorf("waited %s", limit)
+	}
+	if err = errors.Join(err, a.err); err != nil {
+		err = fmt.Errorf("%w: %d of kind %s were awaited and %d are there; of another: %s", err, a.wanted, a.kind.Kind, len(a.there), a.last)
+	}
+	return a.first, a.all, err
+}

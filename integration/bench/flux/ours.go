@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// ours is the agent in a runtime whose Kyma has a module for each application. A publisher with an API server of its own makes its bundles.
+type ours struct {
+	apps    int
+	options options
+	pool    *cluster.Pool
+	fleet   *fleet.Fleet
+	runtime *fleet.Runtime
+	config  *rest.Config
+	agents  []int
+	bundles bundles
+}
+
+const (
+	runtimeID = "one"
+	channel   = "regular"
+	writers   = 16 // as many as the publisher's default concurrency
+)
+
+func (o *ours) name() string { return "kyma-pull" }
+
+// prepare publishes the bundle with all applications, then starts the runtime's cluster. No program runs in it yet.
+func (o *ours) prepare(ctx context.Context) error {
+	o.pool = &cluster.Pool{}
+	var err error
+	o.fleet, err = fleet.Start(ctx, fleet.Options{
+		LeaderElect: true, Clusters: o.pool, Patience: longest,
+		PublisherFlags: []string{"--agent-poll-interval", o.options.Poll.String(), "--agent-report-interval", "5m"},
+		AgentFlags:     o.options.agentFlags(),
+	})
+	if err != nil {
+		return err
+	}
+	o.fleet.Registry.Intercept(o.bundles.note)
+	if err := each(ctx, o.apps, func(ctx context.Context, i int) error {
+		return o.fleet.Offer(ctx, app(i, first), app(i, second))
+	}); err != nil {
+		return err
+	}
+	if err := o.release(ctx, first); err != nil {
+		return err
+	}
+	names := make([]string, o.apps)
+	for i := range names {
+		names[i] = appName(i)
+	}
+	if err := o.fleet.Control.Create(ctx, fleet.NewKyma(runtimeID, channel, names...)); err != nil {
+		return err
+	}
+	if err := o.untilPublished(ctx, first); err != nil {
+		return err
+	}
+	if err := o.fleet.Publisher().Stop(); err != nil {
+		return err
+	}
+	if o.runtime, err = o.fleet.AddRuntime(ctx, runtimeID, channel); err != nil {
+		return err
+	}
+	// It has just been started, before anybody could look at the clock, and has not done anything.
+	if err := o.runtime.Agent().Kill(); err != nil {
+		return err
+	}
+	if o.config, err = clientcmd.BuildConfigFromFlags("", o.runtime.Kubeconfig()); err != nil {
+		return err
+	}
+	o.config.QPS = -1
+	return o.runtime.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+}
+
+// release has every application in a version.
+func (o *ours) release(ctx context.Context, version string) error {
+	return each(ctx, o.apps, func(ctx context.Context, i int) error {
+		v := app(i, version)
+		return o.fleet.Release(ctx, v.Module, v.Component(), sample.Channel(channel, version))
+	})
+}
+
+func (o *ours) untilPublished(ctx context.Context, version string) error {
+	return fleet.Until(ctx, longest, fmt.Sprintf("a bundle with %d modules of version %s is published", o.apps, version), func() (bool, string) {
+		record, err := o.record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		n := 0
+		if r := record.Status.Runtime; r != nil && r.Published != nil {
+			for _, published := range r.Published.Versions {
+				if published == version {
+					n++
+				}
+			}
+		}
+		return n == o.apps, fmt.Sprint(n)
+	})
+}
+
+func (o *ours) record(ctx context.Context) (*v1beta2.Kyma, error) {
+	if o.runtime != nil {
+		return o.runtime.Record(ctx)
+	}
+	kyma := fleet.NewKyma(runtimeID, channel)
+	err := o.fleet.Control.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
+	return kyma, err
+}
+
+func (o *ours) start(context.Context) error {
+	if err := o.runtime.StartAgent(); err != nil {
+		return err
+	}
+	pid, err := child("skr-agent", "")
+	o.agents = []int{pid}
+	return err
+}
+
+func (o *ours) stop() error {
+	o.agents = nil
+	return o.runtime.Agent().Stop()
+}
+
+func (o *ours) programs() []int       { return o.agents }
+func (o *ours) profiles() string      { return o.options.profilesAddress }
+func (o *ours) cluster() *rest.Config { return o.config }
+func (o *ours) log() string           { return end(o.runtime.Agent().Log()) }
+func (o *ours) settings() string {
+	return fmt.Sprintf("one runtime whose Kyma has a module per application, agent with a lease, polls every %s", o.options.Poll)
+}
+
+func (o *ours) units() kind {
+	return kind{v1beta2.GroupVersion.WithKind("Manifest"), v1beta2.RuntimeNamespace}
+}
+
+// ready is about a Manifest.
+func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
+	return func(object *unstructured.Unstructured) bool {
+		manifest := &v1beta2.Manifest{}
+		if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, manifest); err != nil {
+			return false
+		}
+		// The state alone may be that of the version before.
+		ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
+		return manifest.Spec.Version == version && manifest.Status.State == v1beta2.StateReady &&
+			ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == manifest.Generation
+	}
+}
+
+// revise promotes every application at once. The publisher does not run meanwhile, so that there is one bundle, and the clock starts when the
+// agent's poll finds it: how long polls are apart is a setting.
+func (o *ours) revise(ctx context.Context) (time.Time, error) {
+	if err := o.fleet.Publisher().Stop(); err != nil {
+		return time.Time{}, err
+	}
+	if err := o.release(ctx, second); err != nil {
+		return time.Time{}, err
+	}
+	o.bundles.forget()
+	if err := o.fleet.StartPublisher(); err != nil {
+		return time.Time{}, err
+	}
+	var at time.Time
+	err := fleet.Until(ctx, longest+o.options.Poll, "the agent looks at the new bundle", func() (ok bool, _ string) {
+		at, ok = o.bundles.taken()
+		return ok, "it does not"
+	})
+	return at, err
+}
+
+// ask has nobody to ask: the agent watches what it has installed.
+func (o *ours) ask(context.Context, []int) error { return nil }
+
+// report lets the publisher read the agent's report, and returns how many modules are Ready by it.
+func (o *ours) report(ctx context.Context) (string, error) {
+	if err := o.fleet.StartPublisher(); err != nil {
+		return "", err
+	}
+	ready, enrolled := 0, false
+	err := fleet.Until(ctx, 2*time.Minute+o.options.Poll, "the control plane knows of every module", func() (bool, string) {
+		record, err := o.record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		ready = 0
+		for _, m := range record.Status.Modules {
+			if m.Version == first && m.State == v1beta2.StateReady {
+				ready++
+			}
+		}
+		r := record.Status.Runtime
+		// With the agent's key known there is another bundle, which it has at its next poll.
+		enrolled = r != nil && r.Key != nil && r.Published != nil && r.Observed != nil && r.Observed.Digest == r.Published.Digest
+		return ready == o.apps && enrolled, fmt.Sprintf("%d, the newest bundle is followed: %t", ready, enrolled)
+	})
+	if err != nil && ctx.Err() == nil {
+		// A report that cannot be made is what is measured here, and no reason to measure nothing else.
+		return fmt.Sprintf("%d of %d (%v)", ready, o.apps, err), nil
+	}
+	return fmt.Sprintf("%d of %d", ready, o.apps), err
+}
+
+func (o *ours) close() error {
+	var problems []error
+	if o.fleet != nil {
+		problems = append(problems, o.fleet.Close())
+	}
+	return errors.Join(append(problems, o.pool.Close())...)
+}
+
+// bundles notes when a bundle is written and when it is read for the first time.
+type bundles struct {
+	mu            sync.Mutex
+	written, read time.Time
+}
+
+func (b *bundles) note(_ http.ResponseWriter, request *http.Request) bool {
+	if !strings.Contains(request.URL.Path, "/"+bundle.DesiredRepository(runtimeID)+"/manifests/") {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case request.Method == http.MethodPut:
+		b.written = time.Now()
+	case request.Method == http.MethodGet && !b.written.IsZero() && b.read.IsZero():
+		b.read = time.Now()
+	}
+	return false
+}
+
+func (b *bundles) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.written, b.read = time.Time{}, time.Time{}
+}
+
+func (b *bundles) taken() (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.read, !b.read.IsZero()
+}
+
+// each does something for every application, some at once.
+func each(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range apps {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// end returns the last lines of a log.
+func end(log string) string {
+	lines := slices.Collect(strings.Lines(log))
+	return strings.Join(lines[max(0, len(lines)-10):], "")
+}

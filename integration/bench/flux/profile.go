@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// profiled is how long a profile is.
+const profiled = 30 * time.Second
+
+// profile takes a CPU profile of what a stage does from now on, where profiles are asked for and served. It runs beside the stage, whose
+// figures matter more: what goes wrong is only told.
+func (b *bench) profile(ctx context.Context, stage string) {
+	address := b.profiles()
+	if address == "" {
+		return
+	}
+	go func() {
+		if err := fetchProfile(ctx, address, filepath.Join(b.options.Profiles, stage+".pprof")); err != nil {
+			b.say("profile of %s: %v", stage, err)
+		}
+	}()
+}
+
+func fetchProfile(ctx context.Context, address, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", address, profiled.Seconds()), nil)
+	if err != nil {
+		return err
+	}
+	var response *http.Response
+	err = fleet.Until(ctx, time.Minute, "profiles are served", func() (bool, string) {
+		var err error
+		if response, err = http.DefaultClient.Do(request); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the agent answers %s", response.Status)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, response.Body)
+	return errors.Join(err, file.Close())
+}

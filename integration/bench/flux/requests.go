@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// requests are those that an API server has answered.
+type requests struct {
+	// All are all of them but watches, which are counted when they end, and those of kwok, which plays the Deployments' controller. Writes are
+	// those that change something, DryRuns those that ask what a change would do.
+	All, Writes, DryRuns float64
+}
+
+func (r requests) since(before requests) requests {
+	return requests{r.All - before.All, r.Writes - before.Writes, r.DryRuns - before.DryRuns}
+}
+
+// requestsOf reads an API server's own count.
+func requestsOf(ctx context.Context, config *rest.Config) (requests, error) {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return requests{}, err
+	}
+	body, err := clients.RESTClient().Get().AbsPath("/metrics").Stream(ctx)
+	if err != nil {
+		return requests{}, fmt.Errorf("read the API server's metrics: %w", err)
+	}
+	defer body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(body)
+	if err != nil {
+		return requests{}, fmt.Errorf("read the API server's metrics: %w", err)
+	}
+	family := families["apiserver_request_total"]
+	if family == nil {
+		return requests{}, errors.New("the API server counts no requests")
+	}
+	return count(family), nil
+}
+
+func count(family *dto.MetricFamily) requests {
+	var sum requests
+	for _, m := range family.GetMetric() {
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		if labels["resource"] == "deployments" && labels["subresource"] == "status" || labels["resource"] == "" || labels["verb"] == "WATCH" {
+			continue // kwok's, watches, and what is asked for outside of the API, such as this
+		}
+		n := m.GetCounter().GetValue()
+		sum.All += n
+		switch labels["verb"] {
+		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
+			if labels["dry_run"] != "" {
+				sum.DryRuns += n
+			} else {
+				sum.Writes += n
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// side is one of the two that are measured.
+type side interface {
+	name() string
+	// settings says what readers of the table have to know.
+	settings() string
+	// prepare brings up everything but the programs, with every application's first version to be installed.
+	prepare(ctx context.Context) error
+	// start runs the programs, and stop ends them. programs are those that run, and profiles where one of them serves profiles, empty for nowhere.
+	start(ctx context.Context) error
+	stop() error
+	programs() []int
+	profiles() string
+	log() string
+	// cluster is the API server that they install into.
+	cluster() *rest.Config
+	// units are the objects that say whether an application is Ready in a version.
+	units() kind
+	ready(version string) func(*unstructured.Unstructured) bool
+	// report returns what is known elsewhere of the applications, empty where there is no such place.
+	report(ctx context.Context) (string, error)
+	// ask has the programs look after some applications now, if they do not by themselves.
+	ask(ctx context.Context, apps []int) error
+	// revise releases every application's second version, and returns when the programs were told.
+	revise(ctx context.Context) (time.Time, error)
+	close() error
+}
+
+// longest is how long anything that is awaited may take.
+const longest = 10 * time.Minute
+
+// deleted is how many Services are deleted behind the programs' backs.
+const deleted = 20
+
+// bench measures one side.
+type bench struct {
+	side
+	options   options
+	apiServer int
+	figures   map[string]float64
+	reported  string
+}
+
+func (b *bench) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, b.close()) }()
+	b.figures = map[string]float64{}
+	b.say("setting up %d applications", b.options.Apps)
+	if err := b.prepare(ctx); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	if b.apiServer, err = apiServerOf(b.cluster()); err != nil {
+		return err
+	}
+	for _, stage := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"install", b.install}, {"report", b.tell}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision}, {"restart", b.restart},
+	} {
+		b.say("%s", stage.name)
+		others, began := othersCPU(), time.Now()
+		if err := stage.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w\n%s", stage.name, err, b.log())
+		}
+		b.figures[stage.name+" others"] = 100 * float64(othersCPU()-others) / float64(time.Since(began)) / float64(goruntime.NumCPU())
+	}
+	return b.stop()
+}
+
+// meter is what had been used at a time.
+type meter struct {
+	programs, apiServer time.Duration
+	requests            requests
+}
+
+func (b *bench) read(ctx context.Context) (meter, error) {
+	programs, err := usageOf(b.programs()...)
+	if err != nil {
+		return meter{}, err
+	}
+	apiServer, err := usageOf(b.apiServer)
+	if err != nil {
+		return meter{}, err
+	}
+	asked, err := requestsOf(ctx, b.cluster())
+	return meter{programs.CPU, apiServer.CPU, asked}, err
+}
+
+// cost waits until the programs have nothing left to do, and notes what they used since a time. It returns when that was.
+func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
+	since, programs, err := untilRest(ctx, longest, b.programs()...)
+	if err != nil {
+		return since, err
+	}
+	now, err := b.read(ctx)
+	b.figures[name+" CPU"] = (programs - before.programs).Seconds()
+	b.figures[name+" API server CPU"] = (now.apiServer - before.apiServer).Seconds()
+	asked := now.requests.since(before.requests)
+	b.figures[name+" requests"], b.figures[name+" writes"], b.figures[name+" dry runs"] = asked.All, asked.Writes, asked.DryRuns
+	return since, err
+}
+
+// install starts the programs for the first time and waits for all applications.
+func (b *bench) install(ctx context.Context) error {
+	awaited, err := await(ctx, b.cluster(), b.units(), b.options.Apps, b.ready(first))
+	if err != nil {
+		return err
+	}
+	before, err := b.read(ctx) // no program runs, and so none has used anything
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	b.profile(ctx, "install")
+	one, all, err := awaited.wait(ctx, longest)
+	if err != nil {
+		return err
+	}
+	b.figures["install"], b.figures["install first"] = all.Sub(began).Seconds(), one.Sub(began).Seconds()
+	_, err = b.cost(ctx, "install", before)
+	return err
+}
+
+func (b *bench) tell(ctx context.Context) error {
+	var err error
+	if b.reported, err = b.report(ctx); err != nil || b.reported == "" {
+		return err
+	}
+	_, _, err = untilRest(ctx, longest, b.programs()...)
+	return err
+}
+
+// idle lets nothing happen for a while.
+func (b *bench) idle(ctx context.Context) error {
+	with, err := b.pass(ctx, b.options.Idle)
+	if err != nil {
+		return err
+	}
+	memory, err := usageOf(b.programs()...)
+	if err != nil {
+		return err
+	}
+	b.figures["anonymous"], b.figures["file"], b.figures["peak"] = float64(memory.Anonymous), float64(memory.File), float64(memory.Peak)
+	minutes := b.options.Idle.Minutes()
+	b.figures["idle CPU"] = with.programs.Seconds() * 1000 / b.options.Idle.Seconds()
+	b.figures["idle requests"], b.figures["idle writes"] = with.requests.All/minutes, with.requests.Writes/minutes
+	return nil
+}
+
+// pass returns what is used in a while.
+func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
+	before, err := b.read(ctx)
+	if err != nil {
+		return meter{}, err
+	}
+	timer := time.NewTimer(while)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return meter{}, ctx.Err()
+	case <-timer.C:
+	}
+	now, err := b.read(ctx)
+	return meter{now.programs - before.programs, now.apiServer - before.apiServer, now.requests.since(before.requests)}, err
+}
+
+// drift deletes Services and waits until they are there again.
+func (b *bench) drift(ctx context.Context) error {
+	api, err := client.New(b.cluster(), client.Options{Scheme: runtime.NewScheme()})
+	if err != nil {
+		return err
+	}
+	services := kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Service"}, Namespace: namespace}
+	was, apps := map[string]string{}, []int{}
+	for i := range min(deleted, b.options.Apps) {
+		service := object(services.GroupVersionKind, appName(i), nil)
+		service.SetNamespace(namespace)
+		if err := api.Get(ctx, client.ObjectKeyFromObject(service), service); err != nil {
+			return err
+		}
+		was[appName(i)], apps = string(service.GetUID()), append(apps, i)
+	}
+	awaited, err := await(ctx, b.cluster(), services, len(apps), func(o *unstructured.Unstructured) bool {
+		uid := was[o.GetName()]
+		return uid != "" && uid != string(o.GetUID())
+	})
+	if err != nil {
+		return err
+	}
+	before, err := b.read(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for _, i := range apps {
+		service := object(services.GroupVersionKind, appName(i), nil)
+		service.SetNamespace(namespace)
+		if err := api.Delete(ctx, service); err != nil {
+			return err
+		}
+	}
+	if err := b.ask(ctx, apps); err != nil {
+		return err
+	}
+	_, all, err := awaited.wait(ctx, longest)
+	if err != nil {
+		return err
+	}
+	b.figures["drift"] = all.Sub(began).Seconds()
+	_, err = b.cost(ctx, "drift", before)
+	return err
+}
+
+// revision releases another version of every application.
+func (b *bench) revision(ctx context.Context) error {
+	awaited, err := await(ctx, b.cluster(), b.units(), b.options.Apps, b.ready(second))
+	if err != nil {
+		return err
+	}
+	before, err := b.read(ctx)
+	if err != nil {
+		return err
+	}
+	began, err := b.revise(ctx)
+	if err != nil {
+		return err
+	}
+	b.profile(ctx, "revision")
+	one, all, err := awaited.wait(ctx, longest)
+	if err != nil {
+		return err
+	}
+	b.figures["revision"], b.figures["revision first"] = all.Sub(began).Seconds(), one.Sub(began).Seconds()
+	_, err = b.cost(ctx, "revision", before)
+	return err
+}
+
+// restart ends the programs and starts them again, with nothing new to do.
+func (b *bench) restart(ctx context.Context) error {
+	if err := b.stop(); err != nil {
+		return err
+	}
+	// What the API server asks itself is no request of the programs.
+	own, err := b.pass(ctx, b.options.Idle/2)
+	if err != nil {
+		return err
+	}
+	minutes := (b.options.Idle / 2).Minutes()
+	b.figures["idle requests"] = max(0, b.figures["idle requests"]-own.requests.All/minutes)
+	b.figures["idle writes"] = max(0, b.figures["idle writes"]-own.requests.Writes/minutes)
+	before, err := b.read(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	b.profile(ctx, "restart")
+	since, err := b.cost(ctx, "restart", before)
+	b.figures["restart"] = since.Sub(began).Seconds()
+	return err
+}
