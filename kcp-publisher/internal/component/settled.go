@@ -138,22 +138,13 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Stor
 	return s
 }
 
-// has asks whether the place has a shared content, and the manifest that holds it from garbage collection.
+// has asks whether the place has a shared content.
 func has(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
 		return false, err
 	}
 	there, err := shared.Exists(ctx, content.Descriptor())
-	if err == nil && there {
-		var tag string
-		if _, tag, err = store.ContentHolder(content.Descriptor()); err == nil {
-			_, err = store.Head(ctx, shared, tag)
-		}
-		if errors.Is(err, store.ErrNotFound) {
-			return false, nil
-		}
-	}
 	if err != nil {
 		return false, fmt.Errorf("look for blob %s in %s: %w", content.Digest, place.Name(bundle.ContentRepository), err)
 	}
