@@ -131,8 +131,9 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 			d.keep(list.Manifest)
 		}
 	}
+	needed := d.needed()
 	for _, m := range inventory.Shared {
-		d.shared(m)
+		d.shared(m, needed[m.Key()])
 	}
 	if n := len(d.plan.Remove) - rules.Limit; n > 0 {
 		for _, cut := range d.plan.Remove[rules.Limit:] {
@@ -241,9 +242,37 @@ func (d *decision) signature(s Signature, reason string) {
 	}
 }
 
+// needed returns, by Key, the shared manifests that hold something in use. A publisher that saw both documents of a bundle lately, with
+// others, pushes no manifest of the two, so that one that has only a part in use is needed as long as no other holds that part.
+func (d *decision) needed() map[string]bool {
+	type blob struct {
+		repository string
+		digest     digest.Digest
+	}
+	needed, held := map[string]bool{}, map[blob]bool{}
+	for _, partly := range []bool{false, true} {
+		for _, m := range d.inventory.Shared {
+			used, missing := 0, false
+			for _, b := range m.Blobs {
+				if d.used[b.Digest] {
+					used++
+					missing = missing || !held[blob{m.Repository, b.Digest}]
+				}
+			}
+			if used == len(m.Blobs) && !partly || partly && missing {
+				needed[m.Key()] = true
+				for _, b := range m.Blobs {
+					held[blob{m.Repository, b.Digest}] = true
+				}
+			}
+		}
+	}
+	return needed
+}
+
 // shared decides about a manifest that holds documents or content.
-func (d *decision) shared(m Manifest) {
-	if slices.ContainsFunc(m.Blobs, func(b ocispec.Descriptor) bool { return d.used[b.Digest] }) {
+func (d *decision) shared(m Manifest, needed bool) {
+	if needed {
 		d.keep(m)
 		return
 	}

@@ -127,6 +127,16 @@ func TestOnlyWhatNoRuntimeNeedsGoes(t *testing.T) {
 			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })}, Shared: []Manifest{set(0), set(1), content("x"), content("y")}, Contents: needs("state-0", "y")},
 			noted:     long, want: "documents:set-1 content:blob-x",
 		},
+		"documents go though a bundle has the same catalog, unless nothing else holds it": {
+			inventory: Inventory{
+				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 2) })},
+				Shared: []Manifest{
+					named("documents", "set-1", "set-1", "state-old", "catalog-0"), named("documents", "set-4", "set-4", "state-old", "catalog-1"), set(0),
+					named("documents", "set-2", "set-2", "state-1", "catalog-old"),
+				},
+			},
+			noted: long, want: "documents:set-1",
+		},
 		"what was not noted before only waits, as what a publisher pushes at this moment": {
 			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })}, Shared: []Manifest{set(1), content("x")}},
 			want:      "",
