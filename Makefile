@@ -12,10 +12,10 @@ FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
 	@go run ./integration/demo $(if $(EXIT),--exit)
@@ -49,6 +49,16 @@ test-oracle: ## sigstore-go, in a module of its own, judges every attestation th
 
 test-cosign: ## crane, jq and cosign, built from their modules (minutes, once), run the commands of docs/provenance.md
 	cd integration/oracle && go test -mod=mod -timeout $(TIMEOUT) ./cosign
+
+# Versions of the programs that a registry on S3 is tested with.
+VERSITYGW_VERSION := v1.8.0
+DISTRIBUTION_VERSION := v3.1.2
+S3_PROGRAMS := $(HOME)/.cache/kyma-pull/s3-$(VERSITYGW_VERSION)-$(DISTRIBUTION_VERSION)
+
+test-s3: ## a fleet over distribution with a bucket of versitygw; both are built from their modules (six minutes on two cores, once)
+	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
+	VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestAFleetOnABucket ./integration/scenario
 
 build: ## both programs into bin/
 	@mkdir -p bin

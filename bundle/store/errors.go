@@ -54,19 +54,28 @@ func Ping(ctx context.Context, s Store) error {
 	if !ok {
 		return nil
 	}
-	repository, err := registry.registries.Repository(registry.Name(bundle.TrustRepository))
+	whole, err := registry.whole()
 	if err != nil {
 		return err
 	}
-	whole, err := remote.NewRegistry(repository.Reference.Registry)
-	if err != nil {
-		return err
-	}
-	whole.Client, whole.PlainHTTP = repository.Client, repository.PlainHTTP
 	if err := whole.Ping(ctx); Unavailable(err) {
 		return err
 	}
 	return nil
+}
+
+// whole returns the registry that the store is in.
+func (r *Registry) whole() (*remote.Registry, error) {
+	repository, err := r.registries.Repository(r.Name(bundle.TrustRepository))
+	if err != nil {
+		return nil, err
+	}
+	whole, err := remote.NewRegistry(repository.Reference.Registry)
+	if err != nil {
+		return nil, err
+	}
+	whole.Client, whole.PlainHTTP = repository.Client, repository.PlainHTTP
+	return whole, nil
 }
 
 // WithoutDetail returns the same error for the same answer of a registry. Registries put times and request numbers into theirs, and a

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
@@ -25,10 +23,13 @@ import (
 const LayoutScheme = "oci-layout:"
 
 // Layout keeps repositories in an OCI image layout: a folder, or for reading also a tar file.
-type Layout struct{ path string }
+type Layout struct {
+	path  string
+	index *layoutIndex
+}
 
 // NewLayout returns the layout at a path. It does no I/O.
-func NewLayout(path string) *Layout { return &Layout{path} }
+func NewLayout(path string) *Layout { return &Layout{path, newLayoutIndex(path)} }
 
 // String returns oci-layout:PATH.
 func (l *Layout) String() string { return LayoutScheme + l.path }
@@ -41,7 +42,7 @@ func (l *Layout) Holds(repository string) bool { return strings.HasPrefix(reposi
 
 // Repository opens a repository for reading and writing. A folder becomes an OCI layout when needed.
 func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error) {
-	repository, err := openLayout(l.path, name)
+	repository, err := openLayout(l.index, name)
 	if err != nil {
 		return nil, fmt.Errorf("open OCI layout %s: %w", l.path, err)
 	}
@@ -120,34 +121,36 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 // layoutRepository writes one repository of a folder that other processes may read and write meanwhile, and that may be cut off from
 // power at any moment:
 //   - a blob has its name once all of it is on the disk; one that has its name and another size was never written to its end;
-//   - index.json is replaced as a whole, under a lock on the folder, by what it says at that moment and the one change;
+//   - index.json is replaced as a whole, under a lock on the folder, by what it says at that moment and the change, or a batch of them;
 //   - a manifest without a tag, or whose tag moves on, is in the index without a name, as oras keeps it.
 type layoutRepository struct {
 	*oci.Storage
-	dir  string
-	name string
+	dir   string
+	name  string
+	index *layoutIndex
 }
 
-func openLayout(dir, name string) (layoutRepository, error) {
-	storage, err := oci.NewStorage(dir)
+func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
+	storage, err := oci.NewStorage(index.dir)
 	if err != nil {
 		return layoutRepository{}, err
 	}
-	l := layoutRepository{storage, dir, name}
+	l := layoutRepository{storage, index.dir, name, index}
 	if err := os.MkdirAll(l.path(ocispec.ImageBlobsDir, "sha256"), 0o777); err != nil {
 		return l, err
 	}
 	if _, err := os.Stat(l.path(ocispec.ImageLayoutFile)); errors.Is(err, os.ErrNotExist) {
-		if err := l.replace(ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}); err != nil {
+		data, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})
+		if err != nil {
+			return l, err
+		}
+		if _, err := replaceFile(l.dir, ocispec.ImageLayoutFile, data); err != nil {
 			return l, err
 		}
 	} else if err != nil {
 		return l, err
 	}
-	if _, err := os.Stat(l.path(ocispec.ImageIndexFile)); !errors.Is(err, os.ErrNotExist) {
-		return l, err
-	}
-	return l, l.change(func(index ocispec.Index) ocispec.Index { return index })
+	return l, l.index.ensure()
 }
 
 func (l layoutRepository) path(parts ...string) string {
@@ -194,15 +197,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	if err := synced(l.blob(d)); err != nil || d.MediaType != ocispec.MediaTypeImageManifest && d.MediaType != ocispec.MediaTypeImageIndex {
 		return err
 	}
-	return l.change(func(index ocispec.Index) ocispec.Index { return listed(index, d) })
-}
-
-// listed returns the index with a manifest that nobody named: whoever asks for referrers finds only those that the index lists.
-func listed(index ocispec.Index, d ocispec.Descriptor) ocispec.Index {
-	if !slices.ContainsFunc(index.Manifests, func(m ocispec.Descriptor) bool { return m.Digest == d.Digest }) {
-		index.Manifests = append(index.Manifests, unnamed(d))
-	}
-	return index
+	return l.index.change(indexChange{manifest: d})
 }
 
 // abandonedAfter is how long nothing was written to a part of a blob before it counts as left behind by somebody who was killed.
@@ -226,17 +221,12 @@ func synced(path string) error {
 
 // Resolve finds a tag of the repository, or a digest that the index lists.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
-	index, err := l.index()
-	if err != nil {
-		return ocispec.Descriptor{}, err
-	}
 	name := layoutReference(l.name, reference)
-	for _, d := range index.Manifests {
-		if d.Annotations[ocispec.AnnotationRefName] == name || d.Digest.String() == reference {
-			return unnamed(d), nil
-		}
+	d, found, err := l.index.resolve(name, reference)
+	if err == nil && !found {
+		err = fmt.Errorf("%s: %w", name, errdef.ErrNotFound)
 	}
-	return ocispec.Descriptor{}, fmt.Errorf("%s: %w", name, errdef.ErrNotFound)
+	return d, err
 }
 
 // Tag names a manifest that is there.
@@ -248,75 +238,5 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	if !there {
 		return fmt.Errorf("%s: %w", d.Digest, errdef.ErrNotFound)
 	}
-	return l.change(func(index ocispec.Index) ocispec.Index { return withTag(index, d, layoutReference(l.name, reference)) })
-}
-
-// withTag returns the index in which the name is the manifest's.
-func withTag(index ocispec.Index, d ocispec.Descriptor, name string) ocispec.Index {
-	var before *ocispec.Descriptor
-	d = unnamed(d)
-	manifests := slices.DeleteFunc(slices.Clone(index.Manifests), func(m ocispec.Descriptor) bool {
-		if m.Annotations[ocispec.AnnotationRefName] == name {
-			before = &m
-			return true
-		}
-		return m.Digest == d.Digest && m.Annotations[ocispec.AnnotationRefName] == ""
-	})
-	if before != nil && before.Digest != d.Digest && !slices.ContainsFunc(manifests, func(m ocispec.Descriptor) bool { return m.Digest == before.Digest }) {
-		manifests = append(manifests, unnamed(*before))
-	}
-	d.Annotations = map[string]string{ocispec.AnnotationRefName: name}
-	index.Manifests = append(manifests, d)
-	return index
-}
-
-func unnamed(d ocispec.Descriptor) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: d.ArtifactType, Platform: d.Platform}
-}
-
-func (l layoutRepository) index() (ocispec.Index, error) {
-	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
-	data, err := os.ReadFile(l.path(ocispec.ImageIndexFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return index, nil
-	}
-	if err != nil {
-		return index, err
-	}
-	if err := json.Unmarshal(data, &index); err != nil {
-		return index, fmt.Errorf("OCI layout %s: %s: %w", l.dir, ocispec.ImageIndexFile, err)
-	}
-	return index, nil
-}
-
-func (l layoutRepository) change(how func(ocispec.Index) ocispec.Index) error {
-	lock := flock.New(l.dir, flock.SetFlag(os.O_RDONLY))
-	if err := lock.Lock(); err != nil {
-		return fmt.Errorf("lock OCI layout %s: %w", l.dir, err)
-	}
-	index, err := l.index()
-	if err == nil {
-		err = l.replace(ocispec.ImageIndexFile, how(index))
-	}
-	return errors.Join(err, lock.Unlock())
-}
-
-// replace lets a file of the layout be another one from one moment to the next.
-func (l layoutRepository) replace(name string, document any) error {
-	data, err := json.Marshal(document)
-	if err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(l.dir, "."+name+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), l.path(name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return nil
+	return l.index.change(indexChange{manifest: d, name: layoutReference(l.name, reference)})
 }

@@ -28,7 +28,7 @@ func TestManyMayTagInOneFolder(t *testing.T) {
 	for w := range writers {
 		group.Go(func() {
 			for i := range tags {
-				repository, err := openLayout(dir, fmt.Sprintf("runtimes/r-%d", w))
+				repository, err := openLayout(newLayoutIndex(dir), fmt.Sprintf("runtimes/r-%d", w))
 				if err == nil {
 					err = PushManifest(t.Context(), repository, manifestBlob(fmt.Sprintf(`{"n":%d}`, i)), fmt.Sprintf("v%d", i))
 				}
@@ -54,7 +54,7 @@ func TestManyMayTagInOneFolder(t *testing.T) {
 }
 
 func TestATagThatMovesOnLeavesItsManifestByDigest(t *testing.T) {
-	repository, err := openLayout(t.TempDir(), "runtimes/berlin")
+	repository, err := openLayout(newLayoutIndex(t.TempDir()), "runtimes/berlin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +69,9 @@ func TestATagThatMovesOnLeavesItsManifestByDigest(t *testing.T) {
 			t.Errorf("%s is %+v, %v", reference, d, err)
 		}
 	}
-	index, err := repository.index()
-	if err != nil || len(index.Manifests) != 2 {
-		t.Errorf("the index is %+v, %v", index.Manifests, err)
+	listed, err := repository.index.manifests()
+	if err != nil || len(listed) != 2 {
+		t.Errorf("the index is %+v, %v", listed, err)
 	}
 	if err := repository.Tag(t.Context(), manifestBlob(`{"n":3}`).Descriptor, "x"); err == nil {
 		t.Error("names a manifest that is not there")
@@ -80,7 +80,7 @@ func TestATagThatMovesOnLeavesItsManifestByDigest(t *testing.T) {
 
 // TestWhatAPowerCutLeavesIsWrittenAnew has a blob whose name reached the disk and whose bytes did not, and a half one.
 func TestWhatAPowerCutLeavesIsWrittenAnew(t *testing.T) {
-	repository, err := openLayout(t.TempDir(), "content")
+	repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,5 +112,135 @@ func TestWhatAPowerCutLeavesIsWrittenAnew(t *testing.T) {
 	}
 	if err := repository.Push(t.Context(), blob.Descriptor, strings.NewReader("content")); err == nil {
 		t.Error("what is there is written again")
+	}
+}
+
+func pushNumbered(t testing.TB, place Store, runtime string, n int) {
+	t.Helper()
+	repository, err := place.Repository(t.Context(), "runtimes/"+runtime)
+	if err == nil {
+		err = PushManifest(t.Context(), repository, manifestBlob(fmt.Sprintf(`{"%s":%d}`, runtime, n)), bundle.TagDesired)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func namedIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	listed, err := newLayoutIndex(dir).manifests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, d := range listed {
+		names[d.Annotations[ocispec.AnnotationRefName]] = true
+	}
+	return names
+}
+
+// TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers has another process write to the folder while a batch waits.
+func TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	batched, other := NewLayout(dir), NewLayout(dir)
+	flush := Batch(batched)
+	pushNumbered(t, batched, "berlin", 1)
+	pushNumbered(t, other, "tokyo", 1)
+	pushNumbered(t, batched, "berlin", 2)
+	if names := namedIn(t, dir); !names["runtimes/tokyo:desired"] || names["runtimes/berlin:desired"] {
+		t.Errorf("before the flush the folder names %v", names)
+	}
+	for runtime, n := range map[string]int{"berlin": 2, "tokyo": 1} {
+		repository, err := batched.Repository(t.Context(), "runtimes/"+runtime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := manifestBlob(fmt.Sprintf(`{"%s":%d}`, runtime, n)).Descriptor.Digest
+		if found, err := Head(t.Context(), repository, bundle.TagDesired); err != nil || found != want {
+			t.Errorf("the batch's own user finds %s of %s: %v", found, runtime, err)
+		}
+	}
+	for range 2 {
+		if err := flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed, err := newLayoutIndex(dir).manifests()
+	if names := namedIn(t, dir); err != nil || !names["runtimes/tokyo:desired"] || !names["runtimes/berlin:desired"] || len(listed) != 3 {
+		t.Errorf("after the flush the folder names %v, with the bundle before: %d, %v", names, len(listed), err)
+	}
+}
+
+// TestAFailedWriteOfABatchIsTriedAgain takes the folder's index away from the process for a while.
+func TestAFailedWriteOfABatchIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	batched := NewLayout(dir)
+	flush := Batch(batched)
+	pushNumbered(t, batched, "berlin", 1)
+	index := filepath.Join(dir, ocispec.ImageIndexFile)
+	if err := os.WriteFile(index, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := flush(); err == nil {
+		t.Error("an index that cannot be read was replaced")
+	}
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := flush(); err != nil {
+		t.Fatal(err)
+	}
+	if names := namedIn(t, dir); !names["runtimes/berlin:desired"] {
+		t.Errorf("the folder names %v", names)
+	}
+}
+
+// TestABatchWritesTheIndexRarely counts how often the file becomes another one.
+func TestABatchWritesTheIndexRarely(t *testing.T) {
+	dir := t.TempDir()
+	place := NewLayout(dir)
+	flush := Batch(place)
+	const runtimes = 1500
+	writes := 0
+	var last os.FileInfo
+	for i := range runtimes {
+		pushNumbered(t, place, fmt.Sprintf("r-%d", i), i)
+		info, err := os.Stat(filepath.Join(dir, ocispec.ImageIndexFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last == nil || !os.SameFile(last, info) {
+			writes++
+		}
+		last = info
+	}
+	if err := flush(); err != nil {
+		t.Fatal(err)
+	}
+	// Two changes for each push: the manifest, then its name.
+	if most := 2*runtimes/minBatch + 1; writes > most {
+		t.Errorf("%d pushes wrote the index %d times, at most %d", runtimes, writes, most)
+	}
+	if names := namedIn(t, dir); len(names) != runtimes {
+		t.Errorf("%d of %d are named", len(names), runtimes)
+	}
+}
+
+// BenchmarkPublishToAFolder pushes to as many runtimes as its name says.
+func BenchmarkPublishToAFolder(b *testing.B) {
+	for _, runtimes := range []int{250, 1000, 4000} {
+		b.Run(fmt.Sprint(runtimes), func(b *testing.B) {
+			for b.Loop() {
+				place := NewLayout(b.TempDir())
+				flush := Batch(place)
+				for i := range runtimes {
+					pushNumbered(b, place, fmt.Sprintf("r-%d", i), i)
+				}
+				if err := flush(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*runtimes), "µs/runtime")
+		})
 	}
 }

@@ -109,7 +109,7 @@ func (r *Registries) repository(name string, configured bool) (*remote.Repositor
 		return nil, fmt.Errorf("repository %q: remove the tag or digest", name)
 	}
 	r.egress.open(repository.Reference.Host(), configured)
-	repository.Client = r.client
+	repository.Client = client{r.client}
 	repository.PlainHTTP = r.plainHTTP || !r.secured && isLoopback(repository.Reference.Host())
 	repository.MaxMetadataBytes = bundle.MaxManifestBytes
 	return repository, nil

@@ -71,6 +71,8 @@ type Options struct {
 	AgentRights []string
 	// RegistryHost is that of a registry without TLS and passwords that runs already, empty to start one.
 	RegistryHost string
+	// BlobHosts are where that registry redirects to; the programs are told by their flags.
+	BlobHosts []string
 	// Clusters lends the API servers of this machine, nil to start new ones.
 	Clusters *cluster.Pool
 	// Account makes the programs' accounts, instead of files of rights; nil for none.

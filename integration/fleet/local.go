@@ -34,6 +34,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	options := f.options.Notifications.registryOptions()
 	access := store.Access{NoRetry: true}
 	if host := f.options.RegistryHost; host != "" {
+		access.BlobHosts = f.options.BlobHosts
 		owner, err := store.NewRegistries(access)
 		return Endpoint{Host: host, OwnerHost: host, Owner: owner, Modules: owner}, err
 	}

@@ -147,15 +147,14 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	defer done()
 	rules := plan.Rules{Settings: settings, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())
-	memory, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
+	file, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	memory := memory{file: file, flush: store.Batch(publisher.Place)}
 	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, memory, cmd.ErrOrStderr())
-	if memory != nil {
-		if err := errors.Join(memory.Save(), memory.Close()); err != nil {
-			return err
-		}
+	if err := errors.Join(memory.save(), memory.close()); err != nil {
+		return err
 	}
 	if err := cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
@@ -281,7 +280,28 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 	return memory, err
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory *statefile.File, progress io.Writer) []published {
+// memory is the state file, nil where nothing is remembered, and what writes the index of a folder.
+type memory struct {
+	file  *statefile.File
+	flush func() error
+}
+
+// save writes first what was published and then that it was: what is remembered is in the folder.
+func (m memory) save() error {
+	if err := m.flush(); err != nil || m.file == nil {
+		return err
+	}
+	return m.file.Save()
+}
+
+func (m memory) close() error {
+	if m.file == nil {
+		return nil
+	}
+	return m.file.Close()
+}
+
+func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory memory, progress io.Writer) []published {
 	rows := make([]published, len(kymas))
 	advance := cli.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
@@ -298,7 +318,7 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory *statefile.File) published {
+func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory memory) published {
 	id := plan.RuntimeID(kyma)
 	if plan.Skipped(kyma) {
 		return published{Runtime: id, Action: "skipped", Modules: []string{}}
@@ -325,28 +345,28 @@ func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2
 }
 
 // publishRemembered publishes what a Kyma asks for after what is remembered, and remembers it.
-func publishRemembered(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory *statefile.File) (publish.Outcome, error) {
+func publishRemembered(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory memory) (publish.Outcome, error) {
 	if _, _, err := rules.Allowed(kyma); err != nil {
 		return publish.Outcome{}, err
 	}
 	id := plan.RuntimeID(kyma)
 	for {
-		if memory != nil {
-			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: memory.Last(id)}
+		if memory.file != nil {
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: memory.file.Last(id)}
 		}
 		request, err := rules.Request(kyma, nil)
 		if err != nil {
 			return publish.Outcome{}, err
 		}
 		outcome, err := publisher.Publish(ctx, rules.Runtime(kyma, nil), request, snapshot)
-		if err != nil || memory == nil {
+		if err != nil || memory.file == nil {
 			return outcome, err
 		}
-		memory.Remember(id, outcome.Published.Record())
+		memory.file.Remember(id, outcome.Published.Record())
 		if !outcome.Unrecorded {
 			return outcome, nil
 		}
-		if err := memory.Save(); err != nil {
+		if err := memory.save(); err != nil {
 			return outcome, err
 		}
 	}

@@ -5,8 +5,9 @@
 //	               pull,push  <prefix>/reports/<id>
 //	_publisher     pull,push  everything below <prefix>;  pull  module repositories
 //	_modules       pull,push  module repositories
+//	_pruner        pull,push,delete  everything below <prefix> but <prefix>/trust, which it may pull;  the registry's catalog
 //
-// Nobody may delete, and nobody may see the registry's catalog. Passwords are derived from the fleet's token secret and stored
+// Nobody else may delete, or see the registry's catalog. Passwords are derived from the fleet's token secret and stored
 // nowhere; a higher generation takes all older ones of a user out of force.
 //
 // A password is 256 bits of an HMAC, so it cannot be guessed: a good one is always let in, and only refusals are limited. Nobody can

@@ -78,6 +78,10 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
 	for _, a := range asked {
+		if user == UserPruner && a.Type == typeRegistry && a.Name == nameCatalog && slices.Contains(a.Actions, actionAll) {
+			granted = append(granted, Access{Type: typeRegistry, Name: nameCatalog, Actions: []string{actionAll}})
+			continue
+		}
 		if a.Type != typeRepository {
 			continue
 		}
@@ -100,6 +104,14 @@ func (p Policy) actions(user, repository string) []string {
 		}
 		if p.isModule(repository) {
 			return read
+		}
+		return nil
+	case UserPruner:
+		if repository == p.prefix+"/"+bundle.TrustRepository {
+			return read // roots of trust are never removed
+		}
+		if strings.HasPrefix(repository, p.prefix+"/") {
+			return []string{actionPull, actionPush, actionDelete}
 		}
 		return nil
 	case UserModules:

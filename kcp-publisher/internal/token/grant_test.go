@@ -57,6 +57,11 @@ func TestAUserGetsWhatWasAskedAndIsItsOwn(t *testing.T) {
 		"the publisher only reads modules":     {UserPublisher, "repository:modules/x:pull,push", "repository:modules/x:pull"},
 		"the publisher has no other fleet":     {UserPublisher, "repository:fleet2/runtimes/a:pull", ""},
 		"who releases modules writes them":     {UserModules, "repository:modules/x:pull,push", "repository:modules/x:pull,push"},
+		"who prunes deletes below the fleet":   {UserPruner, "repository:fleet/runtimes/a:pull,delete", "repository:fleet/runtimes/a:delete,pull"},
+		"who prunes deletes no root of trust":  {UserPruner, "repository:fleet/trust:pull,delete", "repository:fleet/trust:pull"},
+		"who prunes sees the catalog":          {UserPruner, "registry:catalog:*", "registry:catalog:*"},
+		"who prunes has no modules":            {UserPruner, "repository:modules/x:pull,delete repository:fleet2/content:delete", ""},
+		"the publisher deletes nothing":        {UserPublisher, "repository:fleet/runtimes/a:delete registry:catalog:*", ""},
 		"who releases modules has no runtimes": {UserModules, "repository:fleet/runtimes/a:pull repository:fleet/content:pull", ""},
 		"nobody has no rights":                 {"", "repository:fleet/runtimes/:pull", ""},
 	} {

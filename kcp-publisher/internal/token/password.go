@@ -16,6 +16,7 @@ import (
 const (
 	UserPublisher = "_publisher"
 	UserModules   = "_modules"
+	UserPruner    = "_pruner"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 
 // CheckUser reports whether the service knows what a user of this name may do.
 func CheckUser(user string) error {
-	if user == UserPublisher || user == UserModules {
+	if user == UserPublisher || user == UserModules || user == UserPruner {
 		return nil
 	}
 	return trust.CheckRuntimeID(user)

@@ -22,6 +22,10 @@ const (
 	typeRepository = "repository"
 	actionPull     = "pull"
 	actionPush     = "push"
+	actionDelete   = "delete"
+	typeRegistry   = "registry"
+	nameCatalog    = "catalog"
+	actionAll      = "*"
 )
 
 // repositoryName is the grammar of a repository's name. It has no upper case, no empty part, no "." and no "..", so that a name has

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+)
+
+// client speaks to registries. Where a registry sends its clients to a bucket, the query of the address is a credential for some minutes, and
+// another one with each request: it has no place in errors, which become log lines and conditions.
+type client struct{ *auth.Client }
+
+// Do sends the request.
+func (c client) Do(request *http.Request) (*http.Response, error) {
+	response, err := c.Client.Do(request)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		failed.URL = withoutQuery(failed.URL)
+	}
+	if err == nil && response.Request != nil && response.Request.Response != nil { // it was redirected, and errors name where to
+		redirected := *response.Request
+		at := *redirected.URL
+		at.RawQuery = ""
+		redirected.URL = &at
+		response.Request = &redirected
+	}
+	return response, err
+}
+
+func withoutQuery(text string) string {
+	at, err := url.Parse(text)
+	if err != nil {
+		return "an address that cannot be read"
+	}
+	at.RawQuery = ""
+	return at.String()
+}

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// TestASignedAddressOfABucketIsInNoError has a registry that sends its clients to a bucket, as distribution does, with a signature in the query.
+func TestASignedAddressOfABucketIsInNoError(t *testing.T) {
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.URL.Query().Get("X-Amz-Signature") != "secret" {
+			t.Errorf("the bucket is asked without the signature: %s", request.URL)
+		}
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer bucket.Close()
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		http.Redirect(w, request, bucket.URL+"/data?X-Amz-Signature=secret", http.StatusTemporaryRedirect)
+	}))
+	defer registry.Close()
+	blob := bundle.NewBlob("application/octet-stream", []byte("x"))
+	at, err := url.Parse(bucket.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, hosts := range map[string][]string{"a bucket that is not named": nil, "a bucket that refuses": {at.Host}} {
+		t.Run(name, func(t *testing.T) {
+			registries, err := NewRegistries(Access{NoRetry: true, BlobHosts: hosts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			repository, err := registries.Repository(strings.TrimPrefix(registry.URL, "http://") + "/fleet/content")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, headed := Has(t.Context(), repository, blob.Descriptor)
+			_, fetched := FetchBlob(t.Context(), repository, blob.Descriptor, 10)
+			for what, err := range map[string]error{"HEAD": headed, "GET": fetched} {
+				if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), at.Host) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,315 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/gofrs/flock"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// layoutIndex is the index.json of a folder, and changes of it that are not written yet. It is safe for concurrent use. Other processes
+// may change the file at any time:
+//   - reading looks whether the file is another one than the one that was read last;
+//   - writing reads the file again under a lock on the folder and applies the changes that wait to what it says then, in their order;
+//   - the file is replaced as a whole, so that a process that is killed leaves one that says everything up to some change, and nothing after it.
+type layoutIndex struct {
+	dir string
+
+	mu      sync.Mutex // guards what follows
+	known   indexed
+	seen    os.FileInfo // the file that known was read from, nil before the first time
+	data    []byte      // its bytes
+	pending []indexChange
+	batch   bool
+}
+
+// indexChange lists a manifest, under a name unless that is empty.
+type indexChange struct {
+	manifest ocispec.Descriptor
+	name     string
+}
+
+func newLayoutIndex(dir string) *layoutIndex { return &layoutIndex{dir: dir} }
+
+// Batch lets a store that is a folder collect changes of its index, since each write of the index costs as much as the folder has
+// manifests. The store's own users see a change at once, other processes when it is written: as soon as there are enough of them, and by
+// flush. What was not flushed when the process ends is not in the folder. Other stores write everything at once.
+func Batch(s Store) (flush func() error) {
+	l, layout := s.(*Layout)
+	if !layout {
+		return func() error { return nil }
+	}
+	l.index.mu.Lock()
+	defer l.index.mu.Unlock()
+	l.index.batch = true
+	return l.index.flush
+}
+
+// minBatch is how many changes wait at least before a batch is written.
+const minBatch = 256
+
+// enough reports whether changes are to be written. An eighth of the index and more for each write makes the cost of a change
+// independent of how large the index is.
+func enough(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
+
+func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
+
+// ensure makes the file exist.
+func (x *layoutIndex) ensure() error {
+	if _, err := os.Stat(x.path()); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.write()
+}
+
+// change applies a change, now or with others.
+func (x *layoutIndex) change(c indexChange) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(); err != nil {
+		return err
+	}
+	x.known.apply(c)
+	x.pending = append(x.pending, c)
+	if x.batch && !enough(len(x.pending), x.known.live) {
+		return nil
+	}
+	err := x.write()
+	if !x.batch && err != nil {
+		x.pending, x.seen = nil, nil // the caller of this change knows of the error
+	}
+	return err
+}
+
+func (x *layoutIndex) flush() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.pending) == 0 {
+		return nil
+	}
+	return x.write()
+}
+
+// resolve finds a name or a digest.
+func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(); err != nil {
+		return ocispec.Descriptor{}, false, err
+	}
+	d, found := x.known.find(name, reference)
+	return d, found, nil
+}
+
+// manifests returns what the index lists.
+func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(); err != nil {
+		return nil, err
+	}
+	return x.known.index().Manifests, nil
+}
+
+// refresh reads the file if it is another one than before.
+func (x *layoutIndex) refresh() error {
+	info, err := os.Stat(x.path())
+	if err == nil && x.seen != nil && os.SameFile(info, x.seen) && info.ModTime().Equal(x.seen.ModTime()) && info.Size() == x.seen.Size() {
+		return nil
+	}
+	return x.read()
+}
+
+// read brings known in line with the file and the changes that wait.
+func (x *layoutIndex) read() error {
+	var data []byte
+	var info os.FileInfo
+	file, err := os.Open(x.path())
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		info, err = file.Stat()
+		if err == nil {
+			data, err = io.ReadAll(file)
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+	}
+	if x.seen != nil && info != nil && bytes.Equal(data, x.data) {
+		x.seen = info
+		return nil
+	}
+	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}
+	if info != nil {
+		if err := json.Unmarshal(data, &index); err != nil {
+			return fmt.Errorf("OCI layout %s: %s: %w", x.dir, ocispec.ImageIndexFile, err)
+		}
+	}
+	x.known, x.seen, x.data = newIndexed(index), info, data
+	for _, c := range x.pending {
+		x.known.apply(c)
+	}
+	return nil
+}
+
+// write replaces the file by one with the changes that wait.
+func (x *layoutIndex) write() error {
+	lock := flock.New(x.dir, flock.SetFlag(os.O_RDONLY))
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("lock OCI layout %s: %w", x.dir, err)
+	}
+	err := x.read()
+	var data []byte
+	if err == nil {
+		data, err = json.Marshal(x.known.index())
+	}
+	var info os.FileInfo
+	if err == nil {
+		info, err = replaceFile(x.dir, ocispec.ImageIndexFile, data)
+	}
+	if err == nil {
+		x.seen, x.data, x.pending = info, data, nil
+	}
+	return errors.Join(err, lock.Unlock())
+}
+
+// replaceFile lets a file of the layout be another one from one moment to the next.
+func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
+	file, err := os.CreateTemp(dir, "."+name+"-*")
+	if err != nil {
+		return nil, err
+	}
+	var info os.FileInfo
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Chmod(0o644), file.Sync()); err == nil {
+		info, err = file.Stat()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(file.Name()))
+	}
+	return info, nil
+}
+
+// indexed is an index in which a change costs the same whatever its size. Places of what was taken out stay empty until it is written.
+type indexed struct {
+	head     ocispec.Index // without manifests
+	all      []ocispec.Descriptor
+	gone     []bool
+	live     int
+	byName   map[string][]int
+	byDigest map[digest.Digest][]int
+}
+
+func newIndexed(index ocispec.Index) indexed {
+	x := indexed{head: index, byName: map[string][]int{}, byDigest: map[digest.Digest][]int{}}
+	x.head.Manifests = nil
+	for _, d := range index.Manifests {
+		x.add(d)
+	}
+	return x
+}
+
+func (x *indexed) add(d ocispec.Descriptor) {
+	at := len(x.all)
+	x.all, x.gone, x.live = append(x.all, d), append(x.gone, false), x.live+1
+	x.byDigest[d.Digest] = append(x.byDigest[d.Digest], at)
+	if name := d.Annotations[ocispec.AnnotationRefName]; name != "" {
+		x.byName[name] = append(x.byName[name], at)
+	}
+}
+
+func (x *indexed) remove(at int) {
+	d := x.all[at]
+	x.gone[at], x.live = true, x.live-1
+	drop(x.byDigest, d.Digest, at)
+	drop(x.byName, d.Annotations[ocispec.AnnotationRefName], at)
+	x.all[at] = ocispec.Descriptor{}
+}
+
+func drop[K comparable](places map[K][]int, key K, at int) {
+	left := slices.DeleteFunc(places[key], func(i int) bool { return i == at })
+	if len(left) == 0 {
+		delete(places, key)
+		return
+	}
+	places[key] = left
+}
+
+// apply lists a manifest that nobody named, so that whoever asks for referrers finds it, or gives a name to one. The one that had the
+// name stays listed.
+func (x *indexed) apply(c indexChange) {
+	d := unnamed(c.manifest)
+	if c.name == "" {
+		if len(x.byDigest[d.Digest]) == 0 {
+			x.add(d)
+		}
+		return
+	}
+	var before *ocispec.Descriptor
+	for _, at := range slices.Clone(x.byName[c.name]) {
+		had := x.all[at]
+		before = &had
+		x.remove(at)
+	}
+	for _, at := range slices.Clone(x.byDigest[d.Digest]) {
+		if x.all[at].Annotations[ocispec.AnnotationRefName] == "" {
+			x.remove(at)
+		}
+	}
+	if before != nil && before.Digest != d.Digest && len(x.byDigest[before.Digest]) == 0 {
+		x.add(unnamed(*before))
+	}
+	d.Annotations = map[string]string{ocispec.AnnotationRefName: c.name}
+	x.add(d)
+}
+
+func (x *indexed) find(name, reference string) (ocispec.Descriptor, bool) {
+	places := x.byName[name]
+	if len(places) == 0 {
+		places = x.byDigest[digest.Digest(reference)]
+	}
+	if len(places) == 0 {
+		return ocispec.Descriptor{}, false
+	}
+	return unnamed(x.all[places[0]]), true
+}
+
+// index returns the document, and leaves no empty places.
+func (x *indexed) index() ocispec.Index {
+	if x.live < len(x.all) {
+		left := make([]ocispec.Descriptor, 0, x.live)
+		for at, d := range x.all {
+			if !x.gone[at] {
+				left = append(left, d)
+			}
+		}
+		head := x.head
+		head.Manifests = left
+		*x = newIndexed(head)
+	}
+	index := x.head
+	index.Manifests = append([]ocispec.Descriptor{}, x.all...)
+	return index
+}
+
+func unnamed(d ocispec.Descriptor) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: d.ArtifactType, Platform: d.Platform}
+}

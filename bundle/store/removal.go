@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+// Repositories lists what a registry has below the prefix of a store. Many let nobody list them, which is an error and never an empty list.
+func Repositories(ctx context.Context, s Store) ([]string, error) {
+	r, ok := s.(*Registry)
+	if !ok {
+		return nil, fmt.Errorf("%s is no registry", s)
+	}
+	whole, err := r.whole()
+	if err != nil {
+		return nil, err
+	}
+	_, path, _ := strings.Cut(r.prefix, "/")
+	var below []string
+	err = whole.Repositories(ctx, "", func(names []string) error {
+		for _, name := range names {
+			if own, ok := strings.CutPrefix(name, path+"/"); ok {
+				below = append(below, own)
+			}
+		}
+		return nil
+	})
+	return below, err
+}
+
+// Remove deletes a manifest, with all tags that name it. One that is not there is no error. Its blobs are the garbage collector's.
+func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
+	deleter, ok := from.(content.Deleter)
+	if !ok {
+		return fmt.Errorf("%T deletes nothing", from)
+	}
+	err := deleter.Delete(ctx, d)
+	if status, _ := Answered(err); status == http.StatusMethodNotAllowed {
+		return fmt.Errorf("the registry deletes nothing: enable deletion there (distribution: storage.delete.enabled): %w", err)
+	}
+	if err = NotFound(err); errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Names of environment variables with the paths of programs: distribution's registry with its S3 driver, and versity's S3 gateway.
+const (
+	EnvDistribution = "DISTRIBUTION"
+	EnvVersitygw    = "VERSITYGW"
+)
+
+// ErrNoBucket says that there is no S3 gateway or no registry for one on this machine.
+var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw + " to their programs, as `make test-s3` does")
+
+// Bucket is an S3 gateway over a folder, with a registry that keeps its data in a bucket of it. Both are programs of their own.
+type Bucket struct {
+	// Host and Gateway are where registry and gateway listen; Direct is a second registry that sends its clients nowhere else.
+	Host, Gateway, Direct string
+	dir                   string
+	gateway               *exec.Cmd
+	registries            []*exec.Cmd
+}
+
+const (
+	bucketName = "fleet"
+	accessKey  = "access"
+	secretKey  = "not-a-secret-of-anybody"
+)
+
+// StartBucket brings all of it up, with the data below a folder.
+func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
+	if os.Getenv(EnvDistribution) == "" || os.Getenv(EnvVersitygw) == "" {
+		return nil, ErrNoBucket
+	}
+	b := &Bucket{dir: dir}
+	for _, folder := range []string{filepath.Join(b.data(), bucketName), b.metadata()} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	var listeners []net.Listener
+	for _, address := range []*string{&b.Gateway, &b.Host, &b.Direct} {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		*address = listener.Addr().String()
+		defer listener.Close() //nolint:errcheck // it is closed below unless something else failed
+		listeners = append(listeners, listener)
+	}
+	for _, listener := range listeners { // all three were taken before one is free again
+		if err := listener.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.Resume(ctx); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	for _, at := range []struct {
+		address  string
+		redirect bool
+	}{{b.Host, true}, {b.Direct, false}} {
+		if err := b.serve(ctx, at.address, at.redirect); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+	}
+	return b, nil
+}
+
+func (b *Bucket) data() string     { return filepath.Join(b.dir, "data") }
+func (b *Bucket) metadata() string { return filepath.Join(b.dir, "metadata") }
+
+// serve starts a registry on the bucket.
+func (b *Bucket) serve(ctx context.Context, address string, redirect bool) error {
+	path := filepath.Join(b.dir, fmt.Sprintf("registry-redirect-%v.yaml", redirect))
+	config := fmt.Sprintf(`version: 0.1
+log: {level: error, accesslog: {disabled: true}}
+storage:
+  s3: {accesskey: %s, secretkey: %s, region: us-east-1, regionendpoint: "http://%s", forcepathstyle: true, bucket: %s, secure: false}
+  redirect: {disable: %v}
+  delete: {enabled: true}
+  maintenance: {uploadpurging: {enabled: false}}
+http: {addr: "%s", secret: loopback}
+`, accessKey, secretKey, b.Gateway, bucketName, !redirect, address)
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		return err
+	}
+	registry, err := b.start(ctx, os.Getenv(EnvDistribution), address+"/v2/", "serve", path)
+	if registry != nil {
+		b.registries = append(b.registries, registry)
+	}
+	return err
+}
+
+// Stop takes the gateway off the network; the data stays.
+func (b *Bucket) Stop() error {
+	if b.gateway == nil {
+		return nil
+	}
+	err := end(b.gateway)
+	b.gateway = nil
+	return err
+}
+
+// Resume starts it again at the same address.
+func (b *Bucket) Resume(ctx context.Context) (err error) {
+	b.gateway, err = b.start(ctx, os.Getenv(EnvVersitygw), b.Gateway, "--access", accessKey, "--secret", secretKey, "--port", b.Gateway, "--quiet",
+		"posix", "--sidecar", b.metadata(), b.data())
+	return err
+}
+
+// start runs a program and waits until something answers at the address.
+func (b *Bucket) start(ctx context.Context, program, address string, args ...string) (*exec.Cmd, error) {
+	log, err := os.OpenFile(filepath.Join(b.dir, filepath.Base(program)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(program, args...) //nolint:gosec // the program that the test was given
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, http.NoBody)
+		if err != nil {
+			return cmd, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			return cmd, response.Body.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return cmd, fmt.Errorf("%s does not answer: %w", program, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func end(cmd *exec.Cmd) error {
+	err := cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+	return err
+}
+
+// Close stops all of it.
+func (b *Bucket) Close() error {
+	err := b.Stop()
+	for _, registry := range b.registries {
+		err = errors.Join(err, end(registry))
+	}
+	b.registries = nil
+	return err
+}

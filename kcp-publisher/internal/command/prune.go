@@ -1,0 +1,221 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/prune"
+)
+
+// registryPruneFlags are what `registry prune` takes.
+type registryPruneFlags struct {
+	api               controlPlane
+	to, trust, format string
+	gone              []string
+	sole, dryRun      bool
+	minAge            time.Duration
+	limit             int
+	registry          cli.Registry
+}
+
+func newRegistryPrune() *cobra.Command {
+	f := &registryPruneFlags{}
+	cmd := &cobra.Command{
+		Use: "prune", Short: "removes from the registry what no runtime needs any more", Args: cli.Exactly(0, "no arguments"),
+		Long: "prune reads the bundles of all runtimes and removes superseded bundles with their signatures, documents and content that no bundle\n" +
+			"names, expired lists of images, and with --sole-publisher or --gone what is left of runtimes that are gone. It needs credentials that may\n" +
+			"delete. Roots of trust, components and what it does not understand stay. The registry's own garbage collection frees the bytes later.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
+	flags.StringVar(&f.trust, "trust", "", "root of trust, as `kcp-publisher keys init` wrote it; the oldest whose bundles are still in the registry")
+	f.api.add(flags, "the Kymas")
+	flags.StringArrayVar(&f.gone, "gone", nil, "id of a runtime that does not exist any more, and has no Kyma: all of it goes at once")
+	flags.BoolVar(&f.sole, "sole-publisher", false, "no other control plane or `publish` writes below the prefix: a runtime without a Kyma is gone once its last bundle expired")
+	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour, "how long something has to be unused before it goes, at least 24h")
+	flags.IntVar(&f.limit, "limit", 1000, "manifests to remove at once")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be removed, and note nothing")
+	cli.OutputFlag(flags, &f.format)
+	f.registry.AddFlags(flags)
+	return cmd
+}
+
+// pruned is one row of what `registry prune` prints.
+type pruned struct {
+	Repository string   `json:"repository"`
+	Tags       []string `json:"tags"`
+	Digest     string   `json:"digest"`
+	Action     string   `json:"action"`
+	Reason     string   `json:"reason"`
+}
+
+const minPruneAge = 24 * time.Hour
+
+func (f *registryPruneFlags) run(cmd *cobra.Command) error {
+	switch {
+	case f.to == "" || f.trust == "":
+		return cli.Usage(errors.New("--to and --trust are required"))
+	case f.minAge < minPruneAge:
+		return cli.Usage(fmt.Errorf("--min-age %s: want at least %s", f.minAge, minPruneAge))
+	case f.limit < 1:
+		return cli.Usage(fmt.Errorf("--limit %d: want at least 1", f.limit))
+	}
+	ctx := cmd.Context()
+	place, _, err := f.registry.Open("--to", f.to, store.Access{})
+	if err != nil {
+		return err
+	}
+	if store.IsLayout(place) {
+		return cli.Usage(fmt.Errorf("--to %s: is a folder, and not a registry", f.to))
+	}
+	source, err := f.source(ctx, place)
+	if err != nil {
+		return err
+	}
+	noted, err := prune.ReadNotes(ctx, place)
+	if err != nil {
+		return err
+	}
+	inventory, err := prune.Read(ctx, source)
+	if err == nil && !f.dryRun {
+		inventory, err = prune.Refresh(ctx, source, inventory)
+	}
+	if err != nil {
+		return err
+	}
+	planned := prune.Decide(inventory, noted, source.Rules)
+	for _, reason := range inventory.Unknown {
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing that runtimes share is removed, since not all that they need is known: %s\n", reason)
+	}
+	for _, id := range prune.Strangers(inventory, planned) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s has no Kyma in %s and stays: if it is gone, name it with --gone\n", id, f.api.namespace)
+	}
+	removed := 0
+	if !f.dryRun {
+		if err = prune.WriteNotes(ctx, place, planned.Noted); err == nil {
+			removed, err = prune.Remove(ctx, place, planned)
+		}
+	}
+	rows := f.rows(planned, removed)
+	return errors.Join(err, cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPruned(out, rows, planned, f.dryRun) }))
+}
+
+// source reads who has which runtime, and the root of trust.
+func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (prune.Source, error) {
+	pinned, err := cli.ReadRoot(f.trust)
+	if err != nil {
+		return prune.Source{}, err
+	}
+	newest, refusal, _, err := store.FollowRoot(ctx, place, pinned)
+	if err != nil {
+		return prune.Source{}, err
+	}
+	if refusal != nil {
+		return prune.Source{}, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refusal)
+	}
+	kymas, err := f.kymas(ctx)
+	if err != nil {
+		return prune.Source{}, err
+	}
+	for _, id := range f.gone {
+		if err := trust.CheckRuntimeID(id); err != nil {
+			return prune.Source{}, cli.Usage(fmt.Errorf("--gone %s: %w", id, err))
+		}
+		if _, there := kymas[id]; there {
+			return prune.Source{}, cli.Usage(fmt.Errorf("--gone %s: a Kyma in %s has this runtime", id, f.api.namespace))
+		}
+	}
+	return prune.Source{
+		Place: place, Root: newest, Former: []trust.Root{pinned}, Kymas: kymas, Gone: f.gone, Sole: f.sole,
+		Rules: prune.Rules{Now: time.Now(), MinAge: f.minAge, Limit: f.limit},
+	}, nil
+}
+
+// kymas returns the bundles that the control plane remembers, by runtime.
+func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Digest, error) {
+	api, err := f.api.connect()
+	if err != nil {
+		return nil, err
+	}
+	var list v1beta2.KymaList
+	if err := api.List(ctx, &list, client.InNamespace(f.api.namespace)); err != nil {
+		return nil, fmt.Errorf("list Kymas in %s: %w", f.api.namespace, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, fmt.Errorf("there is no Kyma in namespace %s: name the namespace of the fleet's Kymas with --namespace; nothing is removed of a fleet without any", f.api.namespace)
+	}
+	return rememberedBundles(list.Items), nil
+}
+
+func rememberedBundles(kymas []v1beta2.Kyma) map[string][]digest.Digest {
+	all := map[string][]digest.Digest{}
+	for i := range kymas {
+		var bundles []digest.Digest
+		ids := []string{plan.RuntimeID(&kymas[i])}
+		if status := kymas[i].Status.Runtime; status != nil {
+			if status.ID != "" {
+				ids = append(ids, status.ID)
+			}
+			if status.Published != nil {
+				bundles = append(bundles, digest.Digest(status.Published.Digest))
+			}
+			if status.Observed != nil {
+				bundles = append(bundles, digest.Digest(status.Observed.Digest))
+			}
+			bundles = slices.DeleteFunc(bundles, func(d digest.Digest) bool { return d.Validate() != nil })
+		}
+		for _, id := range ids {
+			all[id] = append(all[id], bundles...)
+		}
+	}
+	return all
+}
+
+func (f *registryPruneFlags) rows(planned prune.Plan, removed int) []pruned {
+	rows := []pruned{}
+	for i, r := range planned.Remove {
+		action := "removed"
+		if f.dryRun {
+			action = "would be removed"
+		} else if i >= removed {
+			action = "not removed"
+		}
+		rows = append(rows, pruned{Repository: r.Repository, Tags: append([]string{}, r.Tags...), Digest: r.Descriptor.Digest.String(), Action: action, Reason: r.Reason})
+	}
+	for _, w := range planned.Waiting {
+		rows = append(rows, pruned{
+			Repository: w.Repository, Tags: append([]string{}, w.Tags...), Digest: w.Descriptor.Digest.String(), Action: "waits",
+			Reason: fmt.Sprintf("%s, goes after %s", w.Reason, w.Since.Add(f.minAge).UTC().Format(time.DateOnly)),
+		})
+	}
+	return rows
+}
+
+func drawPruned(out io.Writer, rows []pruned, planned prune.Plan, dryRun bool) {
+	t := newTable(out)
+	t.AppendHeader(table.Row{"REPOSITORY", "TAG", "DIGEST", "ACTION", "REASON"})
+	for _, row := range rows {
+		t.AppendRow(table.Row{row.Repository, strings.Join(row.Tags, ", "), shortDigest(row.Digest), row.Action, row.Reason})
+	}
+	t.Render()
+	fmt.Fprintln(out, planned)
+	if !dryRun && len(planned.Remove) > 0 {
+		fmt.Fprintln(out, "the bytes are freed by the registry's garbage collection: run it an hour from now, so that publishers notice before if anything is missing (docs/registry.md)")
+	}
+}

@@ -1,0 +1,363 @@
+// Package prune finds what a registry holds that no runtime needs any more, and removes it. Read makes an Inventory of the registry,
+// Decide says of it what goes and why, and reads nothing but its arguments; Remove does what a plan says.
+//
+// It never removes what it could not read or does not understand. Of shared repositories nothing goes unless the bundles of all
+// runtimes are known: a bundle that was not read may need anything. Manifests are removed, never blobs: the registry's own garbage
+// collection frees their bytes later, and until then a publisher that still wants one only has to put its manifest back.
+package prune
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Manifest is one of a repository.
+type Manifest struct {
+	// Repository is its name below the prefix.
+	Repository string
+	// Tags name it; a bundle that was superseded has none.
+	Tags       []string
+	Descriptor ocispec.Descriptor
+	// Blobs are what it is made of.
+	Blobs []ocispec.Descriptor
+}
+
+// Key names the manifest in a note.
+func (m Manifest) Key() string { return m.Repository + "@" + m.Descriptor.Digest.String() }
+
+// Bundle is a runtime's, signed by a publisher of this fleet.
+type Bundle struct {
+	Manifest
+	IssuedAt, ExpiresAt time.Time
+	State, Catalog      digest.Digest
+}
+
+// Signature is an index of referrers of a bundle, all of which --attach-cosign made.
+type Signature struct {
+	Subject   digest.Digest
+	Index     Manifest
+	Referrers []Manifest
+}
+
+// Runtime is what the registry has of one.
+type Runtime struct {
+	ID string
+	// Kyma says that one in the control plane has this runtime.
+	Kyma bool
+	// Gone says that somebody said that the runtime does not exist any more.
+	Gone bool
+	// Remembered are the bundles that the Kyma says were published to the runtime and are in force there.
+	Remembered []digest.Digest
+	// Bundles begin with what the tag names; each further one is the one before.
+	Bundles    []Bundle
+	Reports    []Manifest
+	Signatures []Signature
+	// Named are manifests that tags of unknown meaning name. They stay.
+	Named []digest.Digest
+}
+
+// List is a signed list of carried images.
+type List struct {
+	Manifest
+	ExpiresAt time.Time
+}
+
+// Inventory is what a registry has below a prefix.
+type Inventory struct {
+	Runtimes []Runtime
+	// Contents are the digests that a desired state needs, by that of the state.
+	Contents map[digest.Digest][]digest.Digest
+	// Shared are the manifests that hold documents and content.
+	Shared []Manifest
+	Lists  []List
+	// Sole says that no other control plane publishes below the prefix: a runtime without a Kyma is gone.
+	Sole bool
+	// Unknown is why not all that runtimes need is known. With any, nothing that they share is removed.
+	Unknown []string
+}
+
+// Rules are how careful to be.
+type Rules struct {
+	Now time.Time
+	// MinAge is how long a manifest has to be unused before it goes.
+	MinAge time.Duration
+	// Limit is how many manifests may go at once.
+	Limit int
+}
+
+// Removal is a manifest that goes.
+type Removal struct {
+	Manifest
+	Reason string
+}
+
+// Waiting is a manifest that is not used, and not for long enough.
+type Waiting struct {
+	Manifest
+	Since  time.Time
+	Reason string
+}
+
+// Plan is what is to be done.
+type Plan struct {
+	Remove  []Removal
+	Waiting []Waiting
+	// Over is how many more would go without the limit.
+	Over int
+	// Bytes are those of all manifests that go, and of blobs that only they name.
+	Bytes int64
+	// Noted are the times since which manifests are known to be unused, by Key. They are what to remember until the next time.
+	Noted map[string]time.Time
+}
+
+// Decide says what goes. Registries do not tell when something was pushed. A bundle's age counts from the time at which the next one was
+// issued, which the publisher signed; everything else's from when it was first found to be unused, as noted says.
+func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
+	d := decision{inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}}, used: map[digest.Digest]bool{}}
+	for _, runtime := range inventory.Runtimes {
+		d.runtime(runtime)
+	}
+	for _, list := range inventory.Lists {
+		if rules.Now.After(list.ExpiresAt.Add(rules.MinAge)) {
+			d.remove(list.Manifest, "list of carried images, expired "+day(list.ExpiresAt))
+		} else {
+			d.keep(list.Manifest)
+		}
+	}
+	needed := d.needed()
+	for _, m := range inventory.Shared {
+		d.shared(m, needed[m.Key()])
+	}
+	if n := len(d.plan.Remove) - rules.Limit; n > 0 {
+		for _, cut := range d.plan.Remove[rules.Limit:] {
+			d.keep(cut.Manifest)
+		}
+		d.plan.Remove, d.plan.Over = d.plan.Remove[:rules.Limit], n
+	}
+	d.plan.Bytes = d.freed()
+	return d.plan
+}
+
+type decision struct {
+	inventory Inventory
+	noted     map[string]time.Time
+	rules     Rules
+	plan      Plan
+	// used are the digests of documents, content and blobs that something needs which stays.
+	used map[digest.Digest]bool
+}
+
+// InUse returns the bundles of a runtime that it runs, may take up or may go back to. The others were superseded longer ago than that.
+func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
+	for i, b := range r.Bundles {
+		switch {
+		case i < 2, slices.Contains(r.Remembered, b.Descriptor.Digest), slices.Contains(r.Named, b.Descriptor.Digest),
+			rules.Now.Sub(r.Bundles[i-1].IssuedAt) < rules.MinAge:
+			used = append(used, b)
+		default:
+			superseded = append(superseded, b)
+		}
+	}
+	return used, superseded
+}
+
+func (d *decision) runtime(r Runtime) {
+	if d.gone(r) {
+		return
+	}
+	used, superseded := InUse(r, d.rules)
+	for _, b := range used {
+		d.keep(b.Manifest)
+		for _, content := range d.inventory.Contents[b.State] {
+			d.used[content] = true
+		}
+	}
+	for _, report := range r.Reports {
+		d.keep(report)
+	}
+	for _, b := range slices.Backward(superseded) { // each names the one before it, which is how they are found
+		next := r.Bundles[slices.IndexFunc(r.Bundles, func(o Bundle) bool { return o.Descriptor.Digest == b.Descriptor.Digest })-1]
+		d.signatures(r, b.Descriptor.Digest, "signature of a superseded bundle")
+		d.remove(b.Manifest, "bundle, superseded "+day(next.IssuedAt))
+	}
+}
+
+// gone removes a runtime that is gone, whole, and reports whether it is.
+func (d *decision) gone(r Runtime) bool {
+	reason := "runtime is said to be gone"
+	switch {
+	case r.Kyma || len(r.Named) > 0:
+		return false
+	case r.Gone:
+	case !d.inventory.Sole || len(r.Bundles) == 0 && len(r.Reports) == 0:
+		return false
+	case len(r.Bundles) > 0 && !d.rules.Now.After(r.Bundles[0].ExpiresAt):
+		return false // a runtime that was away still learns from its last bundle that it was deleted
+	default:
+		first := slices.Concat(r.Reports, bundles(r))[0]
+		if !d.old(first, "runtime has no Kyma") {
+			return false
+		}
+		reason = "runtime has no Kyma, and its last bundle expired"
+	}
+	for _, s := range r.Signatures {
+		d.signature(s, reason)
+	}
+	for _, m := range slices.Backward(bundles(r)) {
+		d.remove(m, reason)
+	}
+	for _, m := range r.Reports {
+		d.remove(m, reason)
+	}
+	return true
+}
+
+func bundles(r Runtime) []Manifest {
+	all := make([]Manifest, len(r.Bundles))
+	for i, b := range r.Bundles {
+		all[i] = b.Manifest
+	}
+	return all
+}
+
+func (d *decision) signatures(r Runtime, of digest.Digest, reason string) {
+	for _, s := range r.Signatures {
+		if s.Subject == of {
+			d.signature(s, reason)
+		}
+	}
+}
+
+func (d *decision) signature(s Signature, reason string) {
+	d.remove(s.Index, reason)
+	for _, referrer := range s.Referrers {
+		d.remove(referrer, reason)
+	}
+}
+
+// needed returns, by Key, the shared manifests that hold something in use. A publisher that saw both documents of a bundle lately, with
+// others, pushes no manifest of the two, so that one that has only a part in use is needed as long as no other holds that part.
+func (d *decision) needed() map[string]bool {
+	type blob struct {
+		repository string
+		digest     digest.Digest
+	}
+	needed, held := map[string]bool{}, map[blob]bool{}
+	for _, partly := range []bool{false, true} {
+		for _, m := range d.inventory.Shared {
+			used, missing := 0, false
+			for _, b := range m.Blobs {
+				if d.used[b.Digest] {
+					used++
+					missing = missing || !held[blob{m.Repository, b.Digest}]
+				}
+			}
+			if used == len(m.Blobs) && !partly || partly && missing {
+				needed[m.Key()] = true
+				for _, b := range m.Blobs {
+					held[blob{m.Repository, b.Digest}] = true
+				}
+			}
+		}
+	}
+	return needed
+}
+
+// shared decides about a manifest that holds documents or content.
+func (d *decision) shared(m Manifest, needed bool) {
+	if needed {
+		d.keep(m)
+		return
+	}
+	if len(d.inventory.Unknown) > 0 {
+		if since, known := d.noted[m.Key()]; known {
+			d.plan.Noted[m.Key()] = since
+		}
+		d.keep(m)
+		return
+	}
+	const reason = "no runtime's bundle needs it"
+	if d.old(m, reason) {
+		d.remove(m, reason+" since "+day(d.noted[m.Key()]))
+		return
+	}
+	d.keep(m)
+}
+
+// old reports whether a manifest was unused for long enough, and notes since when it is.
+func (d *decision) old(m Manifest, reason string) bool {
+	since, known := d.noted[m.Key()]
+	if !known || since.After(d.rules.Now) {
+		since = d.rules.Now
+	}
+	d.plan.Noted[m.Key()] = since
+	if d.rules.Now.Sub(since) >= d.rules.MinAge {
+		return true
+	}
+	d.plan.Waiting = append(d.plan.Waiting, Waiting{m, since, reason})
+	return false
+}
+
+func (d *decision) remove(m Manifest, reason string) {
+	d.plan.Remove = append(d.plan.Remove, Removal{m, reason})
+}
+
+func (d *decision) keep(m Manifest) {
+	for _, b := range m.Blobs {
+		d.used[b.Digest] = true
+	}
+}
+
+// freed is how many bytes go.
+func (d *decision) freed() (bytes int64) {
+	counted := maps.Clone(d.used)
+	for _, r := range d.plan.Remove {
+		bytes += r.Descriptor.Size
+		for _, b := range r.Blobs {
+			if !counted[b.Digest] {
+				bytes += b.Size
+				counted[b.Digest] = true
+			}
+		}
+	}
+	return bytes
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// Strangers returns the runtimes that no Kyma has and that stay, sorted.
+func Strangers(inventory Inventory, plan Plan) (ids []string) {
+	going := map[string]bool{}
+	for _, r := range plan.Remove {
+		going[r.Repository] = true
+	}
+	for _, r := range inventory.Runtimes {
+		if m := slices.Concat(bundles(r), r.Reports); !r.Kyma && len(m) > 0 && !going[m[0].Repository] {
+			ids = append(ids, r.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// String says in one line what a plan comes to.
+func (p Plan) String() string {
+	var parts []string
+	by := map[string]int{}
+	for _, r := range p.Remove {
+		area, _, _ := strings.Cut(r.Repository, "/")
+		by[area]++
+	}
+	for _, area := range slices.SortedFunc(maps.Keys(by), cmp.Compare) {
+		parts = append(parts, fmt.Sprintf("%d in %s", by[area], area))
+	}
+	return fmt.Sprintf("%d manifests (%s), %d bytes with what only they name; %d wait until they are old enough; %d more beyond the limit",
+		len(p.Remove), strings.Join(parts, ", "), p.Bytes, len(p.Waiting), p.Over)
+}

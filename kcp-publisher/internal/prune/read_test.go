@@ -1,0 +1,183 @@
+package prune
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// shelf is a folder that stands for the registry, with a publisher's key.
+type shelf struct {
+	*testing.T
+	signer trust.Signer
+	place  store.Store
+	dir    string
+}
+
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	s := &shelf{T: t, signer: trusttest.NewSigner(t), dir: t.TempDir()}
+	s.place = store.NewLayout(s.dir)
+	return s
+}
+
+func (s *shelf) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *shelf) documents(content string) bundle.Documents {
+	s.Helper()
+	c := bundle.NewBlob("application/x-tar", []byte(content))
+	s.must(store.ShareBlob(s.Context(), s.place, c))
+	documents, err := bundle.NewDocuments(bundle.DesiredState{Manifests: []bundle.Manifest{{
+		Name: "m", Module: "m", Version: "1.0.0",
+		Content: []bundle.Content{{Name: "x", Repository: "./content", MediaType: c.Descriptor.MediaType, Digest: c.Descriptor.Digest, SizeBytes: c.Descriptor.Size}},
+	}}}, bundle.Catalog{})
+	s.must(err)
+	s.must(store.ShareDocuments(s.Context(), s.place, documents))
+	return documents
+}
+
+// push publishes bundles that were issued so many days ago, each after the one before, and returns their digests.
+func (s *shelf) push(signer trust.Signer, documents bundle.Documents, runtime string, days ...int) (all []digest.Digest) {
+	s.Helper()
+	var previous *bundle.Position
+	for i, d := range days {
+		manifest, err := bundle.Compose(documents, bundle.Predicate{
+			Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: int64(i + 1), IssuedAt: ago(d), ExpiresAt: ago(d - 7), Previous: previous, RootVersion: 1,
+		}, signer)
+		s.must(err)
+		s.must(store.PushBundle(s.Context(), s.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+		previous = &bundle.Position{Sequence: int64(i + 1), Digest: manifest.Descriptor.Digest}
+		all = append(all, manifest.Descriptor.Digest)
+	}
+	return all
+}
+
+func (s *shelf) read(change func(*Source)) Inventory {
+	s.Helper()
+	source := Source{Place: s.place, Root: trusttest.RootFor(s.T, s.signer), Kymas: map[string][]digest.Digest{"a": nil}, Sole: true, Rules: rules}
+	change(&source)
+	inventory, err := Read(s.Context(), source)
+	s.must(err)
+	return inventory
+}
+
+func nothing(*Source) {}
+
+func TestAnInventoryHasAllBundlesAndWhatTheyNeed(t *testing.T) {
+	s := newShelf(t)
+	pushed := s.push(s.signer, s.documents("old"), "a", 90, 80, 70)
+	inventory := s.read(nothing)
+	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || len(inventory.Runtimes[0].Bundles) != 3 || inventory.Runtimes[0].Bundles[2].Descriptor.Digest != pushed[0] {
+		t.Fatalf("got %+v", inventory)
+	}
+	if plan := Decide(inventory, nil, rules); len(plan.Remove) != 1 || plan.Remove[0].Descriptor.Digest != pushed[0] || len(plan.Waiting) != 0 {
+		t.Errorf("removes %+v, %+v wait", plan.Remove, plan.Waiting)
+	}
+
+	// A new beginning, after which only the control plane knows of the bundle that the runtime still has.
+	s.push(s.signer, s.documents("new"), "a", 40)
+	forgotten := s.read(nothing)
+	if plan := Decide(forgotten, nil, rules); len(plan.Waiting) != 2 {
+		t.Errorf("documents and content that nothing names: %+v wait", plan.Waiting)
+	}
+	remembered := s.read(func(source *Source) { source.Kymas["a"] = []digest.Digest{pushed[2]} })
+	if plan := Decide(remembered, nil, rules); len(plan.Waiting) != 0 {
+		t.Errorf("what the runtime has in force is not used: %+v", plan.Waiting)
+	}
+}
+
+func TestWhatCannotBeReadIsUnknownAndNotEmpty(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(*shelf, bundle.Documents)
+		source func(*Source)
+		want   string
+	}{
+		"a bundle of a stranger": {func(s *shelf, d bundle.Documents) { s.push(trusttest.NewSigner(s.T), d, "a", 1) }, nothing, "runtime a: bundle desired"},
+		"a bundle before it, lately": {func(s *shelf, d bundle.Documents) {
+			s.push(s.signer, d, "a", 1)
+			stranger := s.push(trusttest.NewSigner(s.T), d, "a", 2)
+			manifest, err := bundle.Compose(d, bundle.Predicate{
+				Audience: bundle.Audience{Runtime: "a"}, Epoch: 1, Sequence: 5, IssuedAt: ago(1), ExpiresAt: ago(-7), RootVersion: 1,
+				Previous: &bundle.Position{Sequence: 1, Digest: stranger[0]},
+			}, s.signer)
+			s.must(err)
+			s.must(store.PushBundle(s.Context(), s.place, "a", d, manifest, func(digest.Digest) bool { return false }))
+		}, nothing, "runtime a: bundle sha256:"},
+		"documents that are lost": {func(s *shelf, d bundle.Documents) {
+			s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", d.State.Descriptor.Digest.Encoded())))
+		}, nothing, "desired state sha256:"},
+		"a registry that does not list its repositories": {func(*shelf, bundle.Documents) {}, func(source *Source) { source.Sole = false }, "runtimes of other control planes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t)
+			documents := s.documents("x")
+			s.push(s.signer, documents, "a", 1)
+			s.documents("unused")
+			c.damage(s, documents)
+			inventory := s.read(c.source)
+			if len(inventory.Unknown) == 0 || !strings.Contains(strings.Join(inventory.Unknown, "\n"), c.want) {
+				t.Errorf("unknown are %q, want %q", inventory.Unknown, c.want)
+			}
+			noted := map[string]time.Time{}
+			for _, m := range inventory.Shared {
+				noted[m.Key()] = ago(100)
+			}
+			if plan := Decide(inventory, noted, rules); len(plan.Remove) != 0 {
+				t.Errorf("removes %+v", plan.Remove)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotUnderstoodIsLeftOut(t *testing.T) {
+	s := newShelf(t)
+	s.push(s.signer, s.documents("x"), "a", 1)
+	s.documents("unused")
+	repository, err := s.place.Repository(t.Context(), bundle.DocumentsRepository)
+	s.must(err)
+	inventory := s.read(nothing)
+	for _, m := range inventory.Shared {
+		if m.Repository == bundle.DocumentsRepository {
+			s.must(repository.Tag(t.Context(), m.Descriptor, "keep-"+m.Descriptor.Digest.Encoded()[:8])) // somebody's own name for it
+		}
+	}
+	for _, m := range s.read(nothing).Shared {
+		if m.Repository == bundle.DocumentsRepository {
+			t.Errorf("a manifest with another tag counts: %v", m.Tags)
+		}
+	}
+}
+
+func TestANoteIsReadAsItWasWritten(t *testing.T) {
+	s := newShelf(t)
+	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageLayoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o600))
+	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageIndexFile), []byte(`{"schemaVersion":2}`), 0o600))
+	if none, err := ReadNotes(t.Context(), s.place); err != nil || len(none) != 0 {
+		t.Errorf("before the first: %v, %v", none, err)
+	}
+	s.must(WriteNotes(t.Context(), s.place, map[string]time.Time{"documents@sha256:x": today}))
+	if got, err := ReadNotes(t.Context(), s.place); err != nil || !got["documents@sha256:x"].Equal(today) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	repository, err := s.place.Repository(t.Context(), noteRepository)
+	s.must(err)
+	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")), noteTag))
+	if _, err := ReadNotes(t.Context(), s.place); err == nil || !strings.Contains(err.Error(), "delete it to count from today") {
+		t.Errorf("a note that is none: %v", err)
+	}
+}

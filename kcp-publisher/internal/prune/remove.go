@@ -1,0 +1,123 @@
+package prune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// Where it is noted since when manifests are unused, below the prefix.
+const (
+	noteRepository = "pruning"
+	noteTag        = "unused"
+	noteType       = "application/vnd.kyma-pull.pruning.v1"
+	noteMediaType  = "application/vnd.kyma-pull.pruning.v1+json"
+)
+
+// note is the document.
+type note struct {
+	Version int                  `json:"version"`
+	Unused  map[string]time.Time `json:"unused"`
+}
+
+// ReadNotes returns since when manifests are known to be unused, nothing where that was never noted.
+func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, error) {
+	repository, err := place.Reading(ctx, noteRepository)
+	if err != nil {
+		return nil, err
+	}
+	fetched, err := store.Fetch(ctx, repository, noteTag)
+	if errors.Is(err, store.ErrNotFound) {
+		return map[string]time.Time{}, nil
+	}
+	var n note
+	if err == nil {
+		n, err = readNote(ctx, repository, fetched)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s:%s, which says since when manifests are unused: %w: delete it to count from today", place.Name(noteRepository), noteTag, err)
+	}
+	return n.Unused, nil
+}
+
+func readNote(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (note, error) {
+	manifest, refused := bundle.ReadManifest(fetched, noteType)
+	if refused != nil {
+		return note{}, refused
+	}
+	if len(manifest.Layers) != 1 {
+		return note{}, fmt.Errorf("%d layers, want 1", len(manifest.Layers))
+	}
+	data, err := store.FetchBlob(ctx, repository, manifest.Layers[0], bundle.MaxDocumentBytes)
+	if err != nil {
+		return note{}, err
+	}
+	var n note
+	if err := json.Unmarshal(data, &n); err != nil {
+		return note{}, err
+	}
+	if n.Version != 1 {
+		return note{}, fmt.Errorf("version is %d, want 1", n.Version)
+	}
+	return n, nil
+}
+
+// WriteNotes replaces what was noted, and removes the note before.
+func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) error {
+	repository, err := place.Repository(ctx, noteRepository)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(note{Version: 1, Unused: unused})
+	if err == nil && len(data) > bundle.MaxDocumentBytes {
+		err = fmt.Errorf("a note of %d manifests has %d bytes, at most %d", len(unused), len(data), bundle.MaxDocumentBytes)
+	}
+	if err != nil {
+		return err
+	}
+	layer := bundle.NewBlob(noteMediaType, data)
+	manifest, err := bundle.NewManifest(ocispec.Manifest{
+		ArtifactType: noteType, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer.Descriptor},
+	})
+	if err != nil {
+		return err
+	}
+	before, err := repository.Resolve(ctx, noteTag)
+	if err = store.NotFound(err); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), layer} {
+		if err := store.PushBlob(ctx, repository, blob); err != nil {
+			return err
+		}
+	}
+	if err := store.PushManifest(ctx, repository, manifest, noteTag); err != nil {
+		return err
+	}
+	if before.Digest == "" || before.Digest == manifest.Descriptor.Digest {
+		return nil
+	}
+	return store.Remove(ctx, repository, before)
+}
+
+// Remove does what a plan says, in its order, and returns how many manifests went. It stops at the first that cannot be removed.
+func Remove(ctx context.Context, place store.Store, plan Plan) (removed int, err error) {
+	for _, r := range plan.Remove {
+		repository, err := place.Repository(ctx, r.Repository)
+		if err == nil {
+			err = store.Remove(ctx, repository, r.Descriptor)
+		}
+		if err != nil {
+			return removed, fmt.Errorf("remove %s: %w", r.Key(), err)
+		}
+		removed++
+	}
+	return removed, nil
+}
