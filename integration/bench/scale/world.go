@@ -57,7 +57,8 @@ type world struct {
 	pending   bool // a promotion was pushed that agents do not know yet
 	// promoted is how long the promotion of its stage took, 0 where that was not measured; statuses the same of its reports.
 	promoted, statuses time.Duration
-	mounts             int64 // blobs mounted per bundle of a promotion
+	promotedCPU        time.Duration // of publisher and registry
+	mounts             int64         // blobs mounted per bundle of a promotion
 }
 
 // up starts everything but the publisher.
