@@ -169,15 +169,19 @@ func jittered(d time.Duration) time.Duration {
 
 // have returns when each agent got the version of the promoted module, and why one that has not got it did not.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
-	other = "no other agent"
+	var not *agent
+	var trouble error
 	for _, a := range all.each {
 		a.mu.Lock()
 		if a.state != nil && a.state.version == version {
 			arrived = append(arrived, a.arrived)
 		} else {
-			other = fmt.Sprintf("agent %s has no bundle with %s %s (%v)", a.id, promotedModule, version, a.trouble)
+			not, trouble = a, a.trouble
 		}
 		a.mu.Unlock()
+	}
+	if not != nil {
+		other = fmt.Sprintf("agent %s has no bundle with %s %s (%v)", not.id, promotedModule, version, trouble)
 	}
 	return arrived, other
 }
