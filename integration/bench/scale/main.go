@@ -105,6 +105,9 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			continue
 		}
 		if err := w.measure(ctx, s); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			results.markdown(out, nil)
 			return fmt.Errorf("stage %s: %w\n%s", s.name, err, w.lastWords())
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -175,7 +176,13 @@ func (w *world) lastWords() string {
 	if !w.publisher.running() {
 		alive = "the publisher has ended"
 	}
-	return alive + "; the end of its log:\n" + w.publisher.tail(4096)
+	var told []string
+	for line := range strings.Lines(w.publisher.tail(1 << 20)) {
+		if !strings.Contains(line, `"level":"info"`) {
+			told = append(told, line)
+		}
+	}
+	return alive + "; what its log says last that is no mere information:\n" + strings.Join(told[max(0, len(told)-5):], "")
 }
 
 // close ends all that was started and removes its folders.
