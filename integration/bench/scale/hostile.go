@@ -19,6 +19,9 @@ func (w *world) hostile(ctx context.Context) error {
 			return err
 		}
 		w.promoted, w.promotedCPU = p.all, p.spent.by["publisher"]+p.spent.by["registry"]
+		if _, err := w.untilNamed(ctx, p); err != nil {
+			return err
+		}
 		if err := w.reports(ctx); err != nil {
 			return err
 		}
@@ -49,6 +52,9 @@ func (w *world) hostile(ctx context.Context) error {
 		w.Runtimes-good, w.Runtimes, w.promoted.Seconds()))
 	w.add(p.all.Seconds()/w.promoted.Seconds(), times, "promotion, against that without them", "")
 	w.add((p.spent.by["publisher"]+p.spent.by["registry"]).Seconds()/w.promotedCPU.Seconds(), times, "its CPU time, against that without them", "publisher and registry")
+	if _, err := w.untilNamed(ctx, p); err != nil {
+		return err
+	}
 	took, err := w.respond(ctx, good, func(id string, r record) bool { return !bad[id] && w.right(id, r) })
 	if err != nil {
 		return err
