@@ -50,8 +50,9 @@ type world struct {
 	registry  *registryProcess
 	place     store.Store // as agents reach it
 	publisher *program
-	metrics   string // address of the publisher's
-	spentBy   map[string]time.Duration
+	metrics   string                   // address of the publisher's
+	spentBy   map[string]time.Duration // by processes that were replaced
+	lastCPU   map[string]time.Duration
 	kymas     *kymas
 	agents    *agents
 	version   int  // of the promoted module
@@ -64,7 +65,7 @@ type world struct {
 
 // up starts everything but the publisher.
 func (w *world) up(ctx context.Context) error {
-	w.stage, w.spentBy = "setup", map[string]time.Duration{}
+	w.stage, w.spentBy, w.lastCPU = "setup", map[string]time.Duration{}, map[string]time.Duration{}
 	w.say("API server, registry and keys")
 	var err error
 	if w.dir, err = os.MkdirTemp("", "kyma-pull-bench-"); err != nil {
@@ -227,11 +228,10 @@ func (w *world) pid(name string) int {
 
 // cpu is what a process has worked so far, with those that it replaced.
 func (w *world) cpu(name string) time.Duration {
-	u, err := usageOf(w.pid(name))
-	if err != nil {
-		return w.spentBy[name]
+	if u, err := usageOf(w.pid(name)); err == nil {
+		w.lastCPU[name] = w.spentBy[name] + u.CPU
 	}
-	return w.spentBy[name] + u.CPU
+	return w.lastCPU[name] // of one that has ended, as it was seen last
 }
 
 // taken is CPU time by process at one moment.
