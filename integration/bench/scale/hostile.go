@@ -22,7 +22,9 @@ func (w *world) hostile(ctx context.Context) error {
 		if _, err := w.untilNamed(ctx, p); err != nil {
 			return err
 		}
-		if err := w.reports(ctx); err != nil {
+		w.stage = "reports"
+		err = w.reports(ctx)
+		if w.stage = "hostile"; err != nil {
 			return err
 		}
 	}

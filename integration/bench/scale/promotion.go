@@ -22,6 +22,7 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	w.pending = true
 	p, err := w.untilPushed(ctx, started, before, spent)
 	p.started, p.were = started, were
+	w.mounts = (p.traffic.n(publisherHost, http.MethodPost, aboutMounts) + int64(w.Runtimes)/2) / int64(w.Runtimes)
 	return p, err
 }
 
@@ -47,8 +48,6 @@ func (w *world) promotion(ctx context.Context) error {
 	n := float64(w.Runtimes)
 	w.add(p.spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each bundle", "")
 	w.add(p.spent.by["registry"].Seconds()*1000/n, cpuMillis, "registry for each bundle", "")
-	mounts := p.traffic.n(publisherHost, http.MethodPost, aboutMounts)
-	w.mounts = (mounts + int64(w.Runtimes)/2) / int64(w.Runtimes)
 	w.add(float64(p.traffic.total(publisherHost))/n, number, "registry requests for each runtime", p.traffic.of(publisherHost).String())
 	named, err := w.untilNamed(ctx, p)
 	if err != nil {
