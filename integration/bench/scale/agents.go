@@ -90,11 +90,13 @@ func (all *agents) live(ctx context.Context, a *agent) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		woken := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-a.wake:
+			woken = true
 		}
 		if !all.held.Load() || a.noisy() {
 			select {
@@ -105,7 +107,12 @@ func (all *agents) live(ctx context.Context, a *agent) {
 			a.round(ctx)
 			<-all.slots
 		}
-		timer.Reset(all.untilPoll(a))
+		next := all.untilPoll(a)
+		if woken && !a.noisy() {
+			// All were woken at once. From here on each has a clock of its own again, as agents have that came one after the other.
+			next = time.Duration(rand.Float64() * float64(next))
+		}
+		timer.Reset(next)
 	}
 }
 
