@@ -90,11 +90,13 @@ func (all *agents) live(ctx context.Context, a *agent) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		woken := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-a.wake:
+			woken = true
 		}
 		if !all.held.Load() || a.noisy() {
 			select {
@@ -105,7 +107,12 @@ func (all *agents) live(ctx context.Context, a *agent) {
 			a.round(ctx)
 			<-all.slots
 		}
-		timer.Reset(all.untilPoll(a))
+		next := all.untilPoll(a)
+		if woken && !a.noisy() {
+			// All were woken at once. From here on each has a clock of its own again, as agents have that came one after the other.
+			next = time.Duration(rand.Float64() * float64(next))
+		}
+		timer.Reset(next)
 	}
 }
 
@@ -169,15 +176,19 @@ func jittered(d time.Duration) time.Duration {
 
 // have returns when each agent got the version of the promoted module, and why one that has not got it did not.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
-	other = "no other agent"
+	var not *agent
+	var trouble error
 	for _, a := range all.each {
 		a.mu.Lock()
 		if a.state != nil && a.state.version == version {
 			arrived = append(arrived, a.arrived)
 		} else {
-			other = fmt.Sprintf("agent %s has no bundle with %s %s (%v)", a.id, promotedModule, version, a.trouble)
+			not, trouble = a, a.trouble
 		}
 		a.mu.Unlock()
+	}
+	if not != nil {
+		other = fmt.Sprintf("agent %s has no bundle with %s %s (%v)", not.id, promotedModule, version, trouble)
 	}
 	return arrived, other
 }

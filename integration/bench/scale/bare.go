@@ -31,10 +31,10 @@ type bareBundle struct {
 
 // bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: as many mounts as the
 // promotion needed, then the manifest.
-func (w *world) bareLoop(ctx context.Context) (time.Duration, error) {
+func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read what the bare loop writes: %w", err)
+		return 0, taken{}, fmt.Errorf("read what the bare loop writes: %w", err)
 	}
 	none := func(digest.Digest) bool { return false }
 	// Before the clock starts every repository is made, with the catalog that its next bundle has too where that was so.
@@ -46,15 +46,16 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, error) {
 		return store.PushBundle(ctx, w.place, b.id, bundle.Documents{State: b.documents.Catalog, Catalog: b.documents.Catalog}, before, none)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("prepare the bare loop: %w", err)
+		return 0, taken{}, fmt.Errorf("prepare the bare loop: %w", err)
 	}
+	spent := w.taken()
 	took, err := each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		present := func(d digest.Digest) bool {
 			return w.mountsPerBundle() == 1 && d == b.documents.Catalog.Descriptor.Digest
 		}
 		return store.PushBundle(ctx, w.place, b.id, b.documents, b.manifest, present)
 	})
-	return took, err
+	return took, w.taken().since(spent), err
 }
 
 // each does something for all with as many writers as the publisher has, and returns how long that took.

@@ -18,8 +18,13 @@ func (w *world) hostile(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.promoted = p.all
-		if err := w.reports(ctx); err != nil {
+		w.promoted, w.promotedCPU = p.all, p.spent.by["publisher"]+p.spent.by["registry"]
+		if _, err := w.untilNamed(ctx, p); err != nil {
+			return err
+		}
+		w.stage = "reports"
+		err = w.reports(ctx)
+		if w.stage = "hostile"; err != nil {
 			return err
 		}
 	}
@@ -48,6 +53,10 @@ func (w *world) hostile(ctx context.Context) error {
 	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", fmt.Sprintf("%d of %d runtimes fail or are silent, one reports every second; without them %.1f s",
 		w.Runtimes-good, w.Runtimes, w.promoted.Seconds()))
 	w.add(p.all.Seconds()/w.promoted.Seconds(), times, "promotion, against that without them", "")
+	w.add((p.spent.by["publisher"]+p.spent.by["registry"]).Seconds()/w.promotedCPU.Seconds(), times, "its CPU time, against that without them", "publisher and registry")
+	if _, err := w.untilNamed(ctx, p); err != nil {
+		return err
+	}
 	took, err := w.respond(ctx, good, func(id string, r record) bool { return !bad[id] && w.right(id, r) })
 	if err != nil {
 		return err
@@ -67,19 +76,24 @@ func (w *world) baselines(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
-	bare, err := w.bareLoop(ctx)
+	bare, spent, err := w.bareLoop(ctx)
 	if err != nil {
 		return err
 	}
+	bareCPU := spent.by["agents"] + spent.by["registry"]
 	w.add(bare.Seconds(), seconds, "bare loop of the same bundles", fmt.Sprintf("%d writers, %d mounts and a manifest each", writers, w.mountsPerBundle()))
 	if w.promoted > 0 {
 		w.add(w.promoted.Seconds()/bare.Seconds(), times, "promotion, against the bare loop", "")
+		w.add(w.promotedCPU.Seconds()/bareCPU.Seconds(), times, "its CPU time, against the bare loop's", "publisher and registry, against loop and registry")
 	}
+	before := w.taken()
 	rate, patched, err := w.rawPatches(ctx)
 	if err != nil {
 		return err
 	}
+	spent = w.taken().since(before)
 	w.add(rate, perSecond, "raw patches of statuses", fmt.Sprintf("%d patches, %d writers", patched, writers))
+	w.add(spent.by["kube-apiserver"].Seconds()*1000/float64(patched), cpuMillis, "kube-apiserver for each raw patch", "")
 	if w.statuses > 0 {
 		w.add(float64(w.Runtimes)/w.statuses.Seconds()/rate, times, "statuses, against raw patches", "more is better")
 	}

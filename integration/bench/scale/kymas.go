@@ -158,13 +158,16 @@ func (k *kymas) set(d document) {
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	other = "no other Kyma"
+	not := ""
 	for id, r := range k.known {
 		if wanted(id, r) {
 			n++
 		} else {
-			other = fmt.Sprintf("%s has %+v", id, r)
+			not = id
 		}
+	}
+	if not != "" {
+		other = fmt.Sprintf("%s has %+v", not, k.known[not])
 	}
 	if k.trouble != nil {
 		other += "; " + k.trouble.Error()

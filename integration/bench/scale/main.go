@@ -92,7 +92,7 @@ func parse(args []string) (commandLine, error) {
 	return c, nil
 }
 
-// run measures, prints what it found, and writes it unless a stage failed.
+// run measures, prints what it found and writes it. A stage that failed costs the others nothing but time where the fleet can be brought back.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	results := newResults(o)
 	w := &world{options: o, out: out, results: results}
@@ -100,14 +100,29 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err := w.up(ctx); err != nil {
 		return err
 	}
+	var problems []error
 	for _, s := range stages {
 		if !s.runs(o.Only) {
 			continue
 		}
-		if err := w.measure(ctx, s); err != nil {
-			results.markdown(out, nil)
-			return fmt.Errorf("stage %s: %w\n%s", s.name, err, w.lastWords())
+		err := w.measure(ctx, s)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err = fmt.Errorf("stage %s: %w\n%s", s.name, err, w.lastWords())
+		results.Failed = append(results.Failed, s.name)
+		problems = append(problems, err)
+		w.say("failed: %v", err)
+		if s.always {
+			break
+		}
+		if err := w.recover(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("bring the fleet back after stage %s: %w", s.name, err))
+			break
 		}
 	}
-	return results.write(o.Out, out)
+	return errors.Join(append(problems, results.write(o.Out, out))...)
 }

@@ -16,6 +16,9 @@ func (r *results) markdown(out io.Writer, before *results) {
 	if len(o.PublisherArgs) > 0 {
 		fmt.Fprintf(out, "The publisher ran with `%s`.\n", strings.Join(o.PublisherArgs, " "))
 	}
+	if len(r.Failed) > 0 {
+		fmt.Fprintf(out, "These stages failed: %s.\n", strings.Join(r.Failed, ", "))
+	}
 	last := "before"
 	if before != nil {
 		last = fmt.Sprintf("before (%s, %s)", before.Time.Format(time.DateOnly), before.Version)

@@ -9,6 +9,8 @@ import (
 
 // push promotes the module while all agents are held, and waits until every runtime's bundle is in the registry.
 func (w *world) push(ctx context.Context) (pushed, error) {
+	were := map[string]string{}
+	w.kymas.count(func(id string, r record) bool { were[id] = r.Published; return true })
 	before, err := w.registry.counted(ctx)
 	if err != nil {
 		return pushed{}, err
@@ -18,42 +20,51 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 		return pushed{}, err
 	}
 	w.pending = true
-	return w.untilPushed(ctx, started, before, spent)
+	p, err := w.untilPushed(ctx, started, before, spent)
+	p.started, p.were = started, were
+	w.mounts = (p.traffic.n(publisherHost, http.MethodPost, aboutMounts) + int64(w.Runtimes)/2) / int64(w.Runtimes)
+	return p, err
+}
+
+// untilNamed waits until every Kyma's status names the bundle that was pushed, and returns how long after the edit that was.
+func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
+	var last time.Time
+	err := w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
+		n, other, changed := w.kymas.count(func(id string, r record) bool { return r.Published != p.were[id] })
+		last = changed
+		return n == w.Runtimes, fmt.Sprintf("%d of %d; %s", n, w.Runtimes, other)
+	})
+	return last.Sub(p.started), err
 }
 
 // promotion measures from the edit of the ModuleReleaseMeta to the last bundle in the registry, and to the last status that names it.
 func (w *world) promotion(ctx context.Context) error {
-	were := map[string]string{}
-	w.kymas.count(func(id string, r record) bool { were[id] = r.Published; return true })
 	p, err := w.push(ctx)
 	if err != nil {
 		return err
 	}
-	started := p.traffic[request{publisherHost, http.MethodPut, aboutBundles}].Last.Add(-p.all)
-	w.promoted = p.all
+	w.promoted, w.promotedCPU = p.all, p.spent.by["publisher"]+p.spent.by["registry"]
 	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
 	n := float64(w.Runtimes)
 	w.add(p.spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each bundle", "")
 	w.add(p.spent.by["registry"].Seconds()*1000/n, cpuMillis, "registry for each bundle", "")
-	mounts := p.traffic.n(publisherHost, http.MethodPost, aboutMounts)
-	w.mounts = (mounts + int64(w.Runtimes)/2) / int64(w.Runtimes)
 	w.add(float64(p.traffic.total(publisherHost))/n, number, "registry requests for each runtime", p.traffic.of(publisherHost).String())
-	err = w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
-		n, other, _ := w.kymas.count(func(id string, r record) bool { return r.Published != were[id] })
-		return n == w.Runtimes, fmt.Sprintf("%d of %d; %s", n, w.Runtimes, other)
-	})
+	named, err := w.untilNamed(ctx, p)
 	if err != nil {
 		return err
 	}
-	_, _, last := w.kymas.count(func(string, record) bool { return true })
-	w.add(last.Sub(started).Seconds(), seconds, "edit -> every Kyma's status names its bundle", "")
+	w.add(named.Seconds(), seconds, "edit -> every Kyma's status names its bundle", "")
 	return w.resident("publisher's memory after the promotion")
 }
 
 // reports measures how fast statuses follow once all runtimes report at the same time.
 func (w *world) reports(ctx context.Context) error {
 	if !w.pending {
-		if _, err := w.push(ctx); err != nil {
+		p, err := w.push(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := w.untilNamed(ctx, p); err != nil {
 			return err
 		}
 	}

@@ -50,6 +50,8 @@ type pushed struct {
 	tenth, half, all time.Duration
 	traffic          counted // until then
 	spent            taken
+	started          time.Time
+	were             map[string]string // the bundles that Kymas named before
 }
 
 // untilPushed waits until so many bundles are in the registry as there are runtimes.

@@ -93,7 +93,7 @@ func (w *world) restart(ctx context.Context) error {
 	now, written = now.since(traffic), written.since(writes)
 	w.add(took.Seconds(), seconds, "start after kill -9 -> idle", "waiting for the lease of the one before included, 15 s with default flags")
 	w.add((w.cpu("publisher") - cpu).Seconds(), "CPU s", "publisher", "")
-	w.add(float64(now.total(publisherHost)), number, "registry requests", now.of(publisherHost).String())
+	w.add(float64(now.total(publisherHost)), number, "registry requests", "polls included: "+now.of(publisherHost).String())
 	w.add(written.total(), number, "API writes, without leases", written.String())
 	return w.resident("publisher's memory")
 }
@@ -139,6 +139,9 @@ func (w *world) memoryLimit(ctx context.Context) (err error) {
 		return err
 	}
 	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", "")
+	if _, err := w.untilNamed(ctx, p); err != nil {
+		return err
+	}
 	if _, err := w.respond(ctx, w.Runtimes, w.right); err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ type results struct {
 	Options  options     `json:"options"`
 	Figures  []figure    `json:"figures"`
 	Stages   []stageCost `json:"stages"`
+	// Failed are the stages that failed: their figures are not to be compared.
+	Failed []string `json:"failed,omitempty"`
 }
 
 func newResults(o options) *results {
@@ -119,7 +121,7 @@ func (r *results) write(folder string, out io.Writer) error {
 	}
 	base := filepath.Join(folder, fmt.Sprintf("fleet-%d", r.Runtimes))
 	before, err := readResults(base + ".json")
-	if len(r.Options.Only) > 0 {
+	if len(r.Options.Only)+len(r.Failed) > 0 {
 		base += "-part" // which is nothing to compare a whole run with
 	}
 	if err != nil {

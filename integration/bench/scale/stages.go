@@ -6,6 +6,11 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 // stage is one story. It leaves the fleet as it found it: converged, its agents held.
@@ -62,6 +67,26 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	w.results.Stages = append(w.results.Stages, cost)
 	w.say("%s, %.0f%% of the machine's %d cores taken by others", took.Round(100*time.Millisecond), cost.Others*100, runtime.NumCPU())
 	return err
+}
+
+// recover brings the fleet back to where a stage begins, whatever the one before left behind.
+func (w *world) recover(ctx context.Context) error {
+	w.agents.hold()
+	w.agents.behave(func(int) conduct { return conduct{} })
+	if w.publisher == nil || !w.publisher.running() {
+		if err := w.killPublisher(); err != nil {
+			return err
+		}
+		if err := w.startPublisher(nil); err != nil {
+			return err
+		}
+	}
+	for _, left := range []client.Object{&v1alpha1.RolloutPolicy{}, &v1alpha1.Rollout{}} {
+		if err := w.control.DeleteAllOf(ctx, left, client.InNamespace(sample.Namespace)); err != nil {
+			return err
+		}
+	}
+	return w.converge(ctx)
 }
 
 // limit is how long a wait for all runtimes may take, which poll several times in some.

@@ -59,6 +59,13 @@ func (w *world) size(ctx context.Context) error {
 	}
 	w.add(float64(heap), size, "publisher's live heap", "")
 	w.add(float64(heap)/float64(w.Runtimes), size, "publisher's live heap for each runtime", "")
+	for _, name := range []string{"kube-apiserver", "etcd", "registry"} {
+		u, err := usageOf(w.pid(name))
+		if err != nil {
+			return err
+		}
+		w.add(float64(u.RSS), size, "memory of "+name, fmt.Sprintf("peak %d MiB", u.Peak>>20))
+	}
 	return w.resident("publisher's memory")
 }
 

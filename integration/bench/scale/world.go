@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,20 +50,22 @@ type world struct {
 	registry  *registryProcess
 	place     store.Store // as agents reach it
 	publisher *program
-	metrics   string // address of the publisher's
-	spentBy   map[string]time.Duration
+	metrics   string                   // address of the publisher's
+	spentBy   map[string]time.Duration // by processes that were replaced
+	lastCPU   map[string]time.Duration
 	kymas     *kymas
 	agents    *agents
 	version   int  // of the promoted module
 	pending   bool // a promotion was pushed that agents do not know yet
 	// promoted is how long the promotion of its stage took, 0 where that was not measured; statuses the same of its reports.
 	promoted, statuses time.Duration
-	mounts             int64 // blobs mounted per bundle of a promotion
+	promotedCPU        time.Duration // of publisher and registry
+	mounts             int64         // blobs mounted per bundle of a promotion
 }
 
 // up starts everything but the publisher.
 func (w *world) up(ctx context.Context) error {
-	w.stage, w.spentBy = "setup", map[string]time.Duration{}
+	w.stage, w.spentBy, w.lastCPU = "setup", map[string]time.Duration{}, map[string]time.Duration{}
 	w.say("API server, registry and keys")
 	var err error
 	if w.dir, err = os.MkdirTemp("", "kyma-pull-bench-"); err != nil {
@@ -174,7 +177,13 @@ func (w *world) lastWords() string {
 	if !w.publisher.running() {
 		alive = "the publisher has ended"
 	}
-	return alive + "; the end of its log:\n" + w.publisher.tail(4096)
+	var told []string
+	for line := range strings.Lines(w.publisher.tail(1 << 20)) {
+		if !strings.Contains(line, `"level":"info"`) {
+			told = append(told, line)
+		}
+	}
+	return alive + "; what its log says last that is no mere information:\n" + strings.Join(told[max(0, len(told)-5):], "")
 }
 
 // close ends all that was started and removes its folders.
@@ -219,11 +228,10 @@ func (w *world) pid(name string) int {
 
 // cpu is what a process has worked so far, with those that it replaced.
 func (w *world) cpu(name string) time.Duration {
-	u, err := usageOf(w.pid(name))
-	if err != nil {
-		return w.spentBy[name]
+	if u, err := usageOf(w.pid(name)); err == nil {
+		w.lastCPU[name] = w.spentBy[name] + u.CPU
 	}
-	return w.spentBy[name] + u.CPU
+	return w.lastCPU[name] // of one that has ended, as it was seen last
 }
 
 // taken is CPU time by process at one moment.
