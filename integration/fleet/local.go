@@ -96,7 +96,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
-	return start(f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), args...)
+	return start(f.environment(), f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), args...)
 }
 
 func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
@@ -109,7 +109,16 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 		}
 		args = append(args, through...)
 	}
-	return start(r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
+	return start(r.fleet.environment(), r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
+}
+
+// environment is what programs find in theirs beside that of this process. They collect garbage less often than Go does by default, which
+// is a tenth of an agent's work, except where they are measured.
+func (f *Fleet) environment() []string {
+	if f.options.Durable {
+		return nil
+	}
+	return []string{"GOGC=400"}
 }
 
 // through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the registry's own address.

@@ -20,14 +20,15 @@ type Process struct {
 	exited chan struct{}
 }
 
-// start runs a program with its output appended to a file.
-func start(binary, log string, args ...string) (*Process, error) {
+// start runs a program with its output appended to a file, and with more in its environment.
+func start(env []string, binary, log string, args ...string) (*Process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Env = append(os.Environ(), env...)
 	// A program must not outlive a scenario that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {

@@ -37,7 +37,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	log := filepath.Join(f.Dir, "token-service.log")
-	f.tokens, err = start(f.binaries.Publisher, log, "token-service", "--keys", f.Keys(), "--location", f.Location(), "--service", registry.TokenService,
+	f.tokens, err = start(f.environment(), f.binaries.Publisher, log, "token-service", "--keys", f.Keys(), "--location", f.Location(), "--service", registry.TokenService,
 		"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0", "--generations", f.Generations())
 	if err != nil {
 		return Endpoint{}, err

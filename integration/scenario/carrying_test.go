@@ -30,7 +30,7 @@ type depot struct {
 
 func newDepot(t *testing.T, layers int, layerBytes int64) depot {
 	t.Helper()
-	t.Parallel()
+	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	r, err := registry.Start(t.Context(), registry.Options{})

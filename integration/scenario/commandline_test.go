@@ -18,7 +18,7 @@ import (
 const checkout = "../.."
 
 func TestPublishingAFolderToARegistryTwicePushesOnce(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	r, err := registry.Start(t.Context(), registry.Options{TLS: true, Users: map[string]string{"kcp": "secret"}})
@@ -89,7 +89,7 @@ func TestPublishingAFolderToARegistryTwicePushesOnce(t *testing.T) {
 
 // TestReadmeCommandsWork runs what the README tells to run without any Kubernetes, as it stands there.
 func TestReadmeCommandsWork(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	readme, err := os.ReadFile(filepath.Join(checkout, "README.md"))
 	must(t, err)
 	block := regexp.MustCompile("(?s)```sh\nmake build\n(.*?)```").FindSubmatch(readme)

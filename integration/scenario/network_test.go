@@ -194,7 +194,7 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 
 // TestSlowClientsDoNotEndTheTokenService: strangers send half requests, more than there is room for.
 func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()

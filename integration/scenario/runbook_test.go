@@ -258,7 +258,7 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 
 // TestTheRunbookForStolenKeysOfOthersIsRight follows the steps that are not about a fleet's own keys, or begin another fleet.
 func TestTheRunbookForStolenKeysOfOthersIsRight(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()
@@ -293,7 +293,7 @@ func TestTheRunbookForStolenKeysOfOthersIsRight(t *testing.T) {
 }
 
 func TestRevokingAKeyInUseAsksOnATerminal(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("there is no script(1), which makes a terminal")
 	}

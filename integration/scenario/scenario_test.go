@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -25,17 +26,13 @@ import (
 // clusters are those of all stories, one after the other.
 var clusters cluster.Pool
 
-// beside is how many stories are told beside each other, unless -parallel says something else: most of one is waiting.
-const beside = "6"
-
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		if err := parallel.Value.Set(beside); err != nil {
-			panic(err)
-		}
+	if err := turns.replaceFlag(flag.Lookup("test.parallel")); err != nil {
+		panic(err)
 	}
+	debug.SetGCPercent(400) // a fifth of this process's work, mostly the registries', would be to collect garbage
 	code := m.Run()
 	if err := clusters.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "scenario:", err)
@@ -47,7 +44,7 @@ func TestMain(m *testing.M) {
 // startFleet starts a fleet that offers nothing, and shows the logs of a story that went wrong.
 func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
-	t.Parallel()
+	besideOthers(t)
 	options.Progress, options.Clusters = os.Stderr, &clusters
 	f, err := fleet.Start(t.Context(), options)
 	must(t, err)

@@ -20,7 +20,7 @@ import (
 
 // TestPublishRemembersWhatItPublished: whoever owns the registry puts an old bundle back between two runs of `publish`.
 func TestPublishRemembersWhatItPublished(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	ctx := t.Context()
 	binaries, err := fleet.Build()
 	must(t, err)

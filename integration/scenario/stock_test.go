@@ -44,7 +44,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 
 // TestStockToolsMirrorAFleet runs what docs/airgap.md tells to run, as it stands there.
 func TestStockToolsMirrorAFleet(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	script := blockAfter(t, "docs/airgap.md", "With other tools", "sh")
 	binaries, err := fleet.Build()
 	must(t, err)

@@ -75,7 +75,7 @@ func TestARegistryWithOnePasswordForAllAgentsIsRefused(t *testing.T) {
 }
 
 func TestTheTokenServiceTakesUpARenewedCertificate(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	dir := t.TempDir()
 	program, err := fleet.Build()
 	must(t, err)
