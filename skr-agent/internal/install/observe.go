@@ -12,9 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// observe reads every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
-// and the default CR. It reports whether watches will report all of them from now on.
-func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
+// observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
+// and the default CR. It reports whether watches will report all of them from now on. An object that was ready is not read again while its watch
+// shows the version that said so.
+func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
 	known := keysOf(inventory)
 	watched = true
 	var wanted []v1beta2.Resource
@@ -40,19 +41,30 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 	if ok && !known.has(keyOf(r)) {
 		wanted = append(wanted, r)
 	}
+	ready := map[key]string{}
 	for _, w := range wanted {
+		isDefaultCR := ok && keyOf(w) == keyOf(r)
+		if version := before.ready[keyOf(w)]; version != "" && version == i.watches.version(w) && !isDefaultCR {
+			seen = append(seen, observation{key: keyOf(w), knownReady: true})
+			ready[keyOf(w)] = version
+			continue
+		}
 		live, err := i.actor(m).get(ctx, w)
 		if err != nil {
 			return nil, false, err
 		}
-		if ok && keyOf(w) == keyOf(r) && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
+		if isDefaultCR && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
 			watched = false // somebody made it before us, without our marks
 		}
-		seen = append(seen, observation{key: keyOf(w), object: live})
-		if ok && keyOf(w) == keyOf(r) {
-			seen[len(seen)-1].checks = stateChecks(m)
+		o := observation{key: keyOf(w), object: live}
+		if isDefaultCR {
+			o.checks = stateChecks(m)
+		} else if state, _ := judgeOne(o); state == v1beta2.StateReady {
+			ready[keyOf(w)] = live.GetResourceVersion()
 		}
+		seen = append(seen, o)
 	}
+	before.ready = ready
 	return seen, watched, nil
 }
 
