@@ -36,6 +36,7 @@ type Syncer struct {
 	Label func(ctx context.Context, want map[string]string) error
 
 	attempts attempts
+	settled  settled
 	labels   labeling
 	takeover takeover
 }
@@ -82,6 +83,7 @@ func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[s
 
 // install writes everything that a bundle wants to be there.
 func (s *Syncer) install(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) {
+	s.settled.begin(b)
 	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
@@ -169,7 +171,11 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
 	}
 	manifest := &v1beta2.Manifest{}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest)
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest, client.UnsafeDisableDeepCopy)
+	if err == nil && s.settled.is("Manifest", manifest) {
+		return nil
+	}
+	manifest = manifest.DeepCopy()
 	if apierrors.IsNotFound(err) && gate.HoldsUnmanaged(want) {
 		return nil
 	}
@@ -201,7 +207,12 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 	if gate.Holds(manifest, want) {
 		return nil
 	}
-	return s.renew(ctx, manifest, want, images)
+	before := manifest.ResourceVersion
+	err = s.renew(ctx, manifest, want, images)
+	if err == nil && manifest.ResourceVersion == before {
+		s.settled.note("Manifest", manifest)
+	}
+	return err
 }
 
 // leaving keeps a module that is on its way out at the version that it is to have until it is gone.
