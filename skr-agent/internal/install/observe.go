@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -41,31 +42,54 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *me
 	if ok && !known.has(keyOf(r)) {
 		wanted = append(wanted, r)
 	}
+	seen, err = i.readAll(ctx, m, wanted, func(w v1beta2.Resource) bool {
+		version := before.ready[keyOf(w)]
+		return version != "" && version == i.watches.version(w) && !(ok && keyOf(w) == keyOf(r))
+	})
+	if err != nil {
+		return nil, false, err
+	}
 	ready := map[key]string{}
-	for _, w := range wanted {
-		isDefaultCR := ok && keyOf(w) == keyOf(r)
-		if version := before.ready[keyOf(w)]; version != "" && version == i.watches.version(w) && !isDefaultCR {
-			seen = append(seen, observation{key: keyOf(w), knownReady: true})
-			ready[keyOf(w)] = version
-			continue
-		}
-		live, err := i.actor(m).get(ctx, w)
-		if err != nil {
-			return nil, false, err
-		}
+	for n := range seen {
+		o := &seen[n]
+		isDefaultCR, live := ok && o.key == keyOf(r), o.object
 		if isDefaultCR && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
 			watched = false // somebody made it before us, without our marks
 		}
-		o := observation{key: keyOf(w), object: live}
-		if isDefaultCR {
+		switch {
+		case isDefaultCR:
 			o.checks = stateChecks(m)
-		} else if state, _ := judgeOne(o); state == v1beta2.StateReady {
-			ready[keyOf(w)] = live.GetResourceVersion()
+		case o.knownReady:
+			ready[o.key] = before.ready[o.key]
+		default:
+			if state, _ := judgeOne(*o); state == v1beta2.StateReady {
+				ready[o.key] = live.GetResourceVersion()
+			}
 		}
-		seen = append(seen, o)
 	}
 	before.ready = ready
 	return seen, watched, nil
+}
+
+// looksAtOnce is how many objects are read at the same time for one Manifest.
+const looksAtOnce = 4
+
+// readAll returns objects as they are now, in their order, but for those that are known to be ready.
+func (i *Installer) readAll(ctx context.Context, m *v1beta2.Manifest, wanted []v1beta2.Resource, known func(v1beta2.Resource) bool) ([]observation, error) {
+	seen := make([]observation, len(wanted))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(looksAtOnce)
+	for n, w := range wanted {
+		seen[n].key = keyOf(w)
+		if seen[n].knownReady = known(w); seen[n].knownReady {
+			continue
+		}
+		group.Go(func() (err error) {
+			seen[n].object, err = i.actor(m).get(ctx, w)
+			return err
+		})
+	}
+	return seen, group.Wait()
 }
 
 // stateChecks are what a module's template says of its default CR. What cannot be read says nothing: the template was checked by
