@@ -86,7 +86,6 @@ func newRun(g *cli.Root) *cobra.Command {
 
 func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	ctrl.SetLogger(g.Logger())
-	resident.Settle()
 	checked, err := f.check()
 	if err != nil {
 		return err
