@@ -17,9 +17,41 @@ import (
 // and the default CR. It reports whether watches will report all of them from now on. An object that was ready is not read again while its watch
 // shows the version that said so.
 func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
+	wanted, watched := i.telling(m, inventory)
+	r, ok := i.defaultCR(m)
+	isDefaultCR := func(k key) bool { return ok && k == keyOf(r) }
+	seen, err = i.readAll(ctx, m, wanted, func(w v1beta2.Resource) bool {
+		version := before.ready[keyOf(w)]
+		return version != "" && version == i.watches.version(w) && !isDefaultCR(keyOf(w))
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	ready := map[key]string{}
+	for n := range seen {
+		o := &seen[n]
+		switch {
+		case isDefaultCR(o.key):
+			o.checks = stateChecks(m)
+			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
+				watched = false // somebody made it before us, without our marks
+			}
+		case o.knownReady:
+			ready[o.key] = before.ready[o.key]
+		default:
+			if state, _ := judgeOne(*o); state == v1beta2.StateReady {
+				ready[o.key] = o.object.GetResourceVersion()
+			}
+		}
+	}
+	before.ready = ready
+	return seen, watched, nil
+}
+
+// telling returns the objects whose status counts for a Manifest, the default CR among them, and whether watches report all of them.
+func (i *Installer) telling(m *v1beta2.Manifest, inventory []v1beta2.Resource) (wanted []v1beta2.Resource, watched bool) {
 	known := keysOf(inventory)
 	watched = true
-	var wanted []v1beta2.Resource
 	for _, r := range inventory {
 		if hasStatus(r) {
 			wanted = append(wanted, r)
@@ -37,38 +69,10 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *me
 			wanted, watched = append(wanted, r), false
 		}
 	}
-	r, ok := i.defaultCR(m)
-	known = keysOf(wanted)
-	if ok && !known.has(keyOf(r)) {
+	if r, ok := i.defaultCR(m); ok && !keysOf(wanted).has(keyOf(r)) {
 		wanted = append(wanted, r)
 	}
-	seen, err = i.readAll(ctx, m, wanted, func(w v1beta2.Resource) bool {
-		version := before.ready[keyOf(w)]
-		return version != "" && version == i.watches.version(w) && !(ok && keyOf(w) == keyOf(r))
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	ready := map[key]string{}
-	for n := range seen {
-		o := &seen[n]
-		isDefaultCR, live := ok && o.key == keyOf(r), o.object
-		if isDefaultCR && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
-			watched = false // somebody made it before us, without our marks
-		}
-		switch {
-		case isDefaultCR:
-			o.checks = stateChecks(m)
-		case o.knownReady:
-			ready[o.key] = before.ready[o.key]
-		default:
-			if state, _ := judgeOne(*o); state == v1beta2.StateReady {
-				ready[o.key] = live.GetResourceVersion()
-			}
-		}
-	}
-	before.ready = ready
-	return seen, watched, nil
+	return wanted, watched
 }
 
 // looksAtOnce is how many objects are read at the same time for one Manifest.

@@ -56,7 +56,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestDriftInALargeModuleCostsOnlyWhatDrifted(t *testing.T) {
 	const configMaps, deployments = 40, 12
 	var renderings, looks atomic.Int64
-	w := newWorldWith(t, Options{Render: func(ctx context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
+	w := newWorldWith(t, Options{Render: func(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
 		renderings.Add(1)
 		return render.Render(in)
 	}})
