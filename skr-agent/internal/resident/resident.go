@@ -10,9 +10,11 @@ import (
 
 const (
 	// lookInterval is how often it is looked what the program did, and shortest the shortest time between two times that memory is given back.
-	lookInterval, shortest = 5 * time.Second, 45 * time.Second
+	lookInterval, shortest = 5 * time.Second, 15 * time.Second
 	// atWork is how much processor time within one look is work. A look at the registry that brings nothing new takes about as much.
-	atWork = 20 * time.Millisecond
+	atWork = 8 * time.Millisecond
+	// worthCollecting is after how much processor time there is garbage worth the 10 ms that it takes to collect it.
+	worthCollecting = 50 * time.Millisecond
 )
 
 // Keep gives memory back whenever the program rests after work, until the context ends. While it works it collects garbage as Go does by default:
@@ -21,16 +23,23 @@ func Keep(ctx context.Context) error {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	var r rest
+	var collected time.Duration
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-look.C:
-			if r.begins(now, processorTime()) {
-				debug.FreeOSMemory()
-				giveBackProgram()
-				r = rest{since: now, last: processorTime(), used: processorTime()}
+			used := processorTime()
+			if !r.begins(now, used) {
+				continue
 			}
+			if used-collected >= worthCollecting {
+				debug.FreeOSMemory()
+				collected = processorTime()
+			}
+			giveBackProgram()
+			used = processorTime()
+			r = rest{since: now, last: used, used: used}
 		}
 	}
 }

@@ -18,11 +18,11 @@ func TestMemoryIsGivenBackWhenWorkIsOver(t *testing.T) {
 		{5 * time.Second, time.Second, false, "it starts"},
 		{10 * time.Second, 1005 * time.Millisecond, true, "it has started"},
 		{15 * time.Second, 1010 * time.Millisecond, false, "it rests"},
-		{20 * time.Second, 2 * time.Second, false, "it works"},
-		{25 * time.Second, 2 * time.Second, false, "that was soon after the last time"},
-		{60 * time.Second, 2001 * time.Millisecond, true, "it rests long after"},
-		{600 * time.Second, 2015 * time.Millisecond, false, "it did nothing worth it"},
-		{605 * time.Second, 2030 * time.Millisecond, true, "it did in small steps"},
+		{20 * time.Second, 1020 * time.Millisecond, false, "it works"},
+		{24 * time.Second, 1020 * time.Millisecond, false, "that was soon after the last time"},
+		{60 * time.Second, 1021 * time.Millisecond, true, "it rests long after"},
+		{600 * time.Second, 1027 * time.Millisecond, false, "it did nothing worth it"},
+		{605 * time.Second, 1030 * time.Millisecond, true, "it did in small steps"},
 	} {
 		gives := r.begins(start.Add(look.after), look.used)
 		require.Equal(t, look.gives, gives, look.why)
