@@ -294,6 +294,12 @@ func TestARuntimeWithMoreToSayThanFitsIsHeard(t *testing.T) {
 	must(t, err)
 	ahead := time.Now().Add(20 * time.Hour).UnixMilli()
 	last.Sequence = ahead
+	// What it says is as much as a runtime may have.
+	for i := len(last.Modules); i < bundle.MaxManifests; i++ {
+		one := last.Modules[0]
+		one.Resource, one.Name = nil, fmt.Sprintf("module-with-a-longer-name-%04d", i)
+		last.Modules = append(last.Modules, one)
+	}
 	manifest, err := bundle.ComposeReport(last, r.signer)
 	must(t, err)
 	must(t, store.PushReport(t.Context(), f.Place, r.id, manifest))

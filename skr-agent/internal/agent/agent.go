@@ -92,10 +92,13 @@ type Agent struct {
 	// said is what was logged of the registry, the agent's certificate and enrollment and its decisions, waiting of upgrades that wait for a maintenance
 	// window, by module, and notImported of files that could not be imported.
 	said, waiting, notImported sayonce.Memo
-	// staged names the contents that were looked for last; kept is what the last prune left.
-	staged   string
-	kept     map[digest.Digest]bool
-	delivery delivery
+	// staged names the contents that were looked for last; staging goes on with it, nil once all were. kept is what the last prune left.
+	staged  string
+	staging *pull.Staging
+	// postponed says that the round of a poll ended early for that, so that the next one does what a poll asks for.
+	postponed bool
+	kept      map[digest.Digest]bool
+	delivery  delivery
 	// sequence is that of the last report; resumed says that those of the agent before this one are known.
 	sequence int64
 	resumed  bool
@@ -187,6 +190,13 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	if b := followed.Bundle; b != nil {
 		fetched = a.stage(ctx, log, b.State)
 		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
+		if a.staging != nil {
+			// What is there is installed meanwhile. All else, and every word about it, waits until it is known what can be had.
+			a.Syncer.SyncStaged(ctx, b, a.staging.Waiting(), gate, a.Now())
+			a.postponed = a.postponed || polled
+			return minRound, nil
+		}
+		polled, a.postponed = polled || a.postponed, false
 		written, watchErr = a.Syncer.Sync(ctx, b, a.unstaged, gate, a.Now()), a.watches.Set(b.State.Watchers)
 	}
 	facts, err := a.facts(ctx, gate, followed)
@@ -255,24 +265,35 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
 		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
-	if len(a.unstaged) > 0 {
+	if len(a.unstaged) > 0 && a.staging == nil {
 		a.staged = "" // what could not be had may be there now
 	}
 }
 
-// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports whether it did.
+// stageStretch is how long contents are fetched until Manifests are written of what is there.
+const stageStretch = 300 * time.Millisecond
+
+// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports whether it did, and leaves in
+// staging whether there is more to fetch.
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) bool {
 	needed := contentsOf(state)
-	if a.staged == needed {
+	if a.staged != needed {
+		a.staging = a.Puller.Stage(state, a.unstaged)
+	}
+	a.staged = needed
+	if a.staging == nil {
 		return false
 	}
-	unstaged := a.Puller.Stage(ctx, state)
+	unstaged, done := a.staging.Continue(ctx, stageStretch)
+	if !done {
+		return true
+	}
 	for module, why := range unstaged {
 		if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
 			log.Error(why, "content of a module is not at hand", "module", module)
 		}
 	}
-	a.unstaged, a.staged = unstaged, needed
+	a.unstaged, a.staging = unstaged, nil
 	return true
 }
 
@@ -318,10 +339,10 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
-// manifests returns the runtime's own.
+// manifests returns the runtime's own, as the cache has them: they are only read.
 func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	var manifests v1beta2.ManifestList
-	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
+	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Manifests: %w", err)
 	}
 	return manifests.Items, nil

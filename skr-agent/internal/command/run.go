@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -32,6 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/resident"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
@@ -145,6 +147,9 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
+	}
+	if err := mgr.Add(ctrlmanager.RunnableFunc(resident.Keep)); err != nil {
+		return fmt.Errorf("set up the agent: %w", err)
 	}
 	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location", options.Place.String())
 	return mgr.Start(ctx)

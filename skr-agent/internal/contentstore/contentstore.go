@@ -72,32 +72,58 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	if err := check(d, data); err != nil {
 		return fmt.Errorf("store content: %w", err)
 	}
-	_, err := s.Load(ctx, d)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrBroken), errors.Is(err, ErrMissing):
+	parts, err := s.parts(ctx, d)
+	if err != nil {
+		return fmt.Errorf("store content %s: %w", d, err)
+	}
+	if isWhole(d, parts) {
+		_, err := s.Load(ctx, d)
+		if err == nil || !errors.Is(err, ErrBroken) && !errors.Is(err, ErrMissing) {
+			return err
+		}
+	}
+	if len(parts) > 0 {
 		// The index goes first: until the new one is written the blob counts as missing.
 		if err := s.drop(ctx, indexName(d)); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
-	default:
-		return err
 	}
+	return s.put(ctx, d, data, s.write)
+}
+
+// Add is Put for a blob of which nothing seems to be there. It does not look first: what is there all the same is found when it is written.
+func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
+	if len(data) > MaxBlobBytes || check(d, data) != nil {
+		return s.Put(ctx, d, data) // says why not
+	}
+	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error { return s.writer.Create(ctx, secret) })
+	if apierrors.IsAlreadyExists(err) {
+		return s.Put(ctx, d, data)
+	}
+	return err
+}
+
+// put writes the chunks of a blob, and then its index. A chunk that is the only one says so, and can be read without the index.
+func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error) error {
 	packed, err := compress(data)
 	if err != nil {
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	chunks := split(packed, maxChunkBytes)
+	describe := func(part *corev1.Secret) *corev1.Secret {
+		part.Annotations[annotationChunks], part.Annotations[annotationSize] = strconv.Itoa(len(chunks)), strconv.Itoa(len(data))
+		return part
+	}
 	for i, chunk := range chunks {
-		if err := s.write(ctx, s.secret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})); err != nil {
+		part := s.secret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})
+		if len(chunks) == 1 {
+			describe(part)
+		}
+		if err := write(ctx, part); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
 	}
-	index := s.secret(d, indexName(d), roleIndex, nil)
-	index.Annotations[annotationChunks] = strconv.Itoa(len(chunks))
-	index.Annotations[annotationSize] = strconv.Itoa(len(data))
-	if err := s.write(ctx, index); err != nil {
+	if err := write(ctx, describe(s.secret(d, indexName(d), roleIndex, nil))); err != nil {
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	return nil
@@ -107,6 +133,14 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("load content %q: %w", d, err)
+	}
+	first, err := s.read(ctx, chunkName(d, 0))
+	if err == nil {
+		if data, ok := only(d, first); ok {
+			return data, nil
+		}
+	} else if !errors.Is(err, ErrMissing) {
+		return nil, fmt.Errorf("load content %s: %w", d, err)
 	}
 	index, err := s.read(ctx, indexName(d))
 	if err != nil {
@@ -118,9 +152,11 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	}
 	var packed []byte
 	for i := range count {
-		chunk, err := s.read(ctx, chunkName(d, i))
-		if err != nil {
-			return nil, fmt.Errorf("load content %s: %w", d, err)
+		chunk := first
+		if i > 0 || chunk == nil {
+			if chunk, err = s.read(ctx, chunkName(d, i)); err != nil {
+				return nil, fmt.Errorf("load content %s: %w", d, err)
+			}
 		}
 		packed = append(packed, chunk.Data[chunkKey]...)
 	}
@@ -134,33 +170,72 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
+// only returns the blob that a chunk holds if it says to be the only one, and is as the digest says.
+func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
+	count, size, err := shape(chunk.Annotations)
+	if err != nil || count != 1 {
+		return nil, false
+	}
+	data, err := decompress(chunk.Data[chunkKey], size)
+	return data, err == nil && check(d, data) == nil
+}
+
+// Whole returns the blobs of which all parts are there, as Has does for one, in one request.
+func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
+	parts, err := s.list(ctx, client.HasLabels{labelContent})
+	if err != nil {
+		return nil, fmt.Errorf("look for content: %w", err)
+	}
+	byDigest := map[digest.Digest][]metav1.PartialObjectMetadata{}
+	for _, part := range parts {
+		d := DigestOf(part.Annotations)
+		byDigest[d] = append(byDigest[d], part)
+	}
+	whole := map[digest.Digest]bool{}
+	for d, parts := range byDigest {
+		if d.Validate() == nil && isWhole(d, parts) {
+			whole[d] = true
+		}
+	}
+	return whole, nil
+}
+
 // Has reports whether all parts of a blob are there. It reads metadata only, so it does not report whether they are intact.
 func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
 		return false, fmt.Errorf("look for content %q: %w", d, err)
 	}
-	parts, err := s.list(ctx, client.MatchingLabels{labelDigest: short(d)})
+	parts, err := s.parts(ctx, d)
 	if err != nil {
 		return false, fmt.Errorf("look for content %s: %w", d, err)
 	}
+	return isWhole(d, parts), nil
+}
+
+// parts returns what is there of a blob.
+func (s *Store) parts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
+	return s.list(ctx, client.MatchingLabels{labelDigest: short(d)})
+}
+
+func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	present := map[string]metav1.PartialObjectMetadata{}
 	for _, part := range parts {
 		present[part.Name] = part
 	}
 	index, ok := present[indexName(d)]
 	if !ok {
-		return false, nil
+		return false
 	}
 	count, _, err := shape(index.Annotations)
 	if err != nil {
-		return false, nil //nolint:nilerr // an index that says nothing stands for no blob
+		return false // an index that says nothing stands for no blob
 	}
 	for i := range count {
 		if _, ok := present[chunkName(d, i)]; !ok {
-			return false, nil
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // DigestOf returns the digest of the blob that a Secret with these annotations is part of, empty for a Secret of something else.
@@ -170,8 +245,11 @@ func DigestOf(annotations map[string]string) digest.Digest {
 
 // Recheck reports whether a blob is there as its digest says. One that is not counts as missing from then on, also for Has.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
-	_, err := s.Load(ctx, d)
-	if errors.Is(err, ErrBroken) || errors.Is(err, ErrMissing) {
+	whole, err := s.Has(ctx, d)
+	if err == nil && whole {
+		_, err = s.Load(ctx, d)
+	}
+	if err == nil && !whole || errors.Is(err, ErrBroken) || errors.Is(err, ErrMissing) {
 		if err := s.drop(ctx, indexName(d)); err != nil {
 			return false, fmt.Errorf("drop what is left of content %s: %w", d, err)
 		}

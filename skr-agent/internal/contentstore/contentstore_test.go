@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -109,6 +110,37 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 	require.ErrorIs(t, err, ErrBroken)
 	require.NoError(t, store.Put(ctx, d, data))
 	_, err = store.Load(ctx, d)
+	require.NoError(t, err)
+
+	t.Log("a blob of one chunk is read by that alone, and is whole with its index")
+	small := digest.FromString("small")
+	require.NoError(t, store.Add(ctx, small, []byte("small")))
+	whole, err := store.Whole(ctx)
+	require.NoError(t, err)
+	require.True(t, whole[small] && whole[d])
+	require.NoError(t, c.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: indexName(small)}}))
+	back, err = store.Load(ctx, small)
+	require.NoError(t, err)
+	require.Equal(t, "small", string(back))
+	whole, err = store.Whole(ctx)
+	require.NoError(t, err)
+	require.False(t, whole[small])
+	require.NoError(t, store.Add(ctx, small, []byte("small")), "what is left of it is replaced")
+	whole, err = store.Whole(ctx)
+	require.NoError(t, err)
+	require.True(t, whole[small])
+	require.NoError(t, store.Add(ctx, small, []byte("small")), "it is there")
+	require.ErrorContains(t, store.Add(ctx, small, []byte("other")), "digest is")
+
+	t.Log("so is one that an older agent stored, whose chunk does not say that it is the only one")
+	require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: chunkName(small, 0)}, chunk))
+	require.NoError(t, c.Delete(ctx, chunk))
+	delete(chunk.Annotations, annotationChunks)
+	chunk.ResourceVersion, chunk.UID = "", ""
+	require.NoError(t, c.Create(ctx, chunk))
+	_, err = store.Load(ctx, small)
+	require.NoError(t, err)
+	_, err = store.Prune(ctx, map[digest.Digest]bool{d: true})
 	require.NoError(t, err)
 
 	t.Log("prune keeps what is kept and takes leftovers with it")

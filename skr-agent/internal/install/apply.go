@@ -57,7 +57,7 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 
 // prepare plans what is applied. It checks that the whole of it may be, and writes down what may come into being.
 func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (plan, outcome, error) {
-	p, problem, err := i.plan(ctx, m)
+	p, problem, err := i.planFor(ctx, m, todo, changed)
 	if err != nil {
 		return plan{}, outcome{}, err
 	}
@@ -69,9 +69,10 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 	known.images, known.inherited = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationInherited]
 	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
 	if todo != stepApply {
-		p.keepOnly(changed)
+		known.forgetReady(p)
 		return p, out, nil
 	}
+	known.ready = nil
 	if problem, err = i.check(ctx, m, p); err != nil {
 		return plan{}, outcome{}, err
 	}
@@ -94,6 +95,7 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 	if err := i.begin(ctx, m, known); err != nil {
 		return plan{}, outcome{}, err
 	}
+	i.plans.keep(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), p)
 	// So that it is found again whatever happens meanwhile.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
 		return plan{}, outcome{}, err
@@ -208,14 +210,35 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
 	}
 	p.resources, p.images = finding{true, v1beta2.ReasonRendered, fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
-	var all v1beta2.ManifestList
-	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
-		return plan{}, nil, fmt.Errorf("list manifests: %w", err)
+	problem, err = i.claimed(ctx, m, p)
+	return p, problem, err
+}
+
+// planFor returns the plan for the next step: all of it, or what of it is about the objects that changed. Those are put right from what was compared
+// last, where that is remembered, and the whole content does not have to be rendered for them.
+func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
+	if todo == stepApply {
+		return i.plan(ctx, m)
+	}
+	if p, ok := i.plans.changed(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), changed); ok {
+		problem, err := i.claimed(ctx, m, p)
+		return p, problem, err
+	}
+	p, problem, err := i.plan(ctx, m)
+	p.keepOnly(changed)
+	return p, problem, err
+}
+
+// claimed finds an object of a plan that another Manifest has.
+func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
+	var all v1beta2.ManifestList // of the cache's own objects, which are only read
+	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list manifests: %w", err)
 	}
 	if err := claimedByOther(m, p, all.Items, i.defaultCR); err != nil {
-		return plan{}, &finding{reason: v1beta2.ReasonConflict, message: err.Error()}, nil
+		return &finding{reason: v1beta2.ReasonConflict, message: err.Error()}, nil
 	}
-	return p, nil, nil
+	return nil, nil
 }
 
 func (i *Installer) owner(m *v1beta2.Manifest) owner {

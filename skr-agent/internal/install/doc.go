@@ -14,5 +14,6 @@
 //     are not applied on a timer, but for a slow resync that mends what a watch may have missed.
 //
 // Decisions are pure: next, makePlan, protect, opens, rightsFor, claimedByOther, owner.owns, judge, removalStages. Reading and writing are in
-// apply.go, exposure.go, ownership.go, observe.go and remove.go, watching in watches.go; whose rights are used is in actor.go; what people get to read is made in record.go.
+// apply.go, exposure.go, ownership.go, observe.go and remove.go, what was compared last in planned.go, watching in watches.go; whose rights are used
+// is in actor.go; what people get to read is made in record.go.
 package install

@@ -174,6 +174,7 @@ func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known 
 	if !whole {
 		p.keepOnly(changed)
 	}
+	known.ready = nil
 	corrected, wait, err := i.write(ctx, was, p, true)
 	if len(corrected) > 0 {
 		i.recordDrift(ctx, m, corrected)

@@ -164,7 +164,7 @@ func (i *Installer) kept(m *v1beta2.Manifest) keys {
 
 // look adds to the outcome of an install whether its objects are ready.
 func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration) (outcome, error) {
-	seen, watched, err := i.observe(ctx, m, out.inventory)
+	seen, watched, err := i.observe(ctx, m, known, out.inventory)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -6,18 +6,52 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// observe reads every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
-// and the default CR. It reports whether watches will report all of them from now on.
-func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
+// observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
+// and the default CR. It reports whether watches will report all of them from now on. An object that was ready is not read again while its watch
+// shows the version that said so.
+func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
+	wanted, watched := i.telling(m, inventory)
+	r, ok := i.defaultCR(m)
+	isDefaultCR := func(k key) bool { return ok && k == keyOf(r) }
+	seen, err = i.readAll(ctx, m, wanted, func(w v1beta2.Resource) bool {
+		version := before.ready[keyOf(w)]
+		return version != "" && version == i.watches.version(w) && !isDefaultCR(keyOf(w))
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	ready := map[key]string{}
+	for n := range seen {
+		o := &seen[n]
+		switch {
+		case isDefaultCR(o.key):
+			o.checks = stateChecks(m)
+			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
+				watched = false // somebody made it before us, without our marks
+			}
+		case o.knownReady:
+			ready[o.key] = before.ready[o.key]
+		default:
+			if state, _ := judgeOne(*o); state == v1beta2.StateReady {
+				ready[o.key] = o.object.GetResourceVersion()
+			}
+		}
+	}
+	before.ready = ready
+	return seen, watched, nil
+}
+
+// telling returns the objects whose status counts for a Manifest, the default CR among them, and whether watches report all of them.
+func (i *Installer) telling(m *v1beta2.Manifest, inventory []v1beta2.Resource) (wanted []v1beta2.Resource, watched bool) {
 	known := keysOf(inventory)
 	watched = true
-	var wanted []v1beta2.Resource
 	for _, r := range inventory {
 		if hasStatus(r) {
 			wanted = append(wanted, r)
@@ -35,25 +69,31 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, inventory 
 			wanted, watched = append(wanted, r), false
 		}
 	}
-	r, ok := i.defaultCR(m)
-	known = keysOf(wanted)
-	if ok && !known.has(keyOf(r)) {
+	if r, ok := i.defaultCR(m); ok && !keysOf(wanted).has(keyOf(r)) {
 		wanted = append(wanted, r)
 	}
-	for _, w := range wanted {
-		live, err := i.actor(m).get(ctx, w)
-		if err != nil {
-			return nil, false, err
+	return wanted, watched
+}
+
+// looksAtOnce is how many objects are read at the same time for one Manifest.
+const looksAtOnce = 4
+
+// readAll returns objects as they are now, in their order, but for those that are known to be ready.
+func (i *Installer) readAll(ctx context.Context, m *v1beta2.Manifest, wanted []v1beta2.Resource, known func(v1beta2.Resource) bool) ([]observation, error) {
+	seen := make([]observation, len(wanted))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(looksAtOnce)
+	for n, w := range wanted {
+		seen[n].key = keyOf(w)
+		if seen[n].knownReady = known(w); seen[n].knownReady {
+			continue
 		}
-		if ok && keyOf(w) == keyOf(r) && live != nil && live.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
-			watched = false // somebody made it before us, without our marks
-		}
-		seen = append(seen, observation{key: keyOf(w), object: live})
-		if ok && keyOf(w) == keyOf(r) {
-			seen[len(seen)-1].checks = stateChecks(m)
-		}
+		group.Go(func() (err error) {
+			seen[n].object, err = i.actor(m).get(ctx, w)
+			return err
+		})
 	}
-	return seen, watched, nil
+	return seen, group.Wait()
 }
 
 // stateChecks are what a module's template says of its default CR. What cannot be read says nothing: the template was checked by

@@ -19,6 +19,8 @@ type observation struct {
 	object *unstructured.Unstructured // nil when it is not there
 	// checks say what the object's fields mean; without any its status does.
 	checks []v1beta2.CustomStateCheck
+	// knownReady says that the object was not read, because it is as it was when it was ready.
+	knownReady bool
 }
 
 // verdict is what all that was seen comes to.
@@ -44,6 +46,9 @@ func judge(seen []observation) verdict {
 }
 
 func judgeOne(s observation) (v1beta2.State, string) {
+	if s.knownReady {
+		return v1beta2.StateReady, ""
+	}
 	if s.object == nil {
 		return v1beta2.StateProcessing, "does not exist yet"
 	}

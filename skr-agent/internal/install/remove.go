@@ -158,8 +158,8 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 
 // retain ends watches that neither this Manifest needs nor any other.
 func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1beta2.Resource) {
-	var all v1beta2.ManifestList
-	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace)); err != nil {
+	var all v1beta2.ManifestList // of the cache's own objects, which are only read
+	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return // a watch too many does no harm
 	}
 	needed = slices.Clone(needed)

@@ -73,6 +73,7 @@ type Installer struct {
 	cached  client.Reader     // for the other Manifests only
 	actors  map[string]*actor // for all that is a module's, by user
 	watches *watches
+	plans   plans
 	events  events.EventRecorder
 	now     func() time.Time
 
@@ -105,6 +106,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		events:  mgr.GetEventRecorder(options.FieldManager),
 		now:     time.Now,
 		memos:   map[types.NamespacedName]*memo{},
+		plans:   plans{kept: map[types.NamespacedName]packedPlan{}},
 	}
 	// Status is left out: it is this controller that writes it.
 	worthwhile := predicate.And(
@@ -154,6 +156,15 @@ type memo struct {
 	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
 	corrected time.Time
 	streak    int
+	// ready are the objects whose status said that they are, with the version that said so.
+	ready map[key]string
+}
+
+// forgetReady has objects looked at again that are about to be written: a watch may show their new version later than they have it.
+func (k *memo) forgetReady(p plan) {
+	for _, o := range p.all() {
+		delete(k.ready, keyOfObject(o))
+	}
 }
 
 func (i *Installer) remembered(m *v1beta2.Manifest) *memo {
@@ -171,5 +182,6 @@ func (i *Installer) forget(name types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.memos, name)
+	i.plans.forget(name)
 	i.watches.take(name)
 }

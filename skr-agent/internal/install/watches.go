@@ -56,6 +56,7 @@ type kindWatch struct {
 	version string
 	stop    context.CancelFunc
 	synced  cache.InformerSynced
+	objects cache.Store
 	refused atomic.Pointer[apierrors.StatusError] // why the API server did not let us watch, until it did
 }
 
@@ -136,6 +137,21 @@ func (w *watches) take(manifest types.NamespacedName) keys {
 	return taken
 }
 
+// version returns the version of an object that its watch shows, empty when it shows none.
+func (w *watches) version(r v1beta2.Resource) string {
+	w.mu.Lock()
+	watch := w.kinds[gvkOf(r).GroupKind()]
+	w.mu.Unlock()
+	if watch == nil || watch.version != r.Version {
+		return ""
+	}
+	shown, there, err := watch.objects.GetByKey(cache.NewObjectName(r.Namespace, r.Name).String())
+	if o, ok := shown.(*metav1.PartialObjectMetadata); ok && there && err == nil {
+		return o.ResourceVersion
+	}
+	return ""
+}
+
 // giveBack keeps what was taken and could not be put right.
 func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
 	for k := range changed {
@@ -160,7 +176,7 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).Informer()
 	ctx, stop := context.WithCancel(w.ctx)
-	watch := &kindWatch{version: gvk.Version, stop: stop, synced: informer.HasSynced}
+	watch := &kindWatch{version: gvk.Version, stop: stop, synced: informer.HasSynced, objects: informer.GetStore()}
 	err = informer.SetTransform(w.shrink)
 	if err == nil {
 		err = informer.SetWatchErrorHandlerWithContext(watch.failed)

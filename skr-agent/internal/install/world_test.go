@@ -137,7 +137,10 @@ func (w *world) start() {
 		Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &again},
 	})
 	require.NoError(w, err)
-	w.options.Render, w.options.Content, w.options.LookInterval = render.Confined{}.Render, w.content, time.Second
+	if w.options.Render == nil {
+		w.options.Render = render.Confined{}.Render
+	}
+	w.options.Content, w.options.LookInterval = w.content, time.Second
 	require.NoError(w, Setup(mgr, w.options))
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop, w.stopped = stop, make(chan struct{})

@@ -37,12 +37,12 @@ func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 		}
 	}
 	var templates v1beta2.ModuleTemplateList
-	s.attempts.try(templateKind, all, "", func() error { return s.list(ctx, &templates, "ModuleTemplates", managed) })
+	s.attempts.try(templateKind, all, "", func() error { return s.list(ctx, &templates, "ModuleTemplates", managed, client.UnsafeDisableDeepCopy) })
 	for i := range templates.Items {
 		drop(&templates.Items[i], templateKind)
 	}
 	var metas v1beta2.ModuleReleaseMetaList
-	s.attempts.try(metaKind, all, "", func() error { return s.list(ctx, &metas, "ModuleReleaseMetas", managed) })
+	s.attempts.try(metaKind, all, "", func() error { return s.list(ctx, &metas, "ModuleReleaseMetas", managed, client.UnsafeDisableDeepCopy) })
 	for i := range metas.Items {
 		drop(&metas.Items[i], metaKind)
 	}
@@ -52,6 +52,9 @@ func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 func (s *Syncer) entry(ctx context.Context, entry bundle.CatalogEntry, object client.Object, spec any, kind string) error {
 	labels := with(entry.Labels, map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: entry.Name}, object)
+	if err == nil && s.settled.is(kind, object) {
+		return nil
+	}
 	if apierrors.IsNotFound(err) {
 		object.SetNamespace(namespace)
 		object.SetName(entry.Name)
@@ -75,7 +78,13 @@ func (s *Syncer) entry(ctx context.Context, entry bundle.CatalogEntry, object cl
 			return fmt.Errorf("%s %s: spec: %w", kind, entry.Name, err)
 		}
 	}
-	return s.patch(ctx, before, object, kind)
+	if err := s.patch(ctx, before, object, kind); err != nil {
+		return err
+	}
+	if object.GetResourceVersion() == before.GetResourceVersion() {
+		s.settled.note(kind, object)
+	}
+	return nil
 }
 
 // replace decodes into an emptied spec, so that fields which are gone from the catalog go from the object.

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -48,7 +49,7 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 		seen[live.Name] = true
 		before := m.manifest(live.Name)
 		now := Remembered{
-			Name: live.Name, Labels: live.Labels, Annotations: withoutMarks(live.Annotations), Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
+			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: withoutMarks(live.Annotations), Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
 		restoring := live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True
 		switch isLeaving := before != nil && before.isLeaving(live); {
@@ -107,6 +108,8 @@ type recovery struct {
 	// finish are Manifests on their way out whose making was interrupted, or which somebody marked so: nothing removes their modules before.
 	finish []Remembered
 }
+
+func (r recovery) isEmpty() bool { return !r.kyma && len(r.release)+len(r.restore)+len(r.finish) == 0 }
 
 // namedBy returns whether a bundle names a Manifest. Without a bundle nobody knows, and all count as named.
 func namedBy(b *bundle.Bundle) func(string) bool {

@@ -36,6 +36,7 @@ type Syncer struct {
 	Label func(ctx context.Context, want map[string]string) error
 
 	attempts attempts
+	settled  settled
 	labels   labeling
 	takeover takeover
 }
@@ -58,6 +59,31 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		s.takeOver(ctx, b)
 		return s.outcome()
 	}
+	s.install(ctx, b, unstaged, gate, now)
+	taken, images := renames(b), imageRules(b.State.Settings)
+	for _, manifest := range b.State.Leaving {
+		if unstaged[manifest.Module] == nil && taken[manifest.Name] == "" {
+			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest, images) })
+		}
+	}
+	s.removals(ctx, b.Statement.Predicate.Removals, taken)
+	s.takeOver(ctx, b)
+	return s.outcome()
+}
+
+// SyncStaged is the part of Sync that can begin while the content of some modules, those waiting, is still being fetched: it writes the Manifests of
+// all others. No module is removed or taken over by it. What fails is told by the Sync that comes after it.
+func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time) {
+	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
+		return
+	}
+	s.attempts.begin(b.Digest.String(), now)
+	s.install(ctx, b, waiting, gate, now)
+}
+
+// install writes everything that a bundle wants to be there.
+func (s *Syncer) install(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) {
+	s.settled.begin(b)
 	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
@@ -77,14 +103,6 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 			return write()
 		})
 	}
-	for _, manifest := range b.State.Leaving {
-		if unstaged[manifest.Module] == nil && taken[manifest.Name] == "" {
-			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest, images) })
-		}
-	}
-	s.removals(ctx, b.Statement.Predicate.Removals, taken)
-	s.takeOver(ctx, b)
-	return s.outcome()
 }
 
 func (s *Syncer) outcome() Outcome {
@@ -153,7 +171,11 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
 	}
 	manifest := &v1beta2.Manifest{}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest)
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest, client.UnsafeDisableDeepCopy)
+	if err == nil && s.settled.is("Manifest", manifest) {
+		return nil
+	}
+	manifest = manifest.DeepCopy()
 	if apierrors.IsNotFound(err) && gate.HoldsUnmanaged(want) {
 		return nil
 	}
@@ -185,7 +207,12 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 	if gate.Holds(manifest, want) {
 		return nil
 	}
-	return s.renew(ctx, manifest, want, images)
+	before := manifest.ResourceVersion
+	err = s.renew(ctx, manifest, want, images)
+	if err == nil && manifest.ResourceVersion == before {
+		s.settled.note("Manifest", manifest)
+	}
+	return err
 }
 
 // leaving keeps a module that is on its way out at the version that it is to have until it is gone.

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +38,9 @@ type Keeper struct {
 	// unwritten is what the annotation that pins versions is to say and does not yet; looked says that this is known.
 	unwritten string
 	looked    bool
+	// whole is what there was, with the bundle that was in force, when nothing was missing and all of it was kept: while that is so, nothing is.
+	whole       string
+	wholeBundle *bundle.Bundle
 }
 
 const (
@@ -63,6 +68,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	if err != nil {
 		return nil, err
 	}
+	there := seenVersions(kyma, manifests)
+	if k.whole == there && k.wholeBundle == b {
+		return nil, nil
+	}
+	k.whole = ""
 	if b != nil && b.Statement.Predicate.Deleting {
 		k.unwritten, k.looked = "", true
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
@@ -93,10 +103,27 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		problems = append(problems, err)
 	}
 	problems = append(problems, k.finishAll(ctx, todo.finish))
-	return restored, errors.Join(problems...)
+	err = errors.Join(problems...)
+	if err == nil && todo.isEmpty() {
+		k.whole, k.wholeBundle = there, b
+	}
+	return restored, err
 }
 
-// look returns the runtime's Kyma, nil while there is none, and all Manifests.
+// seenVersions names the runtime's Kyma and all Manifests with their versions.
+func seenVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
+	versions := []string{"seen"} // also where there is nothing
+	for i := range manifests {
+		versions = append(versions, manifests[i].Name+" "+string(manifests[i].UID)+" "+manifests[i].ResourceVersion)
+	}
+	slices.Sort(versions[1:])
+	if kyma != nil {
+		versions = append(versions, "Kyma "+string(kyma.UID)+" "+kyma.ResourceVersion)
+	}
+	return strings.Join(versions, "\n")
+}
+
+// look returns the runtime's Kyma, nil while there is none, and all Manifests. These are the cache's own: they are only read.
 func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -107,7 +134,7 @@ func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, e
 		return nil, nil, fmt.Errorf("read the runtime's Kyma: %w", err)
 	}
 	var manifests v1beta2.ManifestList
-	if err := k.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
+	if err := k.Client.List(ctx, &manifests, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list Manifests: %w", err)
 	}
 	return kyma, manifests.Items, nil
@@ -197,7 +224,8 @@ func (k *Keeper) create(ctx context.Context, object client.Object, kind string) 
 
 // release lets a Manifest go without its module.
 func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
-	before := m.DeepCopy()
+	before := m
+	m = m.DeepCopy()
 	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
 	// Somebody may have marked it meanwhile, so that the version matters.
 	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -237,7 +265,7 @@ func (k *Keeper) Save(ctx context.Context) error {
 	if !k.loaded {
 		return nil // whoever reads it first finds none
 	}
-	k.saved = nil
+	k.saved, k.whole = nil, ""
 	return k.keep(ctx, k.memory)
 }
 
@@ -270,7 +298,7 @@ func (k *Keeper) load(ctx context.Context) error {
 
 // keep changes the memory, and its Secret when that says something else.
 func (k *Keeper) keep(ctx context.Context, next Memory) error {
-	k.memory = next
+	k.memory, k.whole = next, ""
 	text, err := json.Marshal(next)
 	if err != nil {
 		return err

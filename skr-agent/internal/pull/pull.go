@@ -285,26 +285,8 @@ func (p *Puller) save(ctx context.Context) error {
 	return err
 }
 
-// Stage makes the content of every module of a state, that of the bundle in force or what was chosen from its offers, be in the
-// store. A module whose content cannot be had is the only one to suffer: the answer holds the reasons, by module.
-func (p *Puller) Stage(ctx context.Context, state bundle.DesiredState) map[string]error {
-	problems := map[string]error{}
-	for _, manifest := range state.All() {
-		for _, c := range manifest.Content {
-			if err := p.stage(ctx, c); err != nil {
-				problems[manifest.Module] = err
-				break
-			}
-		}
-	}
-	return problems
-}
-
+// stage stores a content that is not there.
 func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
-	there, err := p.Store.Has(ctx, c.Digest)
-	if err != nil || there {
-		return err
-	}
 	data, err := p.contents().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("content %s is neither in %s nor in %s: ask who runs that registry, or carry it here", c.Digest, c.Repository, p.Place.Name(bundle.ContentRepository))
@@ -312,7 +294,7 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	if err != nil {
 		return fmt.Errorf("content of %s: %w", c.Repository, err)
 	}
-	return p.Store.Put(ctx, c.Digest, data)
+	return p.Store.Add(ctx, c.Digest, data)
 }
 
 // Needed are the digests of everything that the bundle in force needs, and what was chosen from its offers.

@@ -3,14 +3,18 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
@@ -91,6 +95,64 @@ func TestEveryReportFits(t *testing.T) {
 			}
 			if after, err := json.Marshal(c.facts); err != nil || string(after) != string(before) {
 				t.Errorf("the facts themselves were changed: %v", err)
+			}
+		})
+	}
+}
+
+// TestFiveHundredModulesAreReported: signed, stored, read back and verified. Of modules with default CRs the objects are left out, and nothing else.
+func TestFiveHundredModulesAreReported(t *testing.T) {
+	signer, ctx := trusttest.NewSigner(t), t.Context()
+	folder, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		defaultCR *unstructured.Unstructured
+		place     store.Store
+		left      *bundle.Truncated
+	}{
+		"all of them": {nil, store.NewMemory(), nil},
+		"with default CRs": {&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "Module", "metadata": map[string]any{"name": "default"},
+		}}, folder, &bundle.Truncated{Objects: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := crowd(bundle.MaxManifests, 0, 16)
+			for i := range facts.Manifests {
+				m := &facts.Manifests[i]
+				m.Generation, m.Status.State, m.Status.Conditions, m.Spec.Resource = 3, v1beta2.StateReady, nil, c.defaultCR
+			}
+			said := New("one", facts)
+			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+			said.Certificate, said.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
+			manifest, err := bundle.ComposeReport(said, signer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("the manifest has %d bytes", len(manifest.Bytes))
+			if err := store.PushReport(ctx, c.place, "one", manifest); err != nil {
+				t.Fatal(err)
+			}
+			repository, err := c.place.Reading(ctx, bundle.ReportRepository("one"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got.Truncated, c.left) || len(got.Modules) != bundle.MaxManifests || len(got.Kyma.Spec.Modules) != bundle.MaxManifests {
+				t.Fatalf("%d modules are told, and %d asked for; left out is %+v", len(got.Modules), len(got.Kyma.Spec.Modules), got.Truncated)
+			}
+			for _, m := range got.Modules {
+				if m.State != v1beta2.StateReady || (m.Manifest == nil) != (c.left != nil) {
+					t.Fatalf("module %s is told as %+v", m.Name, m)
+				}
 			}
 		})
 	}

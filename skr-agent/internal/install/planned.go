@@ -1,0 +1,156 @@
+package install
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// maxPlannedBytes bounds what is remembered of all plans together. 2,000 objects of a usual module take about 100 KiB.
+const maxPlannedBytes = 4 << 20
+
+// plannedWindow is how far back compression looks: objects of one module resemble each other, and more would only cost memory.
+const plannedWindow = 128 << 10
+
+// plans remembers, compressed, what Manifests were compared with last, so that an object which changed is put right without reading and
+// rendering the whole module again. It is never needed: what is not remembered is rendered.
+type plans struct {
+	mu    sync.Mutex // guards what follows
+	kept  map[types.NamespacedName]packedPlan
+	bytes int
+}
+
+// packedPlan is a plan's objects. Each stands on two lines: who it is, and its JSON.
+type packedPlan struct {
+	// of is what the plan was made of; see planInput.
+	of                string
+	data              []byte
+	resources, images finding
+}
+
+// planInput names all that the objects of a Manifest's plan depend on but what the API server serves, which counts when everything is compared.
+func planInput(m *v1beta2.Manifest, by owner) string {
+	return fmt.Sprintf("%s %d %t %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(), m.Annotations[v1beta2.AnnotationImages], by)
+}
+
+// keep remembers a plan, if there is room.
+func (s *plans) keep(name types.NamespacedName, of string, p plan) {
+	data, err := packObjects(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(name)
+	if err != nil || s.bytes+len(data) > maxPlannedBytes {
+		return
+	}
+	s.kept[name] = packedPlan{of, data, p.resources, p.images}
+	s.bytes += len(data)
+}
+
+func (s *plans) forget(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(name)
+}
+
+func (s *plans) drop(name types.NamespacedName) {
+	s.bytes -= len(s.kept[name].data)
+	delete(s.kept, name)
+}
+
+// changed returns the plan for the objects that changed, and the default CR; false when it is not remembered.
+func (s *plans) changed(name types.NamespacedName, of string, changed keys) (plan, bool) {
+	s.mu.Lock()
+	packed, ok := s.kept[name]
+	s.mu.Unlock()
+	if !ok || packed.of != of {
+		return plan{}, false
+	}
+	p, err := unpackObjects(packed.data, changed)
+	if err != nil {
+		s.forget(name)
+		return plan{}, false
+	}
+	p.resources, p.images = packed.resources, packed.images
+	return p, true
+}
+
+// defaultCRLine stands for the name of the default CR, which is created when it is missing whatever changed.
+const defaultCRLine = "default CR"
+
+func packObjects(p plan) ([]byte, error) {
+	var packed bytes.Buffer
+	encoder, err := zstd.NewWriter(&packed, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(plannedWindow))
+	if err != nil {
+		return nil, err
+	}
+	write := func(line string, o *unstructured.Unstructured) error {
+		text, err := json.Marshal(o.Object)
+		if err == nil {
+			_, err = fmt.Fprintf(encoder, "%s\n%s\n", line, text)
+		}
+		return err
+	}
+	if p.defaultCR != nil {
+		err = write(defaultCRLine, p.defaultCR)
+	}
+	for _, stage := range p.stages {
+		for _, o := range stage {
+			if err == nil {
+				err = write(keyOfObject(o).line(), o)
+			}
+		}
+	}
+	if closed := encoder.Close(); err == nil {
+		err = closed
+	}
+	return bytes.Clone(packed.Bytes()), err
+}
+
+// line names an object on a line of its own: quoted, so that no name begins another line.
+func (k key) line() string { return fmt.Sprintf("%q", []string{k.group, k.kind, k.namespace, k.name}) }
+
+func unpackObjects(data []byte, changed keys) (plan, error) {
+	wanted := make(map[string]bool, len(changed))
+	for k := range changed {
+		wanted[k.line()] = true
+	}
+	decoder, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))
+	if err != nil {
+		return plan{}, err
+	}
+	defer decoder.Close()
+	var p plan
+	var line string
+	lines := bufio.NewScanner(decoder)
+	lines.Buffer(nil, 2*maxPlannedBytes)
+	for odd := true; lines.Scan(); odd = !odd {
+		if odd {
+			line = lines.Text()
+			continue
+		}
+		if line != defaultCRLine && !wanted[line] {
+			continue
+		}
+		o := &unstructured.Unstructured{}
+		if err := o.UnmarshalJSON(lines.Bytes()); err != nil {
+			return plan{}, err
+		}
+		if line == defaultCRLine {
+			p.defaultCR = o
+			continue
+		}
+		stage := stageOf(o)
+		p.stages[stage] = append(p.stages[stage], o)
+		p.inventory = append(p.inventory, resourceOf(o))
+	}
+	return p, lines.Err()
+}

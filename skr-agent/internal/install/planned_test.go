@@ -1,0 +1,156 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// crowd is content of so many ConfigMaps and Deployments.
+func crowd(configMaps, deployments int, image string) string {
+	var text strings.Builder
+	for i := range configMaps {
+		fmt.Fprintf(&text, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crowd-%d}\ndata: {key: value, number: \"%d\"}\n---\n", i, i)
+	}
+	for i := range deployments {
+		fmt.Fprintf(&text, `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: crowd-%d}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: crowd-%d}}
+  template:
+    metadata: {labels: {app: crowd-%d}}
+    spec: {containers: [{name: c, image: %s}]}
+---
+`, i, i, i, image)
+	}
+	return text.String()
+}
+
+// counting counts requests that read one Deployment.
+type counting struct {
+	http.RoundTripper
+	looks *atomic.Int64
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/deployments/") {
+		c.looks.Add(1)
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+func TestDriftInALargeModuleCostsOnlyWhatDrifted(t *testing.T) {
+	const configMaps, deployments = 40, 12
+	var renderings, looks atomic.Int64
+	w := newWorldWith(t, Options{Render: func(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
+		renderings.Add(1)
+		return render.Render(in)
+	}})
+	w.halt()
+	w.config.Wrap(func(to http.RoundTripper) http.RoundTripper { return counting{to, &looks} })
+	w.start()
+	ctx := t.Context()
+	w.wants("crowd", crowd(configMaps, deployments, "example.org/one"), withDefaultCROfConfigMap)
+	for i := range deployments {
+		w.runs(home, fmt.Sprintf("crowd-%d", i))
+	}
+	w.state("crowd", v1beta2.StateReady, "")
+
+	t.Log("objects that are deleted come back as they were, without rendering the module or looking at its workloads")
+	rendered, looked := renderings.Load(), looks.Load()
+	for i := range 5 {
+		require.NoError(t, w.client.Delete(ctx, oneOfCrowd(fmt.Sprintf("crowd-%d", i))))
+	}
+	require.NoError(t, w.client.Delete(ctx, oneOfCrowd("crowd-default")))
+	for i := range 5 {
+		back := &corev1.ConfigMap{}
+		w.eventually("the ConfigMap is back", func() bool { return w.exists(back, home, fmt.Sprintf("crowd-%d", i)) })
+		require.Equal(t, map[string]string{"key": "value", "number": fmt.Sprint(i)}, back.Data)
+		require.Equal(t, home+"/crowd", back.Annotations[v1beta2.AnnotationOwnedBy])
+	}
+	w.eventually("the default CR is back", func() bool { return w.exists(&corev1.ConfigMap{}, home, "crowd-default") })
+	require.Equal(t, rendered, renderings.Load())
+	require.Less(t, looks.Load()-looked, int64(deployments), "Deployments that nobody touched are not read again")
+
+	t.Log("a workload that is changed is put right, and one that fails is noticed")
+	live := &appsv1.Deployment{}
+	require.True(t, w.exists(live, home, "crowd-3"))
+	live.Spec.Template.Spec.Containers[0].Image = "example.org/drift"
+	require.NoError(t, w.client.Update(ctx, live))
+	w.eventually("the image is back", func() bool {
+		return w.exists(live, home, "crowd-3") && live.Spec.Template.Spec.Containers[0].Image == "example.org/one"
+	})
+	w.state("crowd", v1beta2.StateProcessing, "crowd-3")
+	w.runs(home, "crowd-3")
+	w.state("crowd", v1beta2.StateReady, "")
+	require.Equal(t, rendered, renderings.Load())
+
+	t.Log("another version is rendered, and not called ready by what was ready before it")
+	w.wants("crowd", crowd(configMaps, deployments, "example.org/two"), withDefaultCROfConfigMap)
+	w.state("crowd", v1beta2.StateProcessing, "Deployment "+home+"/crowd-")
+	require.Greater(t, renderings.Load(), rendered)
+	for i := range deployments {
+		w.eventually("the new image", func() bool {
+			return w.exists(live, home, fmt.Sprintf("crowd-%d", i)) && live.Spec.Template.Spec.Containers[0].Image == "example.org/two"
+		})
+		w.runs(home, fmt.Sprintf("crowd-%d", i))
+	}
+	w.state("crowd", v1beta2.StateReady, "")
+}
+
+func oneOfCrowd(name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	o.SetNamespace(home)
+	o.SetName(name)
+	return o
+}
+
+func withDefaultCROfConfigMap(m *v1beta2.Manifest) {
+	m.Spec.Resource, m.Spec.CustomResourcePolicy = oneOfCrowd("crowd-default"), v1beta2.PolicyCreateAndDelete
+}
+
+func TestARememberedPlanGivesBackWhatChanged(t *testing.T) {
+	objects, err := render.Render(render.Input{Content: []byte(crowd(300, 1, "example.org/one")), Release: "crowd"})
+	require.NoError(t, err)
+	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")
+	by := owner{mark: home + "/crowd", module: "crowd", namespace: home}
+	whole, err := makePlan(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
+	require.NoError(t, err)
+	whole.resources = finding{true, "Rendered", "all"}
+	s := plans{kept: map[types.NamespacedName]packedPlan{}}
+	name := types.NamespacedName{Namespace: home, Name: "crowd"}
+	s.keep(name, "one", whole)
+	t.Logf("%d objects take %d bytes", len(objects), s.bytes)
+	require.Less(t, s.bytes, 16<<10)
+
+	_, known := s.changed(name, "two", keys{})
+	require.False(t, known, "a plan of something else is none")
+	changed := keys{keyOfObject(hostile): {}, key{"", "ConfigMap", home, "crowd-7"}: {}, key{"apps", "Deployment", home, "crowd-0"}: {}, key{"", "Secret", home, "x"}: {}}
+	part, known := s.changed(name, "one", changed)
+	require.True(t, known)
+	want := whole
+	want.keepOnly(changed)
+	require.Equal(t, want.stages[2], part.stages[2])
+	require.Len(t, part.stages[2], 3)
+	require.Equal(t, whole.defaultCR, part.defaultCR)
+	require.Equal(t, whole.resources, part.resources)
+
+	s.forget(name)
+	require.Zero(t, s.bytes)
+	_, known = s.changed(name, "one", changed)
+	require.False(t, known)
+}

@@ -1,0 +1,41 @@
+package objects
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestWhatIsAsItShouldBeIsComparedAgainOnlyWhenItChanged(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	b := bundleOf(module("keda", "1.0.0"))
+	w.sync(b)
+	w.sync(b)
+	manifest := &v1beta2.Manifest{}
+	require.True(t, w.get(manifest, "keda"))
+	require.True(t, w.settled.is("Manifest", manifest))
+
+	t.Log("one that somebody changes is put right")
+	manifest.Spec.Version = "0.0.1"
+	manifest.Labels[v1beta2.LabelChannel] = "other"
+	require.NoError(t, cluster.Update(ctx, manifest))
+	require.False(t, w.settled.is("Manifest", manifest))
+	w.sync(b)
+	require.True(t, w.get(manifest, "keda"))
+	require.Equal(t, "1.0.0", manifest.Spec.Version)
+
+	t.Log("one that is deleted comes back, and another bundle is compared anew")
+	w.sync(b)
+	require.True(t, w.get(manifest, "keda"))
+	require.True(t, w.settled.is("Manifest", manifest))
+	require.NoError(t, cluster.Delete(ctx, manifest))
+	w.sync(b)
+	require.True(t, w.get(manifest, "keda"))
+	w.sync(b)
+	w.sync(bundleOf(module("keda", "1.1.0")))
+	require.True(t, w.get(manifest, "keda"))
+	require.Equal(t, "1.1.0", manifest.Spec.Version)
+}

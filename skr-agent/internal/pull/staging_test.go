@@ -1,0 +1,126 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// counting counts requests to the API server.
+type counting struct {
+	client.Client
+	lists, gets, creates, deletes atomic.Int64
+}
+
+func (c *counting) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	c.lists.Add(1)
+	return c.Client.List(ctx, l, opts...)
+}
+
+func (c *counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.gets.Add(1)
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+func (c *counting) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	c.creates.Add(1)
+	return c.Client.Create(ctx, o, opts...)
+}
+
+func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	c.deletes.Add(1)
+	return c.Client.Delete(ctx, o, opts...)
+}
+
+func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.publish()
+	counted := &counting{Client: w.client}
+	puller := w.started(counted)
+	changed, err := puller.Pull(ctx)
+	require.NoError(t, err)
+	require.True(t, changed)
+	repository, err := w.place.Repository(ctx, bundle.ContentRepository)
+	require.NoError(t, err)
+	content := func(text string, push bool) bundle.Content {
+		c := bundle.Content{Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: "application/octet-stream", Digest: digest.FromString(text), SizeBytes: int64(len(text))}
+		if push {
+			require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader([]byte(text))))
+		}
+		return c
+	}
+	shared := content("shared", true)
+	var state bundle.DesiredState
+	for i := range 5 {
+		m := bundle.Manifest{Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{shared, content(fmt.Sprint("own-", i), i != 1)}}
+		state.Manifests = append(state.Manifests, m)
+	}
+	counted.lists.Store(0)
+	counted.gets.Store(0)
+	counted.creates.Store(0)
+
+	t.Log("one content at a time, in the order of the modules: those that have all of theirs wait no longer")
+	staging := puller.Stage(state, nil)
+	for contents := range 5 {
+		_, done := staging.Continue(ctx, 0)
+		require.False(t, done, "%d contents are looked for", contents+1)
+		waiting := staging.Waiting()
+		require.Equal(t, contents < 1, waiting["m0"] != nil, "after %d contents", contents+1)
+		require.Equal(t, contents < 3, waiting["m2"] != nil, "after %d contents", contents+1)
+		require.Error(t, waiting["m1"])
+		require.Error(t, waiting["m4"])
+	}
+	problems, done := staging.Continue(ctx, 0)
+	require.True(t, done)
+	require.Len(t, problems, 1)
+	require.ErrorContains(t, problems["m1"], "is neither in")
+	require.Equal(t, problems, staging.Waiting())
+	require.EqualValues(t, 1, counted.lists.Load())
+	require.Zero(t, counted.gets.Load())
+	require.EqualValues(t, 2*5, counted.creates.Load())
+	require.Zero(t, counted.deletes.Load())
+	for _, m := range state.Manifests[2:] {
+		for _, c := range m.Content {
+			_, err := puller.Store.Load(ctx, c.Digest)
+			require.NoError(t, err)
+		}
+	}
+
+	t.Log("what could not be had comes last the next time, and nothing is fetched twice")
+	state.Manifests = append(state.Manifests, bundle.Manifest{Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)}})
+	staging = puller.Stage(state, problems)
+	_, done = staging.Continue(ctx, 0)
+	require.False(t, done)
+	require.NoError(t, staging.Waiting()["m9"])
+	require.EqualValues(t, 2*6, counted.creates.Load())
+	problems, done = staging.Continue(ctx, time.Minute)
+	require.True(t, done)
+	require.Len(t, problems, 1)
+
+	t.Log("all at once comes to the same, and what is there takes one request")
+	for i := range 20 {
+		state.Manifests = append(state.Manifests, bundle.Manifest{Name: fmt.Sprint("n", i), Module: fmt.Sprint("n", i), Content: []bundle.Content{content(fmt.Sprint("more-", i), true)}})
+	}
+	problems, done = puller.Stage(state, problems).Continue(ctx, time.Minute)
+	require.True(t, done)
+	require.Len(t, problems, 1)
+	require.EqualValues(t, 2*26, counted.creates.Load())
+	counted.lists.Store(0)
+	staging = puller.Stage(bundle.DesiredState{Manifests: state.Manifests[2:]}, nil)
+	problems, done = staging.Continue(ctx, time.Minute)
+	require.True(t, done)
+	require.Empty(t, problems)
+	require.Empty(t, staging.Waiting())
+	require.EqualValues(t, 1, counted.lists.Load())
+	require.EqualValues(t, 2*26, counted.creates.Load())
+}
