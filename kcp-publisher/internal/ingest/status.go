@@ -39,6 +39,8 @@ type Facts struct {
 	SecretsError error
 	// Silence is how long a runtime may be silent.
 	Silence time.Duration
+	// Unnoted is until when another publisher may have heard the runtime and not noted it, zero once this one has looked for its report.
+	Unnoted time.Time
 	// Carried says that its reports are carried by hand.
 	Carried  bool
 	Deleting bool
@@ -62,7 +64,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	r.ReportSequence = report.Sequence
 	r.Observed = &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &heard, AgentVersion: report.AgentVersion,
-		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID,
+		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID, Report: report.Content.String(),
 	}
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
@@ -109,7 +111,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	}
 
 	set := setter(&after.Conditions, facts.Generation, now)
-	silent := reporting(after.Runtime, facts, now, set)
+	silent := reporting(after, facts, now, set)
 	acceptance(after.Runtime, facts, set)
 	registry(after, facts, set)
 	agent(after, facts, set)
