@@ -87,6 +87,7 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 		newest.digest = found
 		accepted, err := bundle.VerifyReport(fetched, from)
 		if newest.refused = refusal.Of(err); newest.refused == nil {
+			slimReport(&accepted)
 			newest.accepted, newest.seen = &accepted, before.arrived(kyma.Status.Runtime, accepted, r.now())
 		} else {
 			newest.refused.Detail = bundle.Bounded(newest.refused.Detail, bundle.MaxMessageBytes) // it quotes what was refused
@@ -160,11 +161,18 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull asks for the digest of the newest report, and for the report if it is not the known one.
+// pull asks for the digest of the newest report, and for the report if it is not the known one. Where none is known, it is asked for at once.
 func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest) (digest.Digest, bundle.Fetched, error) {
 	repository, err := r.place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
 		return "", bundle.Fetched{}, err
+	}
+	if known == "" {
+		fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
+		if err != nil {
+			return "", bundle.Fetched{}, err
+		}
+		return digest.FromBytes(fetched.Bytes), fetched, nil
 	}
 	newest, err := store.Head(ctx, repository, bundle.TagLatest)
 	if err != nil || newest == known {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,7 +86,9 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		return judged{newest.refused != nil, r.hearing(kyma).At}, wrote
 	}
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
-	rewritten := func(b bundle.Blob) bundle.Blob { return bundle.NewBlob(b.Descriptor.MediaType, append([]byte(" "), b.Bytes...)) }
+	rewritten := func(b bundle.Blob) bundle.Blob {
+		return bundle.NewBlob(b.Descriptor.MediaType, append([]byte(" "), b.Bytes...))
+	}
 	first, second, third, fourth := report(1, minute(0)), report(2, minute(5)), report(3, minute(10)), report(4, minute(35))
 	for _, step := range []struct {
 		what    string
@@ -148,6 +152,32 @@ func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
 				t.Errorf("fetching gave %v, the whole queue waits for it: %v, want %v", err, err != nil, c.away)
 			}
 		})
+	}
+}
+
+// TestAPublisherThatStartsAsksOncePerReport: only a report that is known already is asked for by its digest first.
+func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
+	var asked []string
+	manifest := []byte(`{"schemaVersion":2}`)
+	r := asking(t, func(w http.ResponseWriter, request *http.Request) {
+		asked = append(asked, request.Method)
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+		w.Header().Set("Docker-Content-Digest", digest.FromBytes(manifest).String())
+		w.Header().Set("Content-Length", fmt.Sprint(len(manifest)))
+		if request.Method == http.MethodGet {
+			w.Write(manifest)
+		}
+	})
+	r.interval = 0
+	now := noon
+	r.now = func() time.Time { now = now.Add(time.Second); return now }
+	for range 3 {
+		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
+			t.Fatalf("got %+v, %v", newest, err)
+		}
+	}
+	if got := strings.Join(asked, " "); got != "GET HEAD HEAD" {
+		t.Errorf("asked %s", got)
 	}
 }
 

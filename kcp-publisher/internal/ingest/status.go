@@ -1,5 +1,5 @@
 // Package ingest turns what runtimes report into the status of their Kymas. The decisions are pure: the status before, the
-// report and what was published go in, the status after comes out.
+// report and what was published go in, the status after comes out. It shares nothing with them: what the API server answers is decoded into it.
 package ingest
 
 import (
@@ -71,7 +71,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	// A spec without its modules is no wish: what was asked for before stays asked for.
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() {
-		r.Requested = &v1beta2.RequestedSpec{Spec: report.Kyma.Spec, Generation: report.Kyma.Generation}
+		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
 	hearTakeover(r, report.Report)
 	if report.Enrolled {
@@ -269,7 +269,7 @@ func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus 
 // removalStatus is that of a module that shall go and is still there.
 func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
-		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest, Resource: r.Resource,
+		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
 	}
 	if current(facts) {
@@ -288,7 +288,7 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: m.Version,
-		State: v1beta2.StateProcessing, Manifest: r.Manifest, Resource: r.Resource,
+		State: v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 	}
 	if m.Template != "" {
 		status.Template = &v1beta2.TrackingObject{
