@@ -179,6 +179,11 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 		heartbeats(t, f, r.ID, 2)
 		again, err := r.Record(ctx)
 		must(t, err)
+		for _, entry := range again.ManagedFields {
+			if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.String(), `"f:runtime":{"`) {
+				t.Errorf("managedFields name what is in status.runtime: %s", entry.FieldsV1)
+			}
+		}
 		if now := kymaPatches(t, f); now != patches || again.ResourceVersion != record.ResourceVersion {
 			t.Errorf("%d patches of Kymas before, %d after:\n%+v\n%+v", patches, now, record.Status.Runtime.Observed, again.Status.Runtime.Observed)
 		}

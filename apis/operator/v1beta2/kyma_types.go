@@ -96,8 +96,10 @@ type KymaStatus struct {
 	// LastOperation is what happened last.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
-	// Runtime is what the control plane and the runtime said to each other last.
+	// Runtime is what the control plane and the runtime said to each other last. It has one owner as a whole, so that managedFields do not name
+	// each of its fields.
 	// +optional
+	// +structType=atomic
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
 }
 

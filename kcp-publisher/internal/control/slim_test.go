@@ -24,7 +24,7 @@ func kymaOfTwenty(number int) *v1beta2.Kyma {
 	k.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 500), "kyma-pull.dev/autonomy": "Catalog"}
 	k.Finalizers = []string{"operator.kyma-project.io/Kyma"}
 	for _, manager := range []string{"provisioner", "kcp-publisher"} {
-		k.ManagedFields = append(k.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:modules":"`+strings.Repeat("f", 3000)+`"}}`)})
+		k.ManagedFields = append(k.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:modules":"` + strings.Repeat("f", 3000) + `"}}`)})
 	}
 	k.Status.State, k.Status.ActiveChannel = v1beta2.StateReady, "regular"
 	for _, kind := range []string{"Ready", "Modules", "ModuleCatalog", "Reporting", "Accepted"} {
