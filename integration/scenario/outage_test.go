@@ -180,7 +180,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 		again, err := r.Record(ctx)
 		must(t, err)
 		for _, entry := range again.ManagedFields {
-			if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.String(), `"f:runtime":{"`) {
+			if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:runtime":{"`) {
 				t.Errorf("managedFields name what is in status.runtime: %s", entry.FieldsV1)
 			}
 		}
