@@ -233,7 +233,9 @@ type Reporter struct {
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	Key    crypto.PublicKey
+	// Content is the digest of what the report says, which is the same for reports that differ in time and sequence only.
+	Content digest.Digest
+	Key     crypto.PublicKey
 	// Enrolled says that Key was introduced by this report.
 	Enrolled bool
 }
@@ -287,7 +289,17 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 			return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
 		}
 	}
-	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Key: key, Enrolled: enrolled}, nil
+	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Content: report.content(), Key: key, Enrolled: enrolled}, nil
+}
+
+// content is AcceptedReport's.
+func (r Report) content() digest.Digest {
+	r.Time, r.Sequence = time.Time{}, 0
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "" // what was decoded encodes; nothing is equal to this
+	}
+	return digest.FromBytes(text)
 }
 
 // reportKey finds the key that must have signed: the enrolled one, or one that proves itself inside the report. The

@@ -123,7 +123,9 @@ func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
 		}
 	})
 	t.Run("numbers begin anew with a new key", func(t *testing.T) {
-		r.say(func(report *bundle.Report) { report.Sequence += (23 * time.Hour).Milliseconds() })
+		r.say(func(report *bundle.Report) {
+			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2" // the same would not be noted
+		})
 		until(t, time.Minute, "a number that is 23 hours ahead is accepted", func() (bool, string) {
 			kyma, err := r.record()
 			must(t, err)
@@ -293,7 +295,7 @@ func TestARuntimeWithMoreToSayThanFitsIsHeard(t *testing.T) {
 	last, err := bundle.ClaimedReport(reportOf(t, f, r.id))
 	must(t, err)
 	ahead := time.Now().Add(20 * time.Hour).UnixMilli()
-	last.Sequence = ahead
+	last.Sequence, last.AgentVersion = ahead, "another" // the same would not be noted
 	// What it says is as much as a runtime may have.
 	for i := len(last.Modules); i < bundle.MaxManifests; i++ {
 		one := last.Modules[0]

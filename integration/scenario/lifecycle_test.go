@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -201,7 +202,22 @@ func TestSilentRuntimeDoesNotCountAsReadyAndHeals(t *testing.T) {
 		})
 	}
 	reporting(metav1.ConditionTrue, true)
+	// Heartbeats are not written: for longer than the allowed silence, the status says nothing of them.
+	heartbeats(t, f, r.ID, 4)
+	record, err := r.Record(ctx)
+	must(t, err)
+	since := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionReporting).LastTransitionTime
+	must(t, f.Publisher().Stop())
+	must(t, f.StartPublisher())
+	heartbeats(t, f, r.ID, 1)
+	record, err = r.Record(ctx)
+	must(t, err)
+	if said := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionReporting); said.LastTransitionTime != since || said.Status != metav1.ConditionTrue {
+		t.Errorf("a restart changes what is thought of the runtime: %+v", said)
+	}
 	r.Agent().Stop()
+	must(t, f.Publisher().Stop())
+	must(t, f.StartPublisher())
 	reporting(metav1.ConditionFalse, false)
 	must(t, r.StartAgent())
 	reporting(metav1.ConditionTrue, true)

@@ -2,11 +2,16 @@ package scenario
 
 import (
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -136,7 +141,6 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	untilSecretsSay(t, r, metav1.ConditionTrue, "Written")
 	login := untilSecret(t, r, "scaler-login", "s3cret")
 	settle(t, f)
-	// Heartbeats go to the registry and change the time of the last report; everything else must rest.
 	r.Agent().Stop()
 	record, err := r.Record(ctx)
 	must(t, err)
@@ -164,4 +168,61 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	if grown := f.Publisher().Log()[log:]; grown != "" {
 		t.Errorf("the publisher is not quiet at steady state:\n%s", grown)
 	}
+	t.Run("heartbeats are heard and not written, across a restart of the publisher", func(t *testing.T) {
+		heartbeats(t, f, r.ID, 1)
+		record, err := r.Record(ctx)
+		must(t, err)
+		patches := kymaPatches(t, f)
+		heartbeats(t, f, r.ID, 3)
+		must(t, f.Publisher().Stop())
+		must(t, f.StartPublisher())
+		heartbeats(t, f, r.ID, 2)
+		again, err := r.Record(ctx)
+		must(t, err)
+		for _, entry := range again.ManagedFields {
+			if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:runtime":{"`) {
+				t.Errorf("managedFields name what is in status.runtime: %s", entry.FieldsV1)
+			}
+		}
+		if now := kymaPatches(t, f); now != patches || again.ResourceVersion != record.ResourceVersion {
+			t.Errorf("%d patches of Kymas before, %d after:\n%+v\n%+v", patches, now, record.Status.Runtime.Observed, again.Status.Runtime.Observed)
+		}
+	})
+}
+
+// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its digest.
+func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
+	t.Helper()
+	asked, read := watchFetches(f), map[digest.Digest]bool{}
+	until(t, time.Minute, fmt.Sprintf("%d reports of runtime %s are read", count, id), func() (bool, string) {
+		now := digest.FromBytes(reportOf(t, f, id).Bytes)
+		asked.mu.Lock()
+		defer asked.mu.Unlock()
+		if asked.seen[now.String()] {
+			read[now] = true
+		}
+		return len(read) >= count, fmt.Sprint(len(read))
+	})
+}
+
+// kymaPatches returns how many patches of Kymas and their statuses the API server of the control plane has served.
+func kymaPatches(t *testing.T, f *fleet.Fleet) (patches int) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(f.Dir, "kcp.kubeconfig"))
+	must(t, err)
+	api, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	metrics, err := api.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	must(t, err)
+	for line := range strings.Lines(string(metrics)) {
+		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="kymas"`) && strings.Contains(line, `verb="PATCH"`) {
+			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+			must(t, err)
+			patches += int(n)
+		}
+	}
+	if patches == 0 {
+		t.Fatal("the API server counts no patches of Kymas")
+	}
+	return patches
 }

@@ -96,8 +96,10 @@ type KymaStatus struct {
 	// LastOperation is what happened last.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
-	// Runtime is what the control plane and the runtime said to each other last.
+	// Runtime is what the control plane and the runtime said to each other last. It has one owner as a whole, so that managedFields do not name
+	// each of its fields.
 	// +optional
+	// +structType=atomic
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
 }
 
@@ -172,7 +174,7 @@ type RuntimeStatus struct {
 	// Key is the runtime's own.
 	// +optional
 	Key *RuntimeKey `json:"key,omitempty"`
-	// ReportSequence is that of the newest report that was accepted, of those that Key signed.
+	// ReportSequence is that of the newest report that was accepted and noted, of those that Key signed.
 	// +optional
 	ReportSequence int64 `json:"reportSequence,omitempty"`
 	// Secrets are the names, NAMESPACE/NAME in the runtime, of those that were given to it and are not known to be gone.
@@ -237,9 +239,13 @@ type ObservedBundle struct {
 	Digest   string `json:"digest"`
 	// Time is when the runtime said so, by its own clock.
 	Time metav1.Time `json:"time"`
-	// Heard is when the control plane first saw this report, by its clock: silence is counted from here.
+	// Heard is when the control plane first saw this report, by its clock. Later reports that say the same are not noted here before a day has
+	// passed: whether the runtime is silent, condition Reporting says.
 	// +optional
 	Heard *metav1.Time `json:"heard,omitempty"`
+	// Report is the digest of what the report says, without its time and sequence.
+	// +optional
+	Report string `json:"report,omitempty"`
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
 	// +optional

@@ -158,7 +158,7 @@ func (f *runFlags) watched() (cache.Options, error) {
 		ByObject: map[client.Object]cache.ByObject{
 			// Of Secrets only those with public keys are of interest, and only with a policy that asks for them.
 			&corev1.Secret{}: {Label: control.SignatureSecrets()},
-			&v1beta2.Kyma{}:  {Label: kymas},
+			&v1beta2.Kyma{}:  {Label: kymas, Transform: control.Slim},
 		},
 	}, nil
 }

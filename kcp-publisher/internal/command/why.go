@@ -91,8 +91,11 @@ type answer struct {
 	State   v1beta2.State `json:"state"`
 	// Cause is the first thing in the way, empty when nothing is.
 	Cause string `json:"cause,omitempty"`
-	// Age is how old the runtime's last word is, empty when it has never reported.
-	Age     string                 `json:"age,omitempty"`
+	// Age is how old the runtime's last word is that was noted, empty when it has never reported. What says the same is noted once a day:
+	// Unchanged says that the runtime reports.
+	Age       string `json:"age,omitempty"`
+	Unchanged bool   `json:"unchanged,omitempty"`
+
 	Modules []v1beta2.ModuleStatus `json:"modules"`
 	// Origins are where the modules of the published bundle come from, when the registry was asked.
 	Origins []bundle.Origin `json:"origins,omitempty"`
@@ -103,6 +106,8 @@ func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 	a := answer{Runtime: plan.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		a.Age = now.Sub(plan.Heard(kyma)).Round(time.Second).String()
+		said := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
+		a.Unchanged = said != nil && said.Status == metav1.ConditionTrue && said.Reason != v1beta2.ReasonCarried
 	}
 	for _, m := range kyma.Status.Modules {
 		if module == "" || m.Name == module {
@@ -177,7 +182,7 @@ func moduleRemarks(_ *v1beta2.Kyma, modules []v1beta2.ModuleStatus, only string)
 func (a answer) draw(out io.Writer) {
 	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, cmp.Or(string(a.State), "unknown"))
 	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "nothing is in its way"))
-	fmt.Fprintf(out, "  last word  %s\n\n", lastWord(a.Age))
+	fmt.Fprintf(out, "  last word  %s\n\n", a.lastWord())
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {
@@ -187,9 +192,12 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
-func lastWord(age string) string {
-	if age == "" {
+func (a answer) lastWord() string {
+	switch {
+	case a.Age == "":
 		return "never"
+	case a.Unchanged:
+		return a.Age + " ago, and the same since"
 	}
-	return age + " ago"
+	return a.Age + " ago"
 }

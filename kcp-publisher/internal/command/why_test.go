@@ -89,6 +89,22 @@ func TestWhyOfAModuleThatNobodyAskedForIsAnError(t *testing.T) {
 	}
 }
 
+func TestWhySaysWhatAnOldWordMeans(t *testing.T) {
+	for _, c := range []struct {
+		reporting metav1.Condition
+		want      string
+	}{
+		{condition("Reporting", "Reported", ""), "1m0s ago, and the same since"},
+		{condition("Reporting", "Silent", "silent"), "1m0s ago"},
+		{condition("Reporting", "Carried", ""), "1m0s ago"},
+	} {
+		a, err := explain(kymaWith("Ready", nil, c.reporting), "", noon)
+		if got := a.lastWord(); err != nil || got != c.want {
+			t.Errorf("%s: got %q, %v, want %q", c.reporting.Reason, got, err, c.want)
+		}
+	}
+}
+
 func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""), condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Labels, kyma.Status.Runtime = nil, nil

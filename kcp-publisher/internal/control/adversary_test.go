@@ -58,7 +58,7 @@ func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
 			}
 			t.Logf("what happened: %v", seen)
 			for _, what := range []string{"accepted", "refused Rollback", "refused UnknownKey", "deviation " + v1beta2.ReasonBundleReplayed, "deviation " + v1beta2.ReasonBundleForeign,
-				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "a rollback", "a Kyma refused", "a report refused"} {
+				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "nothing to write", "a rollback", "a Kyma refused", "a report refused"} {
 				if seen[what] == 0 && seed == fixedSeed && count >= adversaryHistories {
 					t.Errorf("no history had %q: they prove less than they say", what)
 				}

@@ -271,7 +271,11 @@ func (w *adversary) reconcile(name string, crash bool) {
 	}
 	facts.Published, facts.Problems, facts.Deviation = &outcome.Published, outcome.Problems, outcome.Deviation
 	before := w.kymas[name].Status.Runtime.DeepCopy()
-	w.kymas[name].Status = ingest.Status(kyma.Status, facts, w.now)
+	if after := ingest.Status(kyma.Status, facts, w.now); ingest.Notable(w.kymas[name].Status, after) {
+		w.kymas[name].Status = after
+	} else {
+		w.seen["nothing to write"]++
+	}
 	if name == "victim" {
 		w.checkStatus(before, w.kymas[name].Status.Runtime)
 	}

@@ -100,7 +100,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	started := k.Now()
 	newest, err := k.fetchReport(ctx, kyma, rules)
-	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, newest.digest}
+	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, newest.content()}
 	if err == nil && k.settled.still(req.NamespacedName, this, k.Now()) {
 		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
 		return k.lookAgain(), nil
@@ -174,7 +174,7 @@ func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
 	k.backoff.answered(ctx, request, started, false)
-	kyma.Status, _ = ingest.Unheard(kyma.Status, kyma.Generation, facts.Silence, facts.Carried, k.Now())
+	kyma.Status, _ = ingest.Unheard(kyma.Status, kyma.Generation, facts.Silence, facts.Carried, k.reports.unnoted(kyma), k.Now())
 	return k.written(ctx, before, kyma, result)
 }
 
@@ -260,6 +260,7 @@ func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules)
 // runtime returns what is known of the Kyma's runtime, and writes what has to be known before a bundle is made of it.
 func (k *Kymas) runtime(ctx context.Context, before, kyma *v1beta2.Kyma, rules plan.Rules, newest report, facts *ingest.Facts) (plan.Runtime, error) {
 	runtime := rules.Runtime(kyma, newest.accepted)
+	facts.Unnoted = k.reports.unnoted(kyma)
 	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.Deleting = newest.accepted, newest.refused, newest.unread, runtime.Deleting
 	var err error
 	if facts.SecretsError, err = k.addSecrets(ctx, kyma, &runtime, newest); err != nil {
@@ -313,7 +314,8 @@ func (k *Kymas) registryUnavailable(ctx context.Context, before, kyma *v1beta2.K
 	}
 	result := ctrl.Result{RequeueAfter: wait}
 	silence, carried, _ := k.Rules.Allowed(kyma) // what is wrong with it is said when the registry is back
-	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, carried, k.Now())
+	k.noteReport(kyma, k.reports.remembered(kyma))
+	after, silent := ingest.Unheard(kyma.Status, kyma.Generation, silence, carried, k.reports.unnoted(kyma), k.Now())
 	if !silent {
 		return result, nil
 	}

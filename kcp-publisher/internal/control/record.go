@@ -81,7 +81,7 @@ func (k *Kymas) lookAgain() ctrl.Result {
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
-	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+	if ingest.Notable(before.Status, after.Status) {
 		err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before))
 		if unwritable(err) {
 			err = k.writeRefusal(ctx, before, after, err)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,6 +34,8 @@ type reports struct {
 	known map[types.NamespacedName]report
 	// notified counts how often a registry said that there is a report, by Kyma.
 	notified map[types.NamespacedName]int64
+	// began is when the first report was asked for, zero before.
+	began time.Time
 }
 
 // report is the newest report of a runtime as it was judged.
@@ -46,8 +50,10 @@ type report struct {
 	// accepted is the newest that was accepted, refused why the newest one was not.
 	accepted *bundle.AcceptedReport
 	refused  *refusal.Error
-	// seen is when the accepted one was first seen here.
+	// seen is when the accepted one arrived: it was first seen here then, or another publisher may have seen it.
 	seen time.Time
+	// looked says that the registry has answered.
+	looked bool
 	// unread is why a registry that answers did not return the report.
 	unread error
 }
@@ -61,8 +67,12 @@ func newReports(place store.Store, interval time.Duration, now func() time.Time)
 func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter) (newest, before report, err error) {
 	before = r.remembered(kyma)
 	notified := r.notifiedOf(client.ObjectKeyFromObject(kyma))
+	r.begin()
 	if before.notified == notified && before.asked.Add(r.interval/2).After(r.now()) {
 		return before, before, nil
+	}
+	if last := before.accepted; last != nil && sameKey(last.Key, from.Key) {
+		from.LastSequence = max(from.LastSequence, last.Sequence) // not each is noted in the status
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.digest)
 	if err != nil && store.Unavailable(err) {
@@ -77,20 +87,92 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 		newest.digest = found
 		accepted, err := bundle.VerifyReport(fetched, from)
 		if newest.refused = refusal.Of(err); newest.refused == nil {
-			newest.accepted, newest.seen = &accepted, r.now()
+			slimReport(&accepted)
+			newest.accepted, newest.seen = &accepted, before.arrived(kyma.Status.Runtime, accepted, r.now())
 		} else {
 			newest.refused.Detail = bundle.Bounded(newest.refused.Detail, bundle.MaxMessageBytes) // it quotes what was refused
 		}
 	}
+	newest.looked = newest.looked || newest.unread == nil
 	r.remember(kyma, newest)
 	return newest, before, nil
 }
 
-// pull asks for the digest of the newest report, and for the report if it is not the known one.
+// arrived returns when a report arrived that follows the known one.
+func (r report) arrived(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedReport, now time.Time) time.Time {
+	if last := r.accepted; last != nil && sameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
+		return r.seen // the same in other bytes
+	}
+	return ingest.Arrived(status, accepted, !r.looked, now)
+}
+
+func sameKey(a, b crypto.PublicKey) bool {
+	known, is := a.(interface{ Equal(crypto.PublicKey) bool })
+	return is && b != nil && known.Equal(b)
+}
+
+// content is what tells the newest report from others: those that say the same are not told apart.
+func (r report) content() digest.Digest {
+	if r.refused != nil || r.accepted == nil || r.accepted.Content == "" {
+		return r.digest
+	}
+	return r.accepted.Content
+}
+
+func (r *reports) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.began.IsZero() {
+		r.began = r.now()
+	}
+}
+
+// hearing returns when a Kyma's runtime was heard: by this publisher or, as its status says, by another one, whichever is newer.
+func (r *reports) hearing(kyma *v1beta2.Kyma) plan.Hearing {
+	r.begin()
+	known, heard := r.remembered(kyma), plan.Hearing{At: plan.Heard(kyma), Unnoted: r.unnoted(kyma)}
+	if known.accepted == nil {
+		return heard
+	}
+	at := plan.HeardIn(kyma, v1beta2.ObservedBundle{Time: metav1.NewTime(known.accepted.Time), Heard: new(metav1.NewTime(r.past(known.seen)))})
+	if at.After(heard.At) {
+		heard.At = at
+	}
+	return heard
+}
+
+// unnoted returns until when another publisher may have heard a Kyma's runtime and not noted it.
+func (r *reports) unnoted(kyma *v1beta2.Kyma) time.Time {
+	known := r.remembered(kyma)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known.looked {
+		return time.Time{}
+	}
+	return plan.Unnoted(kyma, r.began)
+}
+
+// past returns a time by the clock on the wall, which may have been set since.
+func (r *reports) past(at time.Time) time.Time {
+	at = at.Round(0)
+	if now := r.now().Round(0); now.Before(at) {
+		return now
+	}
+	return at
+}
+
+// pull asks for the digest of the newest report, and for the report if it is not the known one. Where none is known, it is asked for at once.
 func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest) (digest.Digest, bundle.Fetched, error) {
 	repository, err := r.place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
 		return "", bundle.Fetched{}, err
+	}
+	if known == "" {
+		fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
+		if err != nil {
+			return "", bundle.Fetched{}, err
+		}
+		return digest.FromBytes(fetched.Bytes), fetched, nil
 	}
 	newest, err := store.Head(ctx, repository, bundle.TagLatest)
 	if err != nil || newest == known {
@@ -139,26 +221,27 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 		reportsRefused.WithLabelValues(string(newest.refused.Reason)).Inc()
 		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.refused)))
 	}
-	if newest.accepted == nil || newest.refused != nil {
-		return newest, nil
-	}
-	if fresh {
+	if fresh && newest.accepted != nil && newest.refused == nil {
 		k.announceNewer(ctx, kyma, *newest.accepted)
 		k.announceRefused(kyma, before.accepted, *newest.accepted)
 		k.announceWatched(kyma, before.accepted, *newest.accepted)
 	}
+	k.noteReport(kyma, newest)
+	return newest, nil
+}
+
+// noteReport notes in a Kyma's status what the newest report says, if it counts.
+func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest report) {
+	if newest.accepted == nil || newest.refused != nil {
+		return
+	}
 	key, errKey := trust.EncodePublicKey(newest.accepted.Key)
 	thumbprint, errThumb := trust.Thumbprint(newest.accepted.Key)
 	if errKey == nil && errThumb == nil {
-		seen := newest.seen.Round(0) // by the clock on the wall, which may have been set since
-		if now := k.Now().Round(0); now.Before(seen) {
-			seen = now
-		}
 		done := takeoverDone(kyma)
-		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint, seen)
+		ingest.Remember(&kyma.Status, *newest.accepted, key, thumbprint, k.reports.past(newest.seen))
 		k.announceTakeover(kyma, done)
 	}
-	return newest, nil
 }
 
 // announceRefused makes an Event of every bundle that the runtime refused and had not reported before.

@@ -8,12 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -42,6 +48,90 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
+// TestAHeartbeatIsHeardAndNotWritten follows one runtime through heartbeats, lies of the registry and a restart of the publisher. What its status
+// says stays as the first report left it.
+func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
+	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
+	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
+	public, err := trust.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
+	start := func() *reports { return newReports(place, 0, func() time.Time { return now }) }
+	r := start()
+	report := func(sequence int64, at time.Time) bundle.Blob {
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: at, AgentVersion: "v1"}, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return blob
+	}
+	look := func(lies bundle.Blob) (got judged, wrote bool) {
+		t.Helper()
+		if err := store.PushReport(t.Context(), place, "one", lies); err != nil {
+			t.Fatal(err)
+		}
+		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now))
+		if err != nil || newest.accepted == nil && newest.refused == nil {
+			t.Fatalf("got %+v, %v", newest, err)
+		}
+		after := *kyma.DeepCopy()
+		if newest.refused == nil {
+			ingest.Remember(&after.Status, *newest.accepted, public, thumbprint, r.past(newest.seen))
+		}
+		if wrote = ingest.Notable(kyma.Status, after.Status); wrote {
+			kyma.Status = after.Status
+		}
+		return judged{newest.refused != nil, r.hearing(kyma).At}, wrote
+	}
+	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+	rewritten := func(b bundle.Blob) bundle.Blob {
+		return bundle.NewBlob(b.Descriptor.MediaType, append([]byte(" "), b.Bytes...))
+	}
+	first, second, third, fourth := report(1, minute(0)), report(2, minute(5)), report(3, minute(10)), report(4, minute(35))
+	for _, step := range []struct {
+		what    string
+		at      time.Time
+		restart bool
+		lies    bundle.Blob
+		want    judged
+		writes  bool
+	}{
+		{"the first report", minute(0), false, first, judged{false, minute(0)}, true},
+		{"the same says nothing new", minute(1), false, first, judged{false, minute(0)}, false},
+		{"a heartbeat", minute(6), false, second, judged{false, minute(6)}, false},
+		{"the same in other bytes", minute(7), false, rewritten(second), judged{false, minute(6)}, false},
+		{"the one that the status knows, put back", minute(8), false, first, judged{true, minute(6)}, false},
+		{"a heartbeat after that", minute(11), false, third, judged{false, minute(11)}, false},
+		{"after a restart it was heard when it was written", minute(30), true, third, judged{false, minute(10)}, false},
+		{"an older heartbeat after it", minute(31), false, second, judged{true, minute(10)}, false},
+		{"a heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
+		{"a restart that finds an older heartbeat", minute(40), true, second, judged{false, minute(5)}, false},
+		{"what is written a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)), judged{false, noon.Add(25 * time.Hour)}, true},
+	} {
+		now = step.at
+		if step.restart {
+			r = start()
+			if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(now) {
+				t.Errorf("%s, before it is looked for: %+v", step.what, got)
+			}
+		}
+		if got, wrote := look(step.lies); got.refused != step.want.refused || !got.heard.Equal(step.want.heard) || wrote != step.writes {
+			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
+		}
+		if got := r.hearing(kyma); !got.Unnoted.IsZero() {
+			t.Errorf("%s: somebody else may have heard it until %s", step.what, got.Unnoted)
+		}
+	}
+}
+
+// judged is what became of a report: whether it was refused, and when its runtime was heard by then.
+type judged struct {
+	refused bool
+	heard   time.Time
+}
+
 func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -62,6 +152,32 @@ func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
 				t.Errorf("fetching gave %v, the whole queue waits for it: %v, want %v", err, err != nil, c.away)
 			}
 		})
+	}
+}
+
+// TestAPublisherThatStartsAsksOncePerReport: only a report that is known already is asked for by its digest first.
+func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
+	var asked []string
+	manifest := []byte(`{"schemaVersion":2}`)
+	r := asking(t, func(w http.ResponseWriter, request *http.Request) {
+		asked = append(asked, request.Method)
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+		w.Header().Set("Docker-Content-Digest", digest.FromBytes(manifest).String())
+		w.Header().Set("Content-Length", fmt.Sprint(len(manifest)))
+		if request.Method == http.MethodGet {
+			w.Write(manifest)
+		}
+	})
+	r.interval = 0
+	now := noon
+	r.now = func() time.Time { now = now.Add(time.Second); return now }
+	for range 3 {
+		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
+			t.Fatalf("got %+v, %v", newest, err)
+		}
+	}
+	if got := strings.Join(asked, " "); got != "GET HEAD HEAD" {
+		t.Errorf("asked %s", got)
 	}
 }
 

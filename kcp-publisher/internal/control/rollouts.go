@@ -28,7 +28,8 @@ type Rollouts struct {
 	Interval time.Duration
 	Now      func() time.Time
 
-	view atomic.Pointer[plan.View]
+	hearing func(*v1beta2.Kyma) plan.Hearing
+	view    atomic.Pointer[plan.View]
 }
 
 const (
@@ -61,12 +62,17 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	var all []plan.Member
 	var round rollout.Round
+	var unsure bool // there are runtimes of which it is not known yet when they were heard
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
 		all = plan.Members(kymas.Items, next.Catalog)
+		for i := range all {
+			all[i].Hearing = r.hearing(all[i].Kyma)
+			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) < plan.MaxUnnoted
+		}
 		round = rollout.Look(policies.Items, rollouts.Items, plan.Tracks(all), r.Now())
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -81,7 +87,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		r.view.Store(before) // or the next look would see no difference
 		return ctrl.Result{}, err
 	}
-	if round.Active {
+	if round.Active || unsure {
 		return ctrl.Result{RequeueAfter: r.Interval}, nil
 	}
 	return ctrl.Result{}, nil

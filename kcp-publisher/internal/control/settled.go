@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,7 +33,7 @@ type look struct {
 	// marked counts the changes that made all Kymas be looked at: of the catalog, the keys, the signature policy, Watchers and the image pull
 	// Secret; own counts those that made this one be.
 	marked, own int64
-	// report is the digest of the newest report.
+	// report is what the newest report says, apart from its time.
 	report digest.Digest
 }
 
@@ -99,12 +98,14 @@ func (s *settled) forget(kyma types.NamespacedName) {
 func settles(before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration) time.Time {
 	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil || facts.ReportUnread != nil || len(outcome.Problems) > 0
 	busy := outcome.Pushed || outcome.Unrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
-	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) || !equality.Semantic.DeepEqual(before.Status, after.Status) {
+	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) || ingest.Notable(before.Status, after.Status) {
 		return time.Time{}
 	}
-	until, silent := now.Add(min(settlesFor*interval, max(interval, settlesAtMost))), plan.Heard(after).Add(facts.Silence)
-	if silent.Before(until) {
-		return silent
+	until := now.Add(min(settlesFor*interval, max(interval, settlesAtMost)))
+	for _, earlier := range []time.Time{plan.Heard(after).Add(facts.Silence), ingest.NotedUntil(before.Status)} {
+		if earlier.Before(until) {
+			until = earlier
+		}
 	}
 	return until
 }

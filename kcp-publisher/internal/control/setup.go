@@ -124,6 +124,7 @@ var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
 	r := &kymas.Rollouts
 	r.Client, r.Events, r.Catalog, r.Now = kymas.Client, kymas.Events, kymas.Catalog, kymas.Now
+	r.hearing = kymas.reports.hearing
 	r.Interval = min(kymas.PollInterval, rolloutInterval)
 	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").
 		WatchesRawSource(source.Channel(kymas.Catalog.moved, gatheredFor(0))).

@@ -15,14 +15,17 @@ import (
 )
 
 // Unheard returns the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed silence is
-// over. Before that, the status stays as it is; Status judges again once reports can be read again.
-func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, now time.Time) (v1beta2.KymaStatus, bool) {
-	if before.Runtime == nil || before.Runtime.Observed == nil || now.Sub(plan.HeardOf(*before.Runtime.Observed, carried)) <= allowed {
+// over; unnoted is as in Facts. Before that, the status stays as it is; Status judges again once reports can be read again.
+func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time) (v1beta2.KymaStatus, bool) {
+	if before.Runtime == nil || before.Runtime.Observed == nil {
+		return before, false
+	}
+	if heard := plan.HeardOf(*before.Runtime.Observed, carried); now.Sub(heard) <= allowed || unsure(heard, unnoted, allowed, now) {
 		return before, false
 	}
 	after := *before.DeepCopy()
 	set := setter(&after.Conditions, generation, now)
-	reporting(after.Runtime, Facts{Silence: allowed, Carried: carried}, now, set)
+	reporting(after, Facts{Silence: allowed, Carried: carried, Unnoted: unnoted}, now, set)
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
@@ -52,7 +55,8 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // reporting says what is to be thought of the runtime's reports, and reports whether what they say is not to be relied on.
-func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
+func reporting(after v1beta2.KymaStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
+	r := after.Runtime
 	switch {
 	case facts.ReportRefused != nil:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the latest report was refused: "+facts.ReportRefused.Error(), false)
@@ -63,6 +67,8 @@ func reporting(r *v1beta2.RuntimeStatus, facts Facts, now time.Time, set func(st
 	}
 	heard := plan.HeardOf(*r.Observed, facts.Carried).UTC()
 	switch {
+	case unsure(heard, facts.Unnoted, facts.Silence, now):
+		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // what was said of it stays
 	case now.Sub(heard) > facts.Silence:
 		// The age is rounded, or the condition would be written again at every pass.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339), facts.Silence, unread(facts)), false)

@@ -1,5 +1,5 @@
 // Package ingest turns what runtimes report into the status of their Kymas. The decisions are pure: the status before, the
-// report and what was published go in, the status after comes out.
+// report and what was published go in, the status after comes out. It shares nothing with them: what the API server answers is decoded into it.
 package ingest
 
 import (
@@ -39,6 +39,8 @@ type Facts struct {
 	SecretsError error
 	// Silence is how long a runtime may be silent.
 	Silence time.Duration
+	// Unnoted is until when another publisher may have heard the runtime and not noted it, zero once this one has looked for its report.
+	Unnoted time.Time
 	// Carried says that its reports are carried by hand.
 	Carried  bool
 	Deleting bool
@@ -62,14 +64,14 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	r.ReportSequence = report.Sequence
 	r.Observed = &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &heard, AgentVersion: report.AgentVersion,
-		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID,
+		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID, Report: report.Content.String(),
 	}
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
 	// A spec without its modules is no wish: what was asked for before stays asked for.
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() {
-		r.Requested = &v1beta2.RequestedSpec{Spec: report.Kyma.Spec, Generation: report.Kyma.Generation}
+		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
 	hearTakeover(r, report.Report)
 	if report.Enrolled {
@@ -109,7 +111,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	}
 
 	set := setter(&after.Conditions, facts.Generation, now)
-	silent := reporting(after.Runtime, facts, now, set)
+	silent := reporting(after, facts, now, set)
 	acceptance(after.Runtime, facts, set)
 	registry(after, facts, set)
 	agent(after, facts, set)
@@ -267,7 +269,7 @@ func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus 
 // removalStatus is that of a module that shall go and is still there.
 func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
-		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest, Resource: r.Resource,
+		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
 	}
 	if current(facts) {
@@ -286,7 +288,7 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: m.Version,
-		State: v1beta2.StateProcessing, Manifest: r.Manifest, Resource: r.Resource,
+		State: v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 	}
 	if m.Template != "" {
 		status.Template = &v1beta2.TrackingObject{

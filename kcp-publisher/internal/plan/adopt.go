@@ -46,9 +46,9 @@ func (p *Published) Record() v1beta2.PublishedBundle {
 		from[r.Module] = r.From
 	}
 	return v1beta2.PublishedBundle{
-		Removals: p.Predicate.Removals, RolledBackFrom: from,
+		Removals: slices.Clone(p.Predicate.Removals), RolledBackFrom: from,
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
-		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: p.Versions, KymaGeneration: p.Predicate.KymaGeneration,
+		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: maps.Clone(p.Versions), KymaGeneration: p.Predicate.KymaGeneration,
 	}
 }
 

@@ -21,6 +21,8 @@ type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
+	// Hearing is as the Kyma's status says; whoever reads reports knows newer.
+	Hearing Hearing
 }
 
 // Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of those that name one
@@ -30,7 +32,7 @@ func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	all := make([]Member, 0, len(owners))
 	for id, kyma := range owners {
 		if kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) && RuntimeID(kyma) == id {
-			all = append(all, Member{Kyma: kyma, Runtime: id})
+			all = append(all, Member{Kyma: kyma, Runtime: id, Hearing: Hearing{At: Heard(kyma)}})
 		}
 	}
 	slices.SortFunc(all, func(a, b Member) int { return byAge(a.Kyma, b.Kyma) })
@@ -77,15 +79,15 @@ func Tracks(all []Member) map[rollout.Track]rollout.Followers {
 			if !there {
 				seen = rollout.Followers{Channel: follow.Version, Runtimes: make([]rollout.Runtime, 0, len(all)-i)}
 			}
-			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follow.Module))
+			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follow.Module, all[i].Hearing))
 			tracks[track] = seen
 		}
 	}
 	return tracks
 }
 
-// observed returns what a Kyma says of one module. Nothing in it is newer than what was written down.
-func observed(kyma *v1beta2.Kyma, id, module string) rollout.Runtime {
+// observed returns what a Kyma says of one module. Nothing in it but the hearing is newer than what was written down.
+func observed(kyma *v1beta2.Kyma, id, module string, hearing Hearing) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
 	if status == nil {
@@ -93,7 +95,7 @@ func observed(kyma *v1beta2.Kyma, id, module string) rollout.Runtime {
 	}
 	// A runtime that nothing can be published to is as one that is away: nobody waits for it.
 	if !unpublishable(kyma) {
-		r.Heard = Heard(kyma)
+		r.Heard, r.Unnoted = hearing.At, hearing.Unnoted
 	}
 	if status.Published == nil {
 		return r

@@ -73,7 +73,7 @@ func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kyma := living("one")
 			c.change(kyma)
-			got := observed(kyma, "one", "keda")
+			got := observed(kyma, "one", "keda", Hearing{At: Heard(kyma)})
 			got.Given, got.Labels, got.ID = nil, nil, ""
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)

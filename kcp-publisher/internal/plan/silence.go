@@ -14,14 +14,48 @@ const (
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
+// MaxUnnoted is how long at most a runtime is heard without anything being written: a report that says nothing new is noted once a day.
+const MaxUnnoted = 24 * time.Hour
+
+// Hearing is what is known of when a runtime was heard.
+type Hearing struct {
+	// At is when it was heard last, zero for never.
+	At time.Time
+	// Unnoted is until when another publisher may have heard it without noting it, zero where that is not so: its report was looked for since.
+	Unnoted time.Time
+}
+
+// Unsure reports whether a runtime is silent for too long by what was noted, and may have been heard since.
+func (h Hearing) Unsure(now time.Time, allowed time.Duration) bool {
+	return !h.At.IsZero() && now.Sub(h.At) > allowed && !h.Unnoted.IsZero() && now.Sub(h.Unnoted) <= allowed
+}
+
+// Unnoted returns until when another publisher may have heard a Kyma's runtime without noting it, where this one began at a time and has not
+// looked for its report yet.
+func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
+	r := kyma.Status.Runtime
+	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
+		return time.Time{} // nothing was heard; of what is carried, each report is noted
+	}
+	if last := r.Observed.Heard.Add(MaxUnnoted); last.Before(began) {
+		return last
+	}
+	return began
+}
+
 // Heard returns when a runtime was last heard: when its report reached the control plane, by the control plane's clock. A report that is
 // carried by hand tells of the time when it was written; where its runtime's clock is ahead, that is no later than its arrival. The zero time
 // stands for never.
 func Heard(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
-		return HeardOf(*r.Observed, carried(kyma))
+		return HeardIn(kyma, *r.Observed)
 	}
 	return time.Time{}
+}
+
+// HeardIn is Heard for what was observed of a Kyma's runtime and may not be in its status.
+func HeardIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
+	return HeardOf(observed, carried(kyma))
 }
 
 // HeardOf is Heard for what was observed of a runtime whose reports are carried by hand, or not.

@@ -122,10 +122,10 @@ func read(ctx context.Context, repository store.Reader, runtime string, opened *
 		case err != nil:
 			return plan.Stored{}, false, err
 		}
-		state = complete.State
+		state = openedState{complete.State, resolve.Versions(complete.State)}
 		opened.remember(verified, state)
 	}
-	stored.Whole, stored.Bundle.State, stored.Bundle.Versions = true, state, resolve.Versions(state)
+	stored.Whole, stored.Bundle.State, stored.Bundle.Versions = true, state.DesiredState, state.versions
 	return stored, !known, nil
 }
 

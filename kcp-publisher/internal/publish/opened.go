@@ -15,8 +15,14 @@ const maxOpenedBytes = 16 << 20
 // and holds it once. It is safe for concurrent use; a nil one remembers nothing.
 type opened struct {
 	mu     sync.Mutex // guards what follows
-	states map[documents]bundle.DesiredState
+	states map[documents]openedState
 	bytes  int64
+}
+
+// openedState is a state with the versions of its modules, which are held once as well.
+type openedState struct {
+	bundle.DesiredState
+	versions map[string]string
 }
 
 // documents are those of a bundle, whose catalog was whole when the state was fetched.
@@ -27,9 +33,9 @@ func documentsOf(verified bundle.Verified) documents {
 }
 
 // find returns the state of a bundle whose documents were fetched before.
-func (o *opened) find(verified bundle.Verified) (bundle.DesiredState, bool) {
+func (o *opened) find(verified bundle.Verified) (openedState, bool) {
 	if o == nil {
-		return bundle.DesiredState{}, false
+		return openedState{}, false
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -38,14 +44,14 @@ func (o *opened) find(verified bundle.Verified) (bundle.DesiredState, bool) {
 }
 
 // remember keeps the state of a bundle whose documents were fetched and are whole.
-func (o *opened) remember(verified bundle.Verified, state bundle.DesiredState) {
+func (o *opened) remember(verified bundle.Verified, state openedState) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.states == nil || o.bytes > maxOpenedBytes {
-		o.states, o.bytes = map[documents]bundle.DesiredState{}, 0
+		o.states, o.bytes = map[documents]openedState{}, 0
 	}
 	o.states[documentsOf(verified)] = state
 	o.bytes += verified.Config.Size

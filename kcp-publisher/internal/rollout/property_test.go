@@ -144,6 +144,12 @@ func (w *world) stir() {
 			w.report(m)
 		}
 	}
+	if w.chance(10) { // another publisher takes over, and knows what was noted
+		w.began = w.now
+		for _, m := range w.machines {
+			m.looked = false
+		}
+	}
 	if newest := Newest(w.rollouts); newest != nil {
 		switch w.random.IntN(40) {
 		case 0, 1:
@@ -288,7 +294,7 @@ func (w *world) promoteSurely() {
 	newest := Newest(w.rollouts)
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {
-		facts[i] = m.fact()
+		facts[i] = w.fact(m)
 	}
 	step := Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{Channel: w.channel, Now: w.now})
 	newest.Status, w.gates = step.Status, Gates{keda: NewGate(newest, step, facts)}

@@ -27,6 +27,8 @@ type Runtime struct {
 	Labels map[string]string
 	// Heard is the time of its last report, zero before the first.
 	Heard time.Time
+	// Unnoted is until when it may have been heard by a publisher that did not note it, zero where that is not so.
+	Unnoted time.Time
 	// Version is the module's in the newest bundle published to it, empty when the bundle does not have the module.
 	Version string
 	// Given says which rollout gave it that version, nil when none did.

@@ -32,7 +32,9 @@ type member struct {
 	// touched says that this rollout gave the runtime the version that it has: the promoted one or, back, the last good one.
 	touched bool
 	granted bool
-	reason  string // why it failed
+	// unsure says that it would be silent, but for what may have been heard of it and was not noted.
+	unsure bool
+	reason string // why it failed
 }
 
 // judge says of every runtime how it stands, and counts.
@@ -47,7 +49,9 @@ func (p *plan) judge(runtimes []Runtime) {
 		w.total++
 		switch m.standing {
 		case waiting:
-			w.reachable = append(w.reachable, i)
+			if !m.unsure {
+				w.reachable = append(w.reachable, i)
+			}
 		case inFlight:
 			w.inFlight++
 		case updated:
@@ -65,6 +69,10 @@ func (p *plan) judge(runtimes []Runtime) {
 
 func (p *plan) stand(m *member, r *Runtime) {
 	quiet := r.Heard.IsZero() || p.situation.Now.Sub(r.Heard) > p.spec.OfflineAfter.Duration
+	// Nobody goes on without a runtime that may be there, nor gives it anything.
+	if m.unsure = quiet && !r.Heard.IsZero() && !r.Unnoted.IsZero() && p.situation.Now.Sub(r.Unnoted) <= p.spec.OfflineAfter.Duration; m.unsure {
+		quiet = false
+	}
 	m.touched = r.Given != nil && r.Given.Rollout == p.name
 	switch {
 	case m.touched && r.Version == p.spec.To:

@@ -29,8 +29,11 @@ type machine struct {
 	knownDigest int
 	said        int // the bundle that the last report was about
 	saidState   v1beta2.State
-	heard       time.Time
+	noted       time.Time  // when it was heard, as of the last time that something was written
 	reports     []reported // all it ever made
+	// In the publisher's memory: when it was heard, where its report was looked for since the publisher started.
+	heard  time.Time
+	looked bool
 	// In the runtime.
 	online bool
 	mood   v1beta2.State
@@ -46,10 +49,13 @@ type reported struct {
 	state v1beta2.State
 }
 
-func (m *machine) fact() Runtime {
+func (w *world) fact(m *machine) Runtime {
 	r := Runtime{ID: m.id, Labels: m.labels, Heard: m.heard, Version: m.known.Versions[keda.Module], Current: m.said == m.knownDigest, State: m.saidState}
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Given = &given
+	}
+	if !m.looked {
+		r.Heard, r.Unnoted = m.noted, w.began
 	}
 	return r
 }
@@ -58,6 +64,7 @@ func (m *machine) fact() Runtime {
 type world struct {
 	random   *rand.Rand
 	now      time.Time
+	began    time.Time // the publisher
 	digests  int
 	policy   *fleet.RolloutPolicy
 	channel  string
@@ -154,7 +161,7 @@ func (w *world) write(m *machine) {
 	manifests := []bundle.Manifest{{Module: keda.Module, Channel: keda.Channel, Version: m.version}}
 	given := w.gates.Given(m.id, manifests, &m.known, w.now)
 	m.known = v1beta2.PublishedBundle{Versions: map[string]string{keda.Module: m.version}, Given: given}
-	m.knownDigest = m.digest
+	m.knownDigest, m.noted, m.looked = m.digest, m.heard, true
 	w.believe(m)
 }
 
@@ -173,6 +180,9 @@ func (w *world) believe(m *machine) {
 // report is a runtime that pulls its bundle and says how it is.
 func (w *world) report(m *machine) {
 	if m.online {
+		if m.said != m.digest || m.saidState != m.mood {
+			m.noted = w.now // else it says nothing new
+		}
 		m.said, m.saidState, m.heard = m.digest, m.mood, w.now
 		m.reports = append(m.reports, reported{m.digest, m.mood})
 		w.believe(m)
@@ -183,7 +193,7 @@ func (w *world) report(m *machine) {
 func (w *world) promote() {
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {
-		facts[i] = m.fact()
+		facts[i] = w.fact(m)
 	}
 	newest := Newest(w.rollouts)
 	if spec := Next(w.policy, keda, w.channel, newest, facts); spec != nil {

@@ -1,0 +1,47 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// TestAStatusSharesNothing: the answer of the API server is decoded into the status that was sent, while what it was made of is read by others.
+func TestAStatusSharesNothing(t *testing.T) {
+	s := healthy()
+	s.facts.Published.Predicate.Removals = []string{"old"}
+	s.facts.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast", Modules: []v1beta2.Module{{Name: "keda"}}}, Generation: 4}
+	object := func(name string) *v1beta2.TrackingObject {
+		return &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: name}}
+	}
+	s.facts.Report.Modules = append(s.facts.Report.Modules, ready("old"))
+	for i := range s.facts.Report.Modules {
+		s.facts.Report.Modules[i].Manifest, s.facts.Report.Modules[i].Resource = object("manifest"), object("resource")
+	}
+	said := func() string {
+		text, err := json.Marshal([]any{s.facts.Report.Report, s.facts.Published.Predicate, s.facts.Published.Versions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	before := said()
+	Remember(&s.before, *s.facts.Report, "key", "thumbprint", noon)
+	status := s.status()
+	text, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"keda", "mail", "old", "manifest", "resource", "1.0.0"} {
+		text = bytes.ReplaceAll(text, []byte(`"`+word+`"`), []byte(`"x`+word+`"`))
+	}
+	if err := json.Unmarshal(text, &status); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(); got != before {
+		t.Errorf("what the status was made of changed from\n%s\nto\n%s", before, got)
+	}
+}
