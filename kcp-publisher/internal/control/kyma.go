@@ -274,13 +274,13 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	var outcome publish.Outcome
 	request, err := rules.Request(kyma, facts.Report)
 	if err == nil {
-		request.Gates = view.Decisions(runtime.ID, request, kyma.Status.Runtime)
+		view.Decide(runtime.ID, &request, kyma.Status.Runtime)
 		outcome, err = k.Publisher.Publish(ctx, runtime, request, view.Catalog)
 	}
 	if outcome.Pushed && k.Notify != nil {
 		k.Notify(runtime.ID)
 	}
-	facts.Problems = slices.Concat(outcome.Problems, outcome.Held)
+	facts.Problems = slices.Concat(outcome.Problems, outcome.Remarks)
 	facts.SecretsError = errors.Join(facts.SecretsError, outcome.SecretsError)
 	facts.Deviation, facts.Consistent = outcome.Deviation, outcome.Checked
 	k.announceDeviation(ctx, kyma, outcome.Deviation)

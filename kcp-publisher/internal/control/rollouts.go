@@ -150,8 +150,9 @@ func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.
 	if len(before.Gates) > 0 && len(all) == 0 {
 		return r.Catalog.markAll(ctx) // the last policy is gone
 	}
+	others := now.ShownOtherwise(before)
 	for i := range all {
-		if now.Differs(before, all[i].Runtime, all[i].Follows, all[i].Kyma.Status.Runtime) {
+		if now.Differs(before, all[i].Runtime, all[i].Follows, others, all[i].Kyma.Status.Runtime) {
 			if err := send(ctx, r.Catalog.Changed, all[i].Kyma); err != nil {
 				return err
 			}

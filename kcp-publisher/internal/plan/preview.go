@@ -39,6 +39,6 @@ func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 		return resolve.Request{}, err
 	}
 	request, err := p.rules.Request(kyma, nil)
-	request.Gates = p.view.Decisions(RuntimeID(kyma), request, kyma.Status.Runtime)
+	p.view.Decide(RuntimeID(kyma), &request, kyma.Status.Runtime)
 	return request, err
 }

@@ -14,9 +14,9 @@ type View struct {
 	Gates   rollout.Gates
 }
 
-// Decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
+// decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
 // by itself, for all that it may choose.
-func (v *View) Decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
+func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
 	if len(v.Gates) == 0 {
 		return nil
 	}
@@ -45,6 +45,29 @@ func (v *View) Decisions(runtime string, request resolve.Request, known *v1beta2
 	return decisions
 }
 
+// shown returns the versions that a runtime's catalog shows where a rollout holds back what the channel has; nil for none.
+func (v *View) shown(runtime string, request resolve.Request) map[rollout.Track]string {
+	if request.NoCatalog || request.Deleting {
+		return nil
+	}
+	var shown map[rollout.Track]string
+	for track, gate := range v.Gates {
+		offered := v.Catalog.Channel(track.Module, track.Channel)
+		if version := gate.Shown(runtime, offered); offered != "" && version != offered {
+			if shown == nil {
+				shown = map[rollout.Track]string{}
+			}
+			shown[track] = version
+		}
+	}
+	return shown
+}
+
+// Decide notes in a request what the gates say to a runtime.
+func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
+	request.Gates, request.Shown = v.decisions(runtime, *request, known), v.shown(runtime, *request)
+}
+
 // Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its version without being in
 // the bundle, and so what is known of that version.
 func (v *View) Given(runtime string, published Published, known *v1beta2.RuntimeStatus) map[string]v1beta2.GivenVersion {
@@ -69,16 +92,34 @@ func (v *View) Given(runtime string, published Published, known *v1beta2.Runtime
 	return given
 }
 
-// Differs reports whether the gates of two views decide otherwise for a runtime.
-func (v *View) Differs(other *View, runtime string, follows []resolve.Follow, known *v1beta2.RuntimeStatus) bool {
-	versions := versionsOf(known)
+// Differs reports whether the gates of two views decide otherwise for a runtime. Others are the tracks that ShownOtherwise returns of the two.
+func (v *View) Differs(other *View, runtime string, follows []resolve.Follow, others map[rollout.Track]bool, known *v1beta2.RuntimeStatus) bool {
+	versions, unfollowed := versionsOf(known), len(others)
 	for _, follow := range follows {
 		track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
 		if !v.Gates[track].Equal(other.Gates[track], runtime, versions[follow.Module]) {
 			return true
 		}
+		if others[track] {
+			unfollowed--
+		}
 	}
-	return false
+	return unfollowed > 0
+}
+
+// ShownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by another view of the
+// same catalog.
+func (v *View) ShownOtherwise(other *View) map[rollout.Track]bool {
+	tracks := map[rollout.Track]bool{}
+	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
+		for track := range gates {
+			offered := v.Catalog.Channel(track.Module, track.Channel)
+			if v.Gates[track].Shown("", offered) != other.Gates[track].Shown("", offered) {
+				tracks[track] = true
+			}
+		}
+	}
+	return tracks
 }
 
 func versionsOf(known *v1beta2.RuntimeStatus) map[string]string {

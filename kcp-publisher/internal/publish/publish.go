@@ -102,9 +102,9 @@ type Outcome struct {
 	Pushed    bool
 	// Reason is why a push was needed, empty when none was.
 	Reason plan.Reason
-	// Problems, Held and Asked are the resolution's, whether or not a push was needed.
+	// Problems, Remarks and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
-	Held     []bundle.Problem
+	Remarks  []bundle.Problem
 	Asked    []string
 	// Deviation is what was wrong in the registry, nil when nothing was. Checked says that it was looked at and holds what was published.
 	Deviation *plan.Deviation
@@ -161,7 +161,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	result := resolved.result
-	outcome := Outcome{Problems: result.State.Problems, Held: result.Held, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
+	outcome := Outcome{Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		outcome.SecretsError = err
 	}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,19 @@ func (g *Gate) Decide(runtime, own string) Decision {
 		return d
 	}
 	return Decision{Version: Keep(g.from, own), Held: g.held}
+}
+
+// Shown returns the version that a runtime's catalog shows for the track's channel, of which the control plane's catalog has the one that is
+// offered: what the runtime may have. Who does not follow the track is shown the last good version until every wave is proven, because that is
+// what it would get.
+func (g *Gate) Shown(runtime, offered string) string {
+	if g == nil || g.open {
+		return offered
+	}
+	if d, known := g.decisions[runtime]; known {
+		return cmp.Or(d.Version, offered)
+	}
+	return cmp.Or(g.from, offered)
 }
 
 // Equal reports whether two gates decide alike for a runtime with its own version.
