@@ -75,7 +75,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	setRolloutMetrics(round.Newest)
-	next.Gates = round.Gates
+	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()
 	before := r.view.Swap(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
 		r.view.Store(before) // or the next look would see no difference
@@ -153,7 +153,7 @@ func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.
 	others := now.ShownOtherwise(before)
 	for i := range all {
 		if now.Differs(before, all[i].Runtime, all[i].Follows, others, all[i].Kyma.Status.Runtime) {
-			if err := send(ctx, r.Catalog.Changed, all[i].Kyma); err != nil {
+			if err := r.Catalog.publish(ctx, all[i].Kyma); err != nil {
 				return err
 			}
 		}

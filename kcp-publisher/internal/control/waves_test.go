@@ -130,11 +130,11 @@ func (w *waves) restart() {
 	catalog := &Catalog{Reader: w.api, Namespace: "kcp-system", Changed: make(chan event.GenericEvent, 10*len(w.names)), moved: make(chan event.GenericEvent, 10)}
 	w.kymas = &Kymas{
 		Client: w.api, direct: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place, Keys: &Keys{Publisher: publisher},
-		PollInterval: 30 * time.Second, Rules: plan.Rules{Silence: 24 * time.Hour}, Now: now,
+		PollInterval: 10 * time.Second, Rules: plan.Rules{Silence: 24 * time.Hour}, Now: now,
 		Rollouts:    Rollouts{Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now},
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}
-	w.kymas.reports = newReports(w.place, 0, now)
+	w.kymas.reports = newReports(w.place, now)
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 

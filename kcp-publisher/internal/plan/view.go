@@ -12,7 +12,12 @@ import (
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
+	// Awaited are the runtimes that a rollout waits for: their bundles and reports come first.
+	Awaited map[string]bool
 }
+
+// Awaits reports whether a rollout waits for a runtime; a nil view knows of none.
+func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
 
 // decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
 // by itself, for all that it may choose.

@@ -29,6 +29,8 @@ type Gate struct {
 	held     string
 	// decisions are by runtime; a runtime without one came after they were made.
 	decisions map[string]Decision
+	// awaited are the runtimes that are to be given a version, or to say how it went.
+	awaited []string
 }
 
 // NewGate is the gate of a track whose newest rollout came to this step.
@@ -42,6 +44,11 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g.decisions = make(map[string]Decision, len(runtimes))
 	for i, d := range step.Decisions {
 		g.decisions[runtimes[i].ID] = d
+	}
+	for i, is := range step.Awaited {
+		if is {
+			g.awaited = append(g.awaited, runtimes[i].ID)
+		}
 	}
 	return g
 }
@@ -76,6 +83,17 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 		return g == other
 	}
 	return g.Decide(runtime, own) == other.Decide(runtime, own)
+}
+
+// Awaited returns the runtimes that rollouts wait for.
+func (g Gates) Awaited() map[string]bool {
+	all := map[string]bool{}
+	for _, gate := range g {
+		for _, runtime := range gate.awaited {
+			all[runtime] = true
+		}
+	}
+	return all
 }
 
 // Given says which rollouts gave the modules of a bundle their versions. before is what was known of the bundle before it, nil for
