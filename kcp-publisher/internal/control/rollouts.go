@@ -29,6 +29,8 @@ type Rollouts struct {
 	Now      func() time.Time
 
 	view atomic.Pointer[plan.View]
+	// census belongs to Reconcile, which runs once at a time.
+	census plan.Census
 }
 
 const (
@@ -66,8 +68,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
-		all = plan.Members(kymas.Items, next.Catalog)
-		round = rollout.Look(policies.Items, rollouts.Items, plan.Tracks(all), r.Now())
+		all = r.census.Members(kymas.Items, next.Catalog)
+		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
+		round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read is not the newest
@@ -150,9 +153,9 @@ func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.
 	if len(before.Gates) > 0 && len(all) == 0 {
 		return r.Catalog.markAll(ctx) // the last policy is gone
 	}
-	others := now.ShownOtherwise(before)
+	differs := now.Differs(before)
 	for i := range all {
-		if now.Differs(before, all[i].Runtime, all[i].Follows, others, all[i].Kyma.Status.Runtime) {
+		if differs(all[i]) {
 			if err := r.Catalog.publish(ctx, all[i].Kyma); err != nil {
 				return err
 			}

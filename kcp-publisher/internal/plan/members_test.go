@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -89,7 +90,7 @@ func TestWhoIsCounted(t *testing.T) {
 	twin.Labels = map[string]string{v1beta2.LabelRuntimeID: "one"}
 	twin.CreationTimestamp = metav1.NewTime(noon)
 	elsewhere.Spec.Channel = "fast"
-	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")))
+	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" || tracks[keda].Channel != "2.0.0" {
 		t.Errorf("counted are %+v", tracks)
 	}
@@ -135,12 +136,42 @@ func BenchmarkMembers(b *testing.B) {
 	for i := range kymas {
 		kymas[i] = *first
 		kymas[i].Name = fmt.Sprint("runtime-", i)
+		kymas[i].UID, kymas[i].ResourceVersion = types.UID(kymas[i].Name), "1"
 	}
 	snapshot := offering(b, modules...)
+	census := &Census{}
 	b.ReportAllocs()
 	for b.Loop() {
-		if tracks := Tracks(Members(kymas, snapshot)); len(tracks) != 50 {
+		if tracks := Tracks(census.Members(kymas, snapshot), nil); len(tracks) != 50 {
 			b.Fatal(len(tracks))
 		}
+	}
+}
+
+func TestACensusForgetsWhatAKymaFollowedOnceItOrTheCatalogIsAnother(t *testing.T) {
+	one := living("one")
+	one.UID, one.ResourceVersion = "one", "1"
+	census, before := &Census{}, offering(t, "keda")
+	follows := func(kyma *v1beta2.Kyma, with *catalog.Snapshot) int {
+		return len(census.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
+	}
+	if got := follows(one, before); got != 1 {
+		t.Fatalf("it follows %d modules", got)
+	}
+	changed := one.DeepCopy()
+	changed.Spec.Modules, changed.ResourceVersion = nil, "2"
+	if got := follows(changed, before); got != 0 {
+		t.Errorf("after a change of the Kyma it follows %d modules", got)
+	}
+	if got := follows(one, offering(t)); got != 0 {
+		t.Errorf("after a change of the catalog it follows %d modules", got)
+	}
+}
+
+func TestATrackAtRestCountsNoRuntimes(t *testing.T) {
+	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
+	resting := Tracks(all, func(track rollout.Track, channel string) bool { return track == keda && channel == "2.0.0" })
+	if seen, followed := resting[keda]; !followed || seen.Channel != "2.0.0" || len(seen.Runtimes) != 0 {
+		t.Errorf("it is seen as %+v, %t", seen, followed)
 	}
 }

@@ -97,24 +97,33 @@ func (v *View) Given(runtime string, published Published, known *v1beta2.Runtime
 	return given
 }
 
-// Differs reports whether the gates of two views decide otherwise for a runtime. Others are the tracks that ShownOtherwise returns of the two.
-func (v *View) Differs(other *View, runtime string, follows []resolve.Follow, others map[rollout.Track]bool, known *v1beta2.RuntimeStatus) bool {
-	versions, unfollowed := versionsOf(known), len(others)
-	for _, follow := range follows {
-		track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
-		if !v.Gates[track].Equal(other.Gates[track], runtime, versions[follow.Module]) {
-			return true
-		}
-		if others[track] {
-			unfollowed--
-		}
+// Differs returns a function that reports whether the gates of two views of the same catalog decide otherwise for a member.
+func (v *View) Differs(other *View) func(Member) bool {
+	moved, others := v.Gates.Moved(other.Gates), v.shownOtherwise(other)
+	if len(moved) == 0 {
+		return func(Member) bool { return false }
 	}
-	return unfollowed > 0
+	return func(m Member) bool {
+		versions, unfollowed := versionsOf(m.Kyma.Status.Runtime), len(others)
+		for _, follow := range m.Follows {
+			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
+			if !moved[track] {
+				continue
+			}
+			if !v.Gates[track].Equal(other.Gates[track], m.Runtime, versions[follow.Module]) {
+				return true
+			}
+			if others[track] {
+				unfollowed--
+			}
+		}
+		return unfollowed > 0
+	}
 }
 
-// ShownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by another view of the
+// shownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by another view of the
 // same catalog.
-func (v *View) ShownOtherwise(other *View) map[rollout.Track]bool {
+func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
 		for track := range gates {

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,9 @@ type Gate struct {
 	from, to string
 	open     bool
 	held     string
-	// decisions are by runtime; a runtime without one came after they were made.
-	decisions map[string]Decision
+	// decisions are the few that there are, and decided says which of them a runtime has; one without came after they were made.
+	decisions []Decision
+	decided   map[string]int32
 	// awaited are the runtimes that are to be given a version, or to say how it went.
 	awaited []string
 }
@@ -41,9 +43,15 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 		return g
 	}
 	g.held = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).held(-1)
-	g.decisions = make(map[string]Decision, len(runtimes))
+	g.decided = make(map[string]int32, len(step.Decisions))
+	last := 0
 	for i, d := range step.Decisions {
-		g.decisions[runtimes[i].ID] = d
+		if last >= len(g.decisions) || g.decisions[last] != d {
+			if last = slices.Index(g.decisions, d); last < 0 {
+				last, g.decisions = len(g.decisions), append(g.decisions, d)
+			}
+		}
+		g.decided[runtimes[i].ID] = int32(last)
 	}
 	for i, is := range step.Awaited {
 		if is {
@@ -53,12 +61,21 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
+// decision returns what was decided for a runtime, if anything was.
+func (g *Gate) decision(runtime string) (Decision, bool) {
+	at, known := g.decided[runtime]
+	if !known {
+		return Decision{}, false
+	}
+	return g.decisions[at], true
+}
+
 // Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held.
 func (g *Gate) Decide(runtime, own string) Decision {
 	if g.open {
 		return Decision{Version: g.to}
 	}
-	if d, known := g.decisions[runtime]; known {
+	if d, known := g.decision(runtime); known {
 		return d
 	}
 	return Decision{Version: Keep(g.from, own), Held: g.held}
@@ -71,10 +88,31 @@ func (g *Gate) Shown(runtime, offered string) string {
 	if g == nil || g.open {
 		return offered
 	}
-	if d, known := g.decisions[runtime]; known {
+	if d, known := g.decision(runtime); known {
 		return cmp.Or(d.Version, offered)
 	}
 	return cmp.Or(g.from, offered)
+}
+
+// alike reports whether two gates decide alike for every runtime, as far as that is known without asking for each.
+func (g *Gate) alike(other *Gate) bool {
+	if g == nil || other == nil || g == other {
+		return g == other
+	}
+	return g.open && other.open && g.to == other.to
+}
+
+// Moved returns the tracks whose gates may decide otherwise than others for some runtime.
+func (g Gates) Moved(others Gates) map[Track]bool {
+	moved := map[Track]bool{}
+	for _, gates := range []Gates{g, others} {
+		for track := range gates {
+			if !g[track].alike(others[track]) {
+				moved[track] = true
+			}
+		}
+	}
+	return moved
 }
 
 // Equal reports whether two gates decide alike for a runtime with its own version.
@@ -112,7 +150,8 @@ func (g Gates) Given(runtime string, manifests []bundle.Manifest, before *v1beta
 		if gate == nil || gate.rollout == "" {
 			continue
 		}
-		if m.Version == gate.to || m.Version == gate.from && gate.decisions[runtime].Undo != "" {
+		decided, _ := gate.decision(runtime)
+		if m.Version == gate.to || m.Version == gate.from && decided.Undo != "" {
 			given[m.Module] = v1beta2.GivenVersion{Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second))}
 		}
 	}

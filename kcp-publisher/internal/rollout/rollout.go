@@ -47,6 +47,9 @@ type Situation struct {
 	// Channel is the version that the channel has now.
 	Channel string
 	Now     time.Time
+
+	// places are those that were computed before, nil for none.
+	places places
 }
 
 // Decision is which version of the module a runtime may have.
