@@ -120,8 +120,8 @@ func TestWhichChangesOfAKymaMayMoveARollout(t *testing.T) {
 	}
 }
 
-// BenchmarkMembers reads 10,000 Kymas with 50 modules each as rollouts want to know them.
-func BenchmarkMembers(b *testing.B) {
+// fleetOf10000 returns 10,000 Kymas with 50 modules each, and the catalog that they follow.
+func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
 	var modules []string
 	first := living("runtime")
 	first.Spec.Modules, first.Status.Modules = nil, nil
@@ -138,12 +138,31 @@ func BenchmarkMembers(b *testing.B) {
 		kymas[i].Name = fmt.Sprint("runtime-", i)
 		kymas[i].UID, kymas[i].ResourceVersion = types.UID(kymas[i].Name), "1"
 	}
-	snapshot := offering(b, modules...)
+	return kymas, offering(b, modules...)
+}
+
+// BenchmarkMembers reads 10,000 Kymas with 50 modules each as 50 rollouts want to know them.
+func BenchmarkMembers(b *testing.B) {
+	kymas, snapshot := fleetOf10000(b)
 	census := &Census{}
 	b.ReportAllocs()
 	for b.Loop() {
 		if tracks := Tracks(census.Members(kymas, snapshot), nil); len(tracks) != 50 {
 			b.Fatal(len(tracks))
+		}
+	}
+}
+
+// BenchmarkMembersOfOneRollout reads the same Kymas while one module is rolled out, and the others are at rest.
+func BenchmarkMembersOfOneRollout(b *testing.B) {
+	kymas, snapshot := fleetOf10000(b)
+	census := &Census{}
+	atRest := func(track rollout.Track, _ string) bool { return track.Module != "module-0" }
+	b.ReportAllocs()
+	for b.Loop() {
+		tracks := Tracks(census.Members(kymas, snapshot), atRest)
+		if n := len(tracks[rollout.Track{Module: "module-0", Channel: "regular"}].Runtimes); n != len(kymas) {
+			b.Fatal(n)
 		}
 	}
 }
