@@ -86,6 +86,8 @@ func TestAFleetOnABucket(t *testing.T) {
 	must(t, bucket.Stop())
 	must(t, bucket.Resume(ctx))
 	must(t, f.StartPublisher())
-	must(t, berlin.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}) }))
+	must(t, berlin.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
 	must(t, berlin.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 }

@@ -51,7 +51,7 @@ func TestAModuleThatWouldDiscloseASecretReachesNobody(t *testing.T) {
 			if _, err := s.Lookup("mailer", "regular", nil); err != nil {
 				t.Errorf("another module suffers: %v", err)
 			}
-			visible, err := json.Marshal(s.Visible(nil))
+			visible, err := json.Marshal(s.Visible(nil, nil))
 			if err != nil {
 				t.Fatal(err)
 			}

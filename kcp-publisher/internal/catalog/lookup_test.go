@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -146,7 +147,7 @@ func TestLabelsOpenWhatIsHidden(t *testing.T) {
 	if _, err := s.Lookup("keda", "regular", all); err != nil {
 		t.Error(err)
 	}
-	if visible := s.Visible(all); len(visible.ModuleReleaseMetas) != 1 || len(visible.ModuleTemplates) != 1 {
+	if visible := s.Visible(all, nil); len(visible.ModuleReleaseMetas) != 1 || len(visible.ModuleTemplates) != 1 {
 		t.Errorf("visible are %+v", visible)
 	}
 	for missing := range all {
@@ -157,7 +158,7 @@ func TestLabelsOpenWhatIsHidden(t *testing.T) {
 			}
 		}
 		_, err := s.Lookup("keda", "regular", fewer)
-		visible := s.Visible(fewer)
+		visible := s.Visible(fewer, nil)
 		if open := missing == "plan"; (err == nil) != open || (len(visible.ModuleTemplates) == 1) != open {
 			t.Errorf("without %s: %v, visible are %d", missing, err, len(visible.ModuleTemplates))
 		}
@@ -170,7 +171,7 @@ func TestLabelsOpenWhatIsHidden(t *testing.T) {
 // shown are the ModuleReleaseMetas with their channels, and the templates, that a Kyma with labels sees.
 func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	t.Helper()
-	visible := s.Visible(labels)
+	visible := s.Visible(labels, nil)
 	var all []string
 	for _, e := range visible.ModuleReleaseMetas {
 		var spec v1beta2.ModuleReleaseMetaSpec
@@ -276,5 +277,28 @@ func TestWhatOnlyTheControlPlaneKnowsMakesNoOtherCatalog(t *testing.T) {
 	noted.Annotations["doc.example/link"] = "https://example.com"
 	if snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil)).Revision == plain.Revision {
 		t.Error("an annotation for runtimes makes no other catalog")
+	}
+}
+
+func TestAChannelThatIsHeldBackIsShownWithTheVersionThatARuntimeMayHave(t *testing.T) {
+	templates := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
+	promoted := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Channels[0].Version = "1.8.0" })
+	before, after := snapshot(t, templates, offered("keda", nil)), snapshot(t, templates, promoted)
+	held := func(version string) func(string, string) string {
+		return func(module, channel string) string {
+			if module == "keda" && channel == "regular" {
+				return version
+			}
+			return ""
+		}
+	}
+	if a, b := before.Visible(nil, nil), after.Visible(nil, held("1.7.0")); !reflect.DeepEqual(a, b) {
+		t.Errorf("a version that is held changes what is seen: was %+v, is %+v", a, b)
+	}
+	if a, b := after.Visible(nil, nil), after.Visible(nil, held("")); !reflect.DeepEqual(a, b) || reflect.DeepEqual(a, before.Visible(nil, nil)) {
+		t.Errorf("who is given the version does not see it: %+v", b)
+	}
+	if a, b := after.Visible(nil, nil), after.Visible(nil, held("1.6.0")); !reflect.DeepEqual(a, b) {
+		t.Errorf("a held version without a template hides the channel: %+v", b)
 	}
 }

@@ -75,12 +75,16 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 //
 // Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates of modules without a
 // ModuleReleaseMeta are shown besides, where the older lookups find them.
-func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
+//
+// held returns the version that the runtime may have of a channel whose version is held back from it, empty for a channel without such. The
+// channel is shown with that version and its template, so that a version that is held changes nothing of what the runtime sees. A channel whose
+// held version has no template any more is shown as it is: it would else look as if it were gone.
+func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
 	catalog := bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	named := map[*template]bool{}
 	for _, name := range s.moduleNames() {
 		o := s.metas[name]
-		channels := s.channels(o, kyma, func(t *template) bool { return t.mayBeSeen(kyma) })
+		channels := s.channels(o, kyma, held, func(t *template) bool { return t.mayBeSeen(kyma) })
 		if len(channels) == 0 || o.disclosing != nil {
 			continue
 		}
@@ -99,29 +103,50 @@ func (s *Snapshot) Visible(kyma labels.Set) bundle.Catalog {
 	return catalog
 }
 
-// channels returns those of a module that a Kyma with these labels may follow, and whose templates may be used.
-func (s *Snapshot) channels(o *offer, kyma labels.Set, may func(*template) bool) []v1beta2.ChannelVersion {
+// channels returns those of a module that a Kyma with these labels may follow, and whose templates may be used; what is held back in the version
+// that the Kyma may have.
+func (s *Snapshot) channels(o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool) []v1beta2.ChannelVersion {
 	if o.meta.Spec.Mandatory != nil || o.broken != nil || o.hiddenFrom(kyma) != "" {
 		return nil
 	}
 	var all []v1beta2.ChannelVersion
+	module := o.meta.Spec.ModuleName
 	for _, c := range o.meta.Spec.Channels {
-		if slices.ContainsFunc(s.templatesOf(o.meta.Spec.ModuleName, c.Version), may) {
+		if held != nil {
+			if version := held(module, c.Channel); version != "" && slices.ContainsFunc(s.templatesOf(module, version), may) {
+				c.Version = version
+			}
+		}
+		if slices.ContainsFunc(s.templatesOf(module, c.Version), may) {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// entryWith returns the entry for runtimes that may follow these of the module's channels.
+// Channel returns the version that a channel of a ModuleReleaseMeta has, whoever may see it; empty without one.
+func (s *Snapshot) Channel(module, channel string) string {
+	o := s.metas[module]
+	if o == nil {
+		return ""
+	}
+	for _, c := range o.meta.Spec.Channels {
+		if c.Channel == channel {
+			return c.Version
+		}
+	}
+	return ""
+}
+
+// entryWith returns the entry for runtimes that are shown these of the module's channels.
 func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry {
-	if len(channels) == len(o.meta.Spec.Channels) {
+	if slices.Equal(channels, o.meta.Spec.Channels) {
 		return o.entry
 	}
 	spec := o.meta.Spec
 	spec.Channels = channels
 	e := o.entry
-	e.Spec, _ = json.Marshal(spec) // it was encoded before, with more channels
+	e.Spec, _ = json.Marshal(spec) // it was encoded before, with other channels
 	return e
 }
 
@@ -138,7 +163,7 @@ func (s *Snapshot) foundByOlderLookups(t *template) bool {
 func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
 	offers := map[string][]string{}
 	for _, name := range s.moduleNames() {
-		for _, c := range s.channels(s.metas[name], kyma, func(t *template) bool { return hiddenByLabels(t.Labels, kyma) == "" }) {
+		for _, c := range s.channels(s.metas[name], kyma, nil, func(t *template) bool { return hiddenByLabels(t.Labels, kyma) == "" }) {
 			offers[name] = append(offers[name], c.Channel)
 		}
 		slices.Sort(offers[name])

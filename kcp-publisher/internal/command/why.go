@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -27,7 +28,7 @@ func newWhy() *cobra.Command {
 	var registry originFlags
 	cmd := &cobra.Command{
 		Use: "why RUNTIME-ID [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
-		Long: "why reads the Kyma in the control plane. With --location and --trust it also reads the bundle that was published to the runtime, verifies\n" +
+		Long: "why reads the Kyma in the control plane, and the Rollouts that may hold its modules. With --location and --trust it also reads the bundle that was published to the runtime, verifies\n" +
 			"it, and says where each module comes from: component, content, bundle and the key that signed it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
@@ -42,6 +43,9 @@ func newWhy() *cobra.Command {
 			}
 			kyma, err := findKyma(cmd.Context(), kymas, api.namespace, args[0])
 			if err != nil {
+				return err
+			}
+			if err := noteHeld(cmd.Context(), kymas, kyma); err != nil {
 				return err
 			}
 			module := ""
@@ -99,6 +103,26 @@ type answer struct {
 	Modules []v1beta2.ModuleStatus `json:"modules"`
 	// Origins are where the modules of the published bundle come from, when the registry was asked.
 	Origins []bundle.Origin `json:"origins,omitempty"`
+}
+
+// noteHeld says of the Kyma's modules that a rollout holds which one it is. That is in no status: a rollout would else write those of the whole
+// fleet.
+func noteHeld(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma) error {
+	var rollouts v1alpha1.RolloutList
+	err := api.List(ctx, &rollouts, client.InNamespace(kyma.Namespace))
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list Rollouts, which may hold modules: %w", err)
+	}
+	held := plan.Held(kyma, rollouts.Items)
+	for i := range kyma.Status.Modules {
+		if m := &kyma.Status.Modules[i]; m.Message == "" {
+			m.Message = held[m.Name]
+		}
+	}
+	return nil
 }
 
 // explain follows a bundle's way: published, accepted, reported, module by module; the first that fails is the cause.

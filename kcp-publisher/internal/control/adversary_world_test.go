@@ -228,7 +228,7 @@ func (w *adversary) restart() {
 		Components: component.NewReader(component.Options{Sources: []component.Source{modules{w.components, w.hidden}}}),
 	})
 	w.must(err)
-	w.reports = newReports(w.place, 0, func() time.Time { return w.now })
+	w.reports = newReports(w.place, func() time.Time { return w.now })
 }
 
 // reconcile does what the controller does with a Kyma; a crash loses the status that follows a push.
@@ -288,7 +288,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) report {
 	from := rules.Reporter(kyma, nil, w.now)
 	from.Content = func(r bundle.Report) error { return ingest.Check(w.schema, r) }
-	newest, _, err := w.reports.fetch(w.Context(), kyma, from)
+	newest, _, err := w.reports.fetch(w.Context(), kyma, from, 0)
 	w.must(err)
 	if newest.refused != nil {
 		w.seen["a report refused"]++

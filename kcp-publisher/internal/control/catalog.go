@@ -40,6 +40,8 @@ type Catalog struct {
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
+	// due are the Kymas that were asked to be looked at because something is to be published.
+	due due
 	// marked counts how often all Kymas were asked to be looked at.
 	marked atomic.Int64
 }
@@ -121,21 +123,27 @@ func (c *Catalog) markAll(ctx context.Context) error {
 		return err
 	}
 	for i := range kymas {
-		if err := send(ctx, c.Changed, &kymas[i]); err != nil {
+		if err := c.publish(ctx, &kymas[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mark returns all Kymas, for a look at each; no look before counts for them any more.
+// mark returns all Kymas, which are not to be changed, for a look at each; no look before counts for them any more.
 func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.marked.Add(1)
 	var kymas v1beta2.KymaList
-	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace)); err != nil {
+	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Kymas: %w", err)
 	}
 	return kymas.Items, nil
+}
+
+// publish asks for a look at a Kyma that has something to publish.
+func (c *Catalog) publish(ctx context.Context, kyma *v1beta2.Kyma) error {
+	c.due.add(client.ObjectKeyFromObject(kyma))
+	return send(ctx, c.Changed, kyma)
 }
 
 func send(ctx context.Context, to chan event.GenericEvent, kyma *v1beta2.Kyma) error {

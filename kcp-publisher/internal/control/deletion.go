@@ -21,10 +21,11 @@ func (k *Kymas) ensureFinalizer(ctx context.Context, kyma *v1beta2.Kyma) (gone b
 	if !kyma.DeletionTimestamp.IsZero() {
 		return !controllerutil.ContainsFinalizer(kyma, v1beta2.FinalizerKyma), nil
 	}
-	before := kyma.DeepCopy()
-	if !controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma) {
+	if controllerutil.ContainsFinalizer(kyma, v1beta2.FinalizerKyma) {
 		return false, nil
 	}
+	before := kyma.DeepCopy()
+	controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma)
 	if err := k.Client.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return false, fmt.Errorf("add finalizer to Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
 	}

@@ -71,8 +71,6 @@ const (
 	statusSettles = 300 * time.Millisecond
 	// holdSettles is how long a change of the control plane may take before Kymas are put off for longer.
 	holdSettles = 5 * time.Second
-	// routine is the priority of looks that no event asked for.
-	routine = -1
 )
 
 // Reconcile brings the registry in line with what one Kyma asks for, and the Kyma with what its runtime reports.
@@ -99,11 +97,11 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return k.refuse(ctx, before, kyma, facts, err)
 	}
 	started := k.Now()
-	newest, err := k.fetchReport(ctx, kyma, rules)
+	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, k.Catalog.due.take(req.NamespacedName)))
 	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, newest.content()}
 	if err == nil && k.settled.still(req.NamespacedName, this, k.Now()) {
 		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
-		return k.lookAgain(), nil
+		return k.lookAgain(kyma, newest.asked), nil
 	}
 	var alone time.Duration // how long this runtime waits by itself
 	if err != nil {
@@ -134,7 +132,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	kyma.Status = status(kyma.Status, runtime, facts, k.Now())
 	k.settled.remember(req.NamespacedName, this, settles(before, kyma, facts, outcome, k.Now(), k.PollInterval))
-	result, err := k.record(ctx, before, kyma, outcome)
+	result, err := k.record(ctx, before, kyma, outcome, newest.asked)
 	if alone > 0 {
 		result.RequeueAfter = alone
 	} else {
@@ -150,7 +148,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	}
 	facts.PublishError = why
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
-	return k.record(ctx, before, kyma, publish.Outcome{})
+	return k.record(ctx, before, kyma, publish.Outcome{}, k.Now())
 }
 
 // putOff lets a Kyma wait that cannot be resolved, because the control plane is not known yet or is changed by halves. Where that lasts,
@@ -169,7 +167,7 @@ func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules
 	if err != nil {
 		return result, nil // it is told once the Kyma can be resolved
 	}
-	if _, err := k.fetchReport(ctx, kyma, rules); err != nil {
+	if _, err := k.fetchReport(ctx, kyma, rules, k.PollInterval/2); err != nil {
 		wait, _ := k.backoff.failed(ctx, request, k.Now(), err)
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
@@ -247,7 +245,7 @@ func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules)
 	}
 	runtime := plan.RuntimeID(kyma)
 	var same v1beta2.KymaList
-	if err := k.Client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
+	if err := k.Client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: runtime}, client.UnsafeDisableDeepCopy); err != nil {
 		return facts, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
 	}
 	if err := plan.NewOwners(same.Items).Check(kyma); err != nil {
@@ -275,13 +273,13 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	var outcome publish.Outcome
 	request, err := rules.Request(kyma, facts.Report)
 	if err == nil {
-		request.Gates = view.Decisions(runtime.ID, request, kyma.Status.Runtime)
+		view.Decide(runtime.ID, &request, kyma.Status.Runtime)
 		outcome, err = k.Publisher.Publish(ctx, runtime, request, view.Catalog)
 	}
 	if outcome.Pushed && k.Notify != nil {
 		k.Notify(runtime.ID)
 	}
-	facts.Problems = slices.Concat(outcome.Problems, outcome.Held)
+	facts.Problems = slices.Concat(outcome.Problems, outcome.Remarks)
 	facts.SecretsError = errors.Join(facts.SecretsError, outcome.SecretsError)
 	facts.Deviation, facts.Consistent = outcome.Deviation, outcome.Checked
 	k.announceDeviation(ctx, kyma, outcome.Deviation)

@@ -27,6 +27,7 @@ func (k *Kymas) Look(ctx context.Context, runtime string) error {
 		k.reports.notify(name)
 		kyma := &v1beta2.Kyma{}
 		kyma.Namespace, kyma.Name = name.Namespace, name.Name
+		kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // by which a rollout may wait for it
 		if err := send(ctx, k.Catalog.Changed, kyma); err != nil {
 			return err
 		}

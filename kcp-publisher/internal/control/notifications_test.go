@@ -3,6 +3,7 @@ package control
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,7 +22,7 @@ func TestANotificationHasTheRegistryAskedAgain(t *testing.T) {
 	})
 	fetch := func(want int, when string) {
 		t.Helper()
-		if _, _, err := r.fetch(t.Context(), kyma, bundle.Reporter{Runtime: "one"}); err != nil {
+		if _, _, err := r.fetch(t.Context(), kyma, bundle.Reporter{Runtime: "one"}, time.Minute/2); err != nil {
 			t.Fatal(err)
 		}
 		if requests != want {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -58,7 +59,7 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 }
 
 // record writes what changed, in one request, and nothing when nothing did.
-func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome) (ctrl.Result, error) {
+func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome, asked time.Time) (ctrl.Result, error) {
 	if outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(outcome.Reason)).Inc()
 		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", plan.RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence,
@@ -70,14 +71,9 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 	case outcome.Pushed && outcome.Deviation == nil:
 		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
 		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
-		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: new(routine)}, nil
+		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: k.orderOf(after)}, nil
 	}
-	return k.written(ctx, before, after, k.lookAgain())
-}
-
-// lookAgain is the result of a look after which nothing is to be done but to look again.
-func (k *Kymas) lookAgain() ctrl.Result {
-	return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(k.PollInterval), Priority: new(routine)}
+	return k.written(ctx, before, after, k.lookAgain(after, asked))
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {

@@ -23,12 +23,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
-// reports fetches and verifies the newest report of each runtime, and remembers it. A registry is asked for each at most once in half an
-// interval.
+// reports fetches and verifies the newest report of each runtime, and remembers it. It is safe for concurrent use.
 type reports struct {
-	place    store.Store
-	interval time.Duration
-	now      func() time.Time
+	place store.Store
+	now   func() time.Time
 
 	mu    sync.Mutex // guards what follows
 	known map[types.NamespacedName]report
@@ -58,17 +56,18 @@ type report struct {
 	unread error
 }
 
-func newReports(place store.Store, interval time.Duration, now func() time.Time) *reports {
-	return &reports{place: place, interval: interval, now: now, known: map[types.NamespacedName]report{}, notified: map[types.NamespacedName]int64{}}
+func newReports(place store.Store, now func() time.Time) *reports {
+	return &reports{place: place, now: now, known: map[types.NamespacedName]report{}, notified: map[types.NamespacedName]int64{}}
 }
 
-// fetch returns the newest report of a Kyma's runtime and the one that was known before. The error says that the registry did not answer; a
+// fetch returns the newest report of a Kyma's runtime and the one that was known before; the registry is not asked where it was so short a time
+// ago that what is known is fresh. The error says that the registry did not answer; a
 // report that is refused, or that the registry does not return, is this runtime's problem alone and no error.
-func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter) (newest, before report, err error) {
+func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration) (newest, before report, err error) {
 	before = r.remembered(kyma)
 	notified := r.notifiedOf(client.ObjectKeyFromObject(kyma))
 	r.begin()
-	if before.notified == notified && before.asked.Add(r.interval/2).After(r.now()) {
+	if before.notified == notified && before.asked.Add(fresh).After(r.now()) {
 		return before, before, nil
 	}
 	if last := before.accepted; last != nil && sameKey(last.Key, from.Key) {
@@ -209,19 +208,19 @@ func (r *reports) forget(kyma types.NamespacedName) (runtime string) {
 
 // fetchReport returns the newest report of a Kyma's runtime, makes Events of what is new in it, and notes in the Kyma's status what it
 // says. That is noted also when nothing is new: writing it may have been put off or have failed.
-func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) (report, error) {
+func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration) (report, error) {
 	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
 	from.Content = k.checkReport
-	newest, before, err := k.reports.fetch(ctx, kyma, from)
+	newest, before, err := k.reports.fetch(ctx, kyma, from, fresh)
 	if err != nil {
 		return newest, err
 	}
-	fresh := newest.digest != before.digest
-	if fresh && newest.refused != nil {
+	isNew := newest.digest != before.digest
+	if isNew && newest.refused != nil {
 		reportsRefused.WithLabelValues(string(newest.refused.Reason)).Inc()
 		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.refused)))
 	}
-	if fresh && newest.accepted != nil && newest.refused == nil {
+	if isNew && newest.accepted != nil && newest.refused == nil {
 		k.announceNewer(ctx, kyma, *newest.accepted)
 		k.announceRefused(kyma, before.accepted, *newest.accepted)
 		k.announceWatched(kyma, before.accepted, *newest.accepted)

@@ -37,7 +37,7 @@ func asking(t *testing.T, handler http.HandlerFunc) *reports {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newReports(place, time.Minute, func() time.Time { return noon })
+	return newReports(place, func() time.Time { return noon })
 }
 
 func answers(code int) http.HandlerFunc {
@@ -58,7 +58,7 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
-	start := func() *reports { return newReports(place, 0, func() time.Time { return now }) }
+	start := func() *reports { return newReports(place, func() time.Time { return now }) }
 	r := start()
 	report := func(sequence int64, at time.Time) bundle.Blob {
 		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: at, AgentVersion: "v1"}, signer)
@@ -72,7 +72,7 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		if err := store.PushReport(t.Context(), place, "one", lies); err != nil {
 			t.Fatal(err)
 		}
-		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now))
+		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0)
 		if err != nil || newest.accepted == nil && newest.refused == nil {
 			t.Fatalf("got %+v, %v", newest, err)
 		}
@@ -148,7 +148,7 @@ func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := asking(t, c.answer)
-			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}); (err != nil) != c.away {
+			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2); (err != nil) != c.away {
 				t.Errorf("fetching gave %v, the whole queue waits for it: %v, want %v", err, err != nil, c.away)
 			}
 		})
@@ -209,11 +209,11 @@ func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
 	now := noon
 	r.now = func() time.Time { return now }
 	for range 2 {
-		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"})
+		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2)
 		if err != nil || got.unread == nil || got.unread.Error() != "the registry answers 403 Forbidden" {
 			t.Errorf("got %v, %v", got.unread, err)
 		}
-		now = now.Add(r.interval)
+		now = now.Add(time.Minute)
 	}
 	if request != 2 {
 		t.Errorf("asked %d times, want 2", request)

@@ -30,6 +30,8 @@ type Rollouts struct {
 
 	hearing func(*v1beta2.Kyma) plan.Hearing
 	view    atomic.Pointer[plan.View]
+	// census belongs to Reconcile, which runs once at a time.
+	census plan.Census
 }
 
 const (
@@ -68,12 +70,13 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
-		all = plan.Members(kymas.Items, next.Catalog)
+		all = r.census.Members(kymas.Items, next.Catalog)
 		for i := range all {
 			all[i].Hearing = r.hearing(all[i].Kyma)
 			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) < plan.MaxUnnoted
 		}
-		round = rollout.Look(policies.Items, rollouts.Items, plan.Tracks(all), r.Now())
+		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
+		round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read is not the newest
@@ -81,7 +84,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	setRolloutMetrics(round.Newest)
-	next.Gates = round.Gates
+	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()
 	before := r.view.Swap(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
 		r.view.Store(before) // or the next look would see no difference
@@ -156,9 +159,10 @@ func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.
 	if len(before.Gates) > 0 && len(all) == 0 {
 		return r.Catalog.markAll(ctx) // the last policy is gone
 	}
+	differs := now.Differs(before)
 	for i := range all {
-		if now.Differs(before, all[i].Runtime, all[i].Follows, all[i].Kyma.Status.Runtime) {
-			if err := send(ctx, r.Catalog.Changed, all[i].Kyma); err != nil {
+		if differs(all[i]) {
+			if err := r.Catalog.publish(ctx, all[i].Kyma); err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Catalog.Reader = mgr.GetClient()
 	kymas.Catalog.Changed, kymas.Catalog.again = changed, start()
 	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
-	kymas.reports = newReports(kymas.Place, kymas.PollInterval, kymas.Now)
+	kymas.reports = newReports(kymas.Place, kymas.Now)
 	kymas.Publisher.Restored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
 	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
 	schema, err := kymaschema.New()
@@ -94,7 +94,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
 		For(&v1beta2.Kyma{}, builder.WithPredicates(said)).
-		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(changed, kymas.inOrder())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if kymas.SecretsNamespace != "" {
 		secrets, err := newSecretCache(mgr, kymas.SecretsNamespace)

@@ -23,7 +23,8 @@ type Facts struct {
 	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
 	Published    *plan.Published
 	PublishError error
-	// Problems are why modules are not as they were asked for, Held among them those that a rollout holds.
+	// Problems are why modules are not as they were asked for, and remarks about others. That a rollout holds a module is not among them: it would
+	// write the status of a whole fleet before the first runtime has the version.
 	Problems []bundle.Problem
 	// Templates are the control plane's ModuleTemplates of the newest bundle's modules, by name.
 	Templates map[string]v1beta2.PartialMeta

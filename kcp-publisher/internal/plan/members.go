@@ -9,12 +9,28 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
+
+// Census counts the members of a fleet again and again, and remembers of each Kyma what it follows for as long as neither it nor the catalog changes.
+// It is for one goroutine.
+type Census struct {
+	catalog *catalog.Snapshot
+	// follows are by the Kymas' UIDs, alike by what requests follow: a fleet has some hundred distinct ones.
+	follows map[types.UID]counted
+	alike   map[string][]resolve.Follow
+}
+
+// counted is what a Kyma followed in a version of it.
+type counted struct {
+	version string
+	follows []resolve.Follow
+}
 
 // Member is a Kyma that is published to, with what it follows.
 type Member struct {
@@ -25,9 +41,14 @@ type Member struct {
 	Hearing Hearing
 }
 
+// Members returns the Kymas that are published to, as Census.Members does.
+func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
+	return (&Census{}).Members(kymas, snapshot)
+}
+
 // Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of those that name one
 // runtime only its owner.
-func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
+func (c *Census) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
 	for id, kyma := range owners {
@@ -36,22 +57,42 @@ func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 		}
 	}
 	slices.SortFunc(all, func(a, b Member) int { return byAge(a.Kyma, b.Kyma) })
-	alike := map[string][]resolve.Follow{} // a fleet has some hundred distinct requests
-	for i := range all {
-		request, err := asked(all[i].Kyma)
-		if err != nil {
-			continue // nothing is published to it
-		}
-		key := followed(request, snapshot)
-		follows, done := alike[key]
-		if !done {
-			follows = resolve.Follows(request, snapshot)
-			alike[key] = follows
-		}
-		all[i].Follows = follows
+	if c.catalog != snapshot {
+		c.catalog, c.follows, c.alike = snapshot, nil, map[string][]resolve.Follow{}
 	}
+	next := make(map[types.UID]counted, len(all)) // without those that are gone
+	for i := range all {
+		kyma := all[i].Kyma
+		known := c.follows[kyma.UID]
+		if known.version == "" || known.version != kyma.ResourceVersion {
+			known = counted{kyma.ResourceVersion, c.followed(kyma, snapshot)}
+		}
+		next[kyma.UID], all[i].Follows = known, known.follows
+	}
+	c.follows = next
 	return all
 }
+
+// followed returns what a Kyma follows; nothing where its annotations are wrong, because then nothing is published to it.
+func (c *Census) followed(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
+	request, err := asked(kyma)
+	if err != nil {
+		return nil
+	}
+	key := followed(request, snapshot)
+	follows, done := c.alike[key]
+	if !done {
+		if len(c.alike) >= maxAlike {
+			clear(c.alike)
+		}
+		follows = resolve.Follows(request, snapshot)
+		c.alike[key] = follows
+	}
+	return follows
+}
+
+// maxAlike bounds the requests that are remembered: what runtimes ask for is their own word.
+const maxAlike = 10_000
 
 // followed returns the same text for requests that follow the same.
 func followed(request resolve.Request, snapshot *catalog.Snapshot) string {
@@ -69,21 +110,52 @@ func followed(request resolve.Request, snapshot *catalog.Snapshot) string {
 	return text.String()
 }
 
-// Tracks returns the runtimes of each track, with what their Kymas say of the track's module.
-func Tracks(all []Member) map[rollout.Track]rollout.Followers {
-	tracks := map[rollout.Track]rollout.Followers{}
+// Tracks returns the runtimes of each track, with what their Kymas say of the track's module; none of a track that is at rest. A nil atRest says that
+// none is.
+func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
+	tracks := map[rollout.Track]*rollout.Followers{}
+	// Members that follow the same share one slice, whose tracks are found once.
+	shared := map[*resolve.Follow][]*rollout.Followers{}
 	for i := range all {
-		for _, follow := range all[i].Follows {
-			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
-			seen, there := tracks[track]
-			if !there {
-				seen = rollout.Followers{Channel: follow.Version, Runtimes: make([]rollout.Runtime, 0, len(all)-i)}
+		follows := all[i].Follows
+		if len(follows) == 0 {
+			continue
+		}
+		followed, done := shared[&follows[0]]
+		if !done {
+			followed = tracksOf(follows, tracks, atRest)
+			shared[&follows[0]] = followed
+		}
+		for n, seen := range followed {
+			if seen == nil {
+				continue
 			}
-			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follow.Module, all[i].Hearing))
-			tracks[track] = seen
+			if seen.Runtimes == nil {
+				seen.Runtimes = make([]rollout.Runtime, 0, len(all)-i)
+			}
+			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].Hearing))
 		}
 	}
-	return tracks
+	found := make(map[rollout.Track]rollout.Followers, len(tracks))
+	for track, seen := range tracks {
+		found[track] = *seen
+	}
+	return found
+}
+
+// tracksOf returns the followers of each track that is followed, nil for those at rest.
+func tracksOf(follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool) []*rollout.Followers {
+	all := make([]*rollout.Followers, len(follows))
+	for i, follow := range follows {
+		track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
+		if tracks[track] == nil {
+			tracks[track] = &rollout.Followers{Channel: follow.Version}
+		}
+		if atRest == nil || !atRest(track, tracks[track].Channel) {
+			all[i] = tracks[track]
+		}
+	}
+	return all
 }
 
 // observed returns what a Kyma says of one module. Nothing in it but the hearing is newer than what was written down.
@@ -105,7 +177,7 @@ func observed(kyma *v1beta2.Kyma, id, module string, hearing Hearing) rollout.Ru
 	if !ok {
 		return r
 	}
-	r.Given, r.State, r.Current = &given, given.State, given.State != ""
+	r.Given, r.State, r.Current = new(given), given.State, given.State != ""
 	for i := range kyma.Status.Modules {
 		if m := &kyma.Status.Modules[i]; m.Name == module {
 			r.Message, r.Waits = m.Message, m.Maintenance

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -89,7 +90,7 @@ func TestWhoIsCounted(t *testing.T) {
 	twin.Labels = map[string]string{v1beta2.LabelRuntimeID: "one"}
 	twin.CreationTimestamp = metav1.NewTime(noon)
 	elsewhere.Spec.Channel = "fast"
-	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")))
+	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" || tracks[keda].Channel != "2.0.0" {
 		t.Errorf("counted are %+v", tracks)
 	}
@@ -119,8 +120,8 @@ func TestWhichChangesOfAKymaMayMoveARollout(t *testing.T) {
 	}
 }
 
-// BenchmarkMembers reads 10,000 Kymas with 50 modules each as rollouts want to know them.
-func BenchmarkMembers(b *testing.B) {
+// fleetOf10000 returns 10,000 Kymas with 50 modules each, and the catalog that they follow.
+func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
 	var modules []string
 	first := living("runtime")
 	first.Spec.Modules, first.Status.Modules = nil, nil
@@ -135,12 +136,61 @@ func BenchmarkMembers(b *testing.B) {
 	for i := range kymas {
 		kymas[i] = *first
 		kymas[i].Name = fmt.Sprint("runtime-", i)
+		kymas[i].UID, kymas[i].ResourceVersion = types.UID(kymas[i].Name), "1"
 	}
-	snapshot := offering(b, modules...)
+	return kymas, offering(b, modules...)
+}
+
+// BenchmarkMembers reads 10,000 Kymas with 50 modules each as 50 rollouts want to know them.
+func BenchmarkMembers(b *testing.B) {
+	kymas, snapshot := fleetOf10000(b)
+	census := &Census{}
 	b.ReportAllocs()
 	for b.Loop() {
-		if tracks := Tracks(Members(kymas, snapshot)); len(tracks) != 50 {
+		if tracks := Tracks(census.Members(kymas, snapshot), nil); len(tracks) != 50 {
 			b.Fatal(len(tracks))
 		}
+	}
+}
+
+// BenchmarkMembersOfOneRollout reads the same Kymas while one module is rolled out, and the others are at rest.
+func BenchmarkMembersOfOneRollout(b *testing.B) {
+	kymas, snapshot := fleetOf10000(b)
+	census := &Census{}
+	atRest := func(track rollout.Track, _ string) bool { return track.Module != "module-0" }
+	b.ReportAllocs()
+	for b.Loop() {
+		tracks := Tracks(census.Members(kymas, snapshot), atRest)
+		if n := len(tracks[rollout.Track{Module: "module-0", Channel: "regular"}].Runtimes); n != len(kymas) {
+			b.Fatal(n)
+		}
+	}
+}
+
+func TestACensusForgetsWhatAKymaFollowedOnceItOrTheCatalogIsAnother(t *testing.T) {
+	one := living("one")
+	one.UID, one.ResourceVersion = "one", "1"
+	census, before := &Census{}, offering(t, "keda")
+	follows := func(kyma *v1beta2.Kyma, with *catalog.Snapshot) int {
+		return len(census.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
+	}
+	if got := follows(one, before); got != 1 {
+		t.Fatalf("it follows %d modules", got)
+	}
+	changed := one.DeepCopy()
+	changed.Spec.Modules, changed.ResourceVersion = nil, "2"
+	if got := follows(changed, before); got != 0 {
+		t.Errorf("after a change of the Kyma it follows %d modules", got)
+	}
+	if got := follows(one, offering(t)); got != 0 {
+		t.Errorf("after a change of the catalog it follows %d modules", got)
+	}
+}
+
+func TestATrackAtRestCountsNoRuntimes(t *testing.T) {
+	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
+	resting := Tracks(all, func(track rollout.Track, channel string) bool { return track == keda && channel == "2.0.0" })
+	if seen, followed := resting[keda]; !followed || seen.Channel != "2.0.0" || len(seen.Runtimes) != 0 {
+		t.Errorf("it is seen as %+v, %t", seen, followed)
 	}
 }

@@ -29,7 +29,7 @@ type Preview struct {
 
 // Preview returns what a fleet would be resolved by. It changes nothing.
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
-	round := rollout.Look(f.Policies, f.Rollouts, Tracks(Members(f.Kymas, f.Catalog)), now)
+	round := rollout.Look(f.Policies, f.Rollouts, Tracks(Members(f.Kymas, f.Catalog), nil), now)
 	return &Preview{rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round}
 }
 
@@ -39,6 +39,6 @@ func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 		return resolve.Request{}, err
 	}
 	request, err := p.rules.Request(kyma, nil)
-	request.Gates = p.view.Decisions(RuntimeID(kyma), request, kyma.Status.Runtime)
+	p.view.Decide(RuntimeID(kyma), &request, kyma.Status.Runtime)
 	return request, err
 }

@@ -12,11 +12,16 @@ import (
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
+	// Awaited are the runtimes that a rollout waits for: their bundles and reports come first.
+	Awaited map[string]bool
 }
 
-// Decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
+// Awaits reports whether a rollout waits for a runtime; a nil view knows of none.
+func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
+
+// decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
 // by itself, for all that it may choose.
-func (v *View) Decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
+func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
 	if len(v.Gates) == 0 {
 		return nil
 	}
@@ -45,6 +50,29 @@ func (v *View) Decisions(runtime string, request resolve.Request, known *v1beta2
 	return decisions
 }
 
+// shown returns the versions that a runtime's catalog shows where a rollout holds back what the channel has; nil for none.
+func (v *View) shown(runtime string, request resolve.Request) map[rollout.Track]string {
+	if request.NoCatalog || request.Deleting {
+		return nil
+	}
+	var shown map[rollout.Track]string
+	for track, gate := range v.Gates {
+		offered := v.Catalog.Channel(track.Module, track.Channel)
+		if version := gate.Shown(runtime, offered); offered != "" && version != offered {
+			if shown == nil {
+				shown = map[rollout.Track]string{}
+			}
+			shown[track] = version
+		}
+	}
+	return shown
+}
+
+// Decide notes in a request what the gates say to a runtime.
+func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
+	request.Gates, request.Shown = v.decisions(runtime, *request, known), v.shown(runtime, *request)
+}
+
 // Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its version without being in
 // the bundle, and so what is known of that version.
 func (v *View) Given(runtime string, published Published, known *v1beta2.RuntimeStatus) map[string]v1beta2.GivenVersion {
@@ -69,16 +97,43 @@ func (v *View) Given(runtime string, published Published, known *v1beta2.Runtime
 	return given
 }
 
-// Differs reports whether the gates of two views decide otherwise for a runtime.
-func (v *View) Differs(other *View, runtime string, follows []resolve.Follow, known *v1beta2.RuntimeStatus) bool {
-	versions := versionsOf(known)
-	for _, follow := range follows {
-		track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
-		if !v.Gates[track].Equal(other.Gates[track], runtime, versions[follow.Module]) {
-			return true
+// Differs returns a function that reports whether the gates of two views of the same catalog decide otherwise for a member.
+func (v *View) Differs(other *View) func(Member) bool {
+	moved, others := v.Gates.Moved(other.Gates), v.shownOtherwise(other)
+	if len(moved) == 0 {
+		return func(Member) bool { return false }
+	}
+	return func(m Member) bool {
+		versions, unfollowed := versionsOf(m.Kyma.Status.Runtime), len(others)
+		for _, follow := range m.Follows {
+			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
+			if !moved[track] {
+				continue
+			}
+			if !v.Gates[track].Equal(other.Gates[track], m.Runtime, versions[follow.Module]) {
+				return true
+			}
+			if others[track] {
+				unfollowed--
+			}
+		}
+		return unfollowed > 0
+	}
+}
+
+// shownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by another view of the
+// same catalog.
+func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
+	tracks := map[rollout.Track]bool{}
+	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
+		for track := range gates {
+			offered := v.Catalog.Channel(track.Module, track.Channel)
+			if v.Gates[track].Shown("", offered) != other.Gates[track].Shown("", offered) {
+				tracks[track] = true
+			}
 		}
 	}
-	return false
+	return tracks
 }
 
 func versionsOf(known *v1beta2.RuntimeStatus) map[string]string {

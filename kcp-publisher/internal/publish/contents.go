@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
@@ -42,6 +43,45 @@ type contentRules struct {
 
 // maxContents bounds the contents that are remembered.
 const maxContents = 10_000
+
+// neededContents are the contents of all components that a request needs. Their id tells different ones.
+type neededContents struct {
+	contents map[resolve.Ref]resolve.Content
+	id       digest.Digest
+	at       time.Time
+	by       contentRules
+}
+
+// maxNeeded bounds the requests whose contents are remembered.
+const maxNeeded = 1_000
+
+// needed returns the contents of the components that a request needs. Equal requests, of which a fleet has thousands at once, look for them once.
+func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot) (neededContents, error) {
+	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
+	p.mu.Lock()
+	known := p.contentsNeeded[asked]
+	p.mu.Unlock()
+	if age := now.Sub(known.at); known.by == rules && age >= 0 && age < contentLife && !known.at.IsZero() {
+		return known, nil
+	}
+	contents, ids, err := p.contents(ctx, resolve.Needs(request, snapshot))
+	if err != nil {
+		return neededContents{}, err
+	}
+	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules}
+	for _, content := range contents {
+		if content.Err != nil {
+			return fresh, nil // the reader remembers it for as long as that is right
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.contentsNeeded) >= maxNeeded {
+		clear(p.contentsNeeded)
+	}
+	p.contentsNeeded[asked] = fresh
+	return fresh, nil
+}
 
 // contents reads the components that a request needs, each once, and returns what tells them from others. A component that cannot be read is
 // that module's trouble alone.

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
 )
@@ -52,7 +53,7 @@ func (c components) Open(name string) (oras.ReadOnlyTarget, error) {
 func (components) Repository(string) string { return "" }
 
 // add makes a component version with one file.
-func (c components) add(t *testing.T, name, version, file string) {
+func (c components) add(t testing.TB, name, version, file string) {
 	t.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -129,5 +130,38 @@ func TestContentsAreNotLookedForAtEveryLook(t *testing.T) {
 	}
 	if other, _ := look(resolve.Ref{Component: name, Version: "2.0.0"}); other.Err == nil {
 		t.Errorf("another version is %+v", other)
+	}
+}
+
+func TestEqualRequestsLookForTheirContentsOnce(t *testing.T) {
+	f := newFleet(t)
+	p := f.started()
+	snapshot, err := catalog.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(asked string) time.Time {
+		t.Helper()
+		needed, err := p.needed(t.Context(), keyFor(asked), resolve.Request{}, snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return needed.at
+	}
+	first := look("one")
+	f.now = f.now.Add(contentLife / 2)
+	if again := look("one"); !again.Equal(first) {
+		t.Error("what was found just now is looked for again")
+	}
+	if other := look("two"); !other.Equal(f.now) {
+		t.Error("another request gets what was found for the first")
+	}
+	p.Components.Recheck()
+	if again := look("one"); !again.Equal(f.now) {
+		t.Error("it is used although it has to be verified again")
+	}
+	f.now = f.now.Add(contentLife)
+	if again := look("one"); !again.Equal(f.now) {
+		t.Error("nobody looks whether it is still there")
 	}
 }

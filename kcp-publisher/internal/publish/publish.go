@@ -70,6 +70,8 @@ type Publisher struct {
 	shared map[digest.Digest]time.Time
 	// contentsFound are the contents of components as they were found last.
 	contentsFound map[contentKey]foundContent
+	// contentsNeeded are those of whole requests, by what is asked for.
+	contentsNeeded map[resolutionKey]neededContents
 }
 
 type resolution struct {
@@ -90,7 +92,8 @@ func New(options Options) (*Publisher, error) {
 	}
 	p := &Publisher{
 		Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, contentsFound: map[contentKey]foundContent{},
-		resolved: newResolutions(maxResolvedBytes),
+		contentsNeeded: map[resolutionKey]neededContents{},
+		resolved:       newResolutions(maxResolvedBytes),
 	}
 	p.keys.Store(&options.Keys)
 	return p, nil
@@ -102,9 +105,9 @@ type Outcome struct {
 	Pushed    bool
 	// Reason is why a push was needed, empty when none was.
 	Reason plan.Reason
-	// Problems, Held and Asked are the resolution's, whether or not a push was needed.
+	// Problems, Remarks and Asked are the resolution's, whether or not a push was needed.
 	Problems []bundle.Problem
-	Held     []bundle.Problem
+	Remarks  []bundle.Problem
 	Asked    []string
 	// Deviation is what was wrong in the registry, nil when nothing was. Checked says that it was looked at and holds what was published.
 	Deviation *plan.Deviation
@@ -161,7 +164,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	result := resolved.result
-	outcome := Outcome{Problems: result.State.Problems, Held: result.Held, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
+	outcome := Outcome{Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		outcome.SecretsError = err
 	}
@@ -274,21 +277,22 @@ func (p *Publisher) replace(ctx context.Context, runtime string, documents bundl
 
 func (p *Publisher) resolve(ctx context.Context, runtime string, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
 	request.Labels = snapshot.Relevant(request.Labels)
-	contents, read, err := p.contents(ctx, resolve.Needs(request, snapshot))
-	if err != nil {
-		return nil, err
-	}
-	in := inputs{Revision: snapshot.Revision, Contents: read}
+	in := inputs{Revision: snapshot.Revision}
 	if kept != nil {
 		in.LastState = kept.StateBlob.Digest
 		request.Last = p.keepable(ctx, p.Root(), kept.State)
 	}
 	in.Request = request
-	key := keyOf(in)
+	asked := keyOf(in)
+	needed, err := p.needed(ctx, asked, request, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	key := asked.with(needed.id)
 	if known := p.resolved.find(runtime, key); known != nil {
 		return known, nil
 	}
-	fresh := &resolution{result: resolve.Resolve(request, snapshot, contents)}
+	fresh := &resolution{result: resolve.Resolve(request, snapshot, needed.contents)}
 	if fresh.documents, err = bundle.NewDocuments(fresh.result.State, fresh.result.Catalog); err != nil {
 		return nil, err
 	}

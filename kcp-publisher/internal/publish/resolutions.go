@@ -29,15 +29,18 @@ type resolutions struct {
 // resolutionKey tells equal inputs of a resolution.
 type resolutionKey [sha256.Size]byte
 
-// inputs are what a resolution depends on.
+// inputs are what a resolution depends on besides the contents of components.
 type inputs struct {
 	Request  resolve.Request
 	Revision string
 	// LastState stands for the last state in the request, of which Kept manifests may be kept.
 	LastState digest.Digest
 	Kept      int
-	// Contents stand for those of the components that the request needs, in its order.
-	Contents []digest.Digest
+}
+
+// with returns the key of the same inputs with contents.
+func (k resolutionKey) with(contents digest.Digest) resolutionKey {
+	return sha256.Sum256(append(k[:], contents...))
 }
 
 func keyOf(in inputs) resolutionKey {

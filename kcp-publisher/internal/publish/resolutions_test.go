@@ -19,15 +19,11 @@ func TestAResolutionIsKnownAgainByAllThatItDependsOn(t *testing.T) {
 	ref := resolve.Ref{Component: "example.com/keda", Version: "1.0.0"}
 	known := map[resolutionKey]string{}
 	for name, in := range map[string]inputs{
-		"none":          {},
-		"revision":      {Revision: "2"},
-		"request":       {Request: resolve.Request{NoCatalog: true}},
-		"last state":    {LastState: "sha256:a"},
-		"kept":          {Request: resolve.Request{Last: &bundle.DesiredState{Manifests: make([]bundle.Manifest, 1)}}},
-		"content":       {Contents: []digest.Digest{idOf(ref, resolve.Content{Images: []string{"one"}}, nil)}},
-		"values":        {Contents: []digest.Digest{idOf(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil)}},
-		"other version": {Contents: []digest.Digest{idOf(resolve.Ref{Component: ref.Component, Version: "2.0.0"}, resolve.Content{Images: []string{"one"}}, nil)}},
-		"error":         {Contents: []digest.Digest{idOf(ref, resolve.Content{}, errors.New("gone"))}},
+		"none":       {},
+		"revision":   {Revision: "2"},
+		"request":    {Request: resolve.Request{NoCatalog: true}},
+		"last state": {LastState: "sha256:a"},
+		"kept":       {Request: resolve.Request{Last: &bundle.DesiredState{Manifests: make([]bundle.Manifest, 1)}}},
 	} {
 		key := keyOf(in)
 		if other, ok := known[key]; ok {
@@ -36,6 +32,19 @@ func TestAResolutionIsKnownAgainByAllThatItDependsOn(t *testing.T) {
 		if known[key] = name; keyOf(in) != key {
 			t.Errorf("%s has two keys", name)
 		}
+	}
+	contents := map[string]digest.Digest{
+		"content":       idOf(ref, resolve.Content{Images: []string{"one"}}, nil),
+		"values":        idOf(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil),
+		"other version": idOf(resolve.Ref{Component: ref.Component, Version: "2.0.0"}, resolve.Content{Images: []string{"one"}}, nil),
+		"error":         idOf(ref, resolve.Content{}, errors.New("gone")),
+	}
+	for name, id := range contents {
+		key := keyOf(inputs{}).with(id)
+		if other, ok := known[key]; ok {
+			t.Errorf("%s and %s have one key", name, other)
+		}
+		known[key] = name
 	}
 }
 

@@ -31,6 +31,8 @@ func TestWhatARolloutLetsARuntimeHave(t *testing.T) {
 		then  func(*world)
 		want  []string
 		held  bool
+		// remark says that the status tells it: a version was taken back.
+		remark bool
 	}{
 		"A runtime that is held keeps the last good version": {
 			world: usual(), then: func(w *world) { promoted(w).gated(held) }, want: []string{"keda@1.0.0 regular"}, held: true},
@@ -41,9 +43,9 @@ func TestWhatARolloutLetsARuntimeHave(t *testing.T) {
 		"Without a gate the runtime has what its channel has": {
 			world: usual(), then: func(w *world) { promoted(w) }, want: []string{"keda@1.1.0 regular"}},
 		"A runtime that was given the version gets the last good one back": {
-			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: why}) }, want: []string{"keda@1.0.0 regular"}, held: true},
+			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: why}) }, want: []string{"keda@1.0.0 regular"}, remark: true},
 		"A way back from another version is a downgrade": {
-			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.0.9", Held: why}) }, held: true,
+			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.0.9", Held: why}) }, remark: true,
 			want: []string{"keda@1.1.0 regular", `Warning: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`}},
 		"A module that is pinned is no concern of a rollout": {
 			world: usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held), want: []string{"keda@1.1.0"}},
@@ -60,8 +62,12 @@ func TestWhatARolloutLetsARuntimeHave(t *testing.T) {
 			if got := outline(result); !slices.Equal(got, c.want) {
 				t.Errorf("got %q\nwant %q", got, c.want)
 			}
-			if held := len(result.Held) == 1 && result.Held[0].Module == "keda" && result.Held[0].Channel == "regular" && result.Held[0].State == v1beta2.StateReady && result.Held[0].Message == why; held != c.held {
+			said := []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
+			if held := slices.Equal(result.Held, said); held != c.held || !held && len(result.Held) > 0 {
 				t.Errorf("held %+v", result.Held)
+			}
+			if remark := slices.Equal(result.Remarks, said); remark != c.remark || !remark && len(result.Remarks) > 0 {
+				t.Errorf("remarks %+v", result.Remarks)
 			}
 		})
 	}
@@ -71,6 +77,11 @@ func TestARolloutThatHoldsOthersDoesNotChangeWhatIsPublished(t *testing.T) {
 	free, held := usual(), usual().gated(rollout.Decision{Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others"})
 	if a, b := encoded(t, free.resolve(t)), encoded(t, held.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest {
 		t.Errorf("was\n%s\nis\n%s", a.State.Bytes, b.State.Bytes)
+	}
+	shown := promoted(usual()).gated(rollout.Decision{Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others"})
+	shown.request.Shown = map[rollout.Track]string{{Module: "keda", Channel: "regular"}: "1.0.0"}
+	if a, b := encoded(t, free.resolve(t)), encoded(t, shown.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest || a.Catalog.Descriptor.Digest != b.Catalog.Descriptor.Digest {
+		t.Errorf("a promotion that is held was\n%s\nis\n%s", a.Catalog.Bytes, b.Catalog.Bytes)
 	}
 }
 

@@ -59,8 +59,8 @@ func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 					t.Errorf("%s may be removed: %v shall be there", i.Module, got.Asked)
 				}
 			}
-			if (c.held == "") != (len(got.Held) == 0) || c.held != "" && !strings.Contains(got.Held[0].Message, c.held) {
-				t.Errorf("held is %+v, want %q", got.Held, c.held)
+			if (c.held == "") != (len(got.Remarks) == 0) || c.held != "" && !strings.Contains(got.Remarks[0].Message, c.held) {
+				t.Errorf("remarks are %+v, want %q", got.Remarks, c.held)
 			}
 			if got.State.Takeover != bundle.TakeoverAdopt {
 				t.Errorf("the phase is %q", got.State.Takeover)

@@ -45,7 +45,7 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 		p.Module, p.Channel, p.Held = problem.Module, problem.Channel, problem.Message
 		prospects[problem.Module] = p
 	}
-	for _, held := range result.Held {
+	for _, held := range slices.Concat(result.Held, result.Remarks) {
 		p := prospects[held.Module]
 		p.Module, p.Channel, p.Held = held.Module, held.Channel, held.Message
 		prospects[held.Module] = p

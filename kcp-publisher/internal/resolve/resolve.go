@@ -43,6 +43,8 @@ type Request struct {
 	Deleting bool
 	// Gates say which version the runtime may have where that is another one than its channel's.
 	Gates map[rollout.Track]rollout.Decision
+	// Shown are the versions that the runtime's catalog shows where a rollout holds back what the channel has.
+	Shown map[rollout.Track]string
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
 	Last *bundle.DesiredState
 	// Versions are what the runtime was given or has, by module: none goes below without a rollback, whether or not Last has it.
@@ -62,6 +64,14 @@ type Request struct {
 // KeepsAll reports whether nothing is removed from the runtime, whatever it asks for.
 func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.Unheard }
 
+// shown returns which version the catalog shows for a channel that is held back, nil when none is.
+func (r Request) shown() func(module, channel string) string {
+	if len(r.Shown) == 0 {
+		return nil
+	}
+	return func(module, channel string) string { return r.Shown[rollout.Track{Module: module, Channel: channel}] }
+}
+
 // Result is what a runtime shall run.
 type Result struct {
 	State   bundle.DesiredState
@@ -73,6 +83,9 @@ type Result struct {
 	// Held are the modules that a rollout keeps from their channel's version. They are no part of the State: a rollout that holds
 	// more runtimes, or fewer, does not touch them.
 	Held []bundle.Problem
+	// Remarks are what else is to be said of modules that are as they are meant to be: whose version a rollout took back, and which stay at the
+	// version that lifecycle-manager installed.
+	Remarks []bundle.Problem
 }
 
 // crds are what the agent needs to write a desired state.
@@ -182,7 +195,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			Watchers:    request.Watchers,
 			Maintenance: request.Maintenance,
 		},
-		Catalog: snapshot.Visible(request.Labels),
+		Catalog: snapshot.Visible(request.Labels, request.shown()),
 		Asked:   []string{},
 	}
 	result.State.Takeover = request.Takeover
@@ -240,11 +253,16 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 		r.State.Problems = append(r.State.Problems, *problem)
 	}
 	if held := w.holds(); held != "" && problem == nil {
-		r.Held = append(r.Held, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: held})
+		r.Remarks = append(r.Remarks, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: held})
 	}
-	if w.gate.Held != "" && manifest != nil {
-		r.Held = append(r.Held, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})
+	if w.gate.Held == "" || manifest == nil {
+		return
 	}
+	told := &r.Held
+	if w.gate.Undo != "" {
+		told = &r.Remarks
+	}
+	*told = append(*told, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})
 }
 
 // offers are all choices that a runtime with autonomy has.

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +28,11 @@ type Gate struct {
 	from, to string
 	open     bool
 	held     string
-	// decisions are by runtime; a runtime without one came after they were made.
-	decisions map[string]Decision
+	// decisions are the few that there are, and decided says which of them a runtime has; one without came after they were made.
+	decisions []Decision
+	decided   map[string]int32
+	// awaited are the runtimes that are to be given a version, or to say how it went.
+	awaited []string
 }
 
 // NewGate is the gate of a track whose newest rollout came to this step.
@@ -38,11 +43,31 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 		return g
 	}
 	g.held = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).held(-1)
-	g.decisions = make(map[string]Decision, len(runtimes))
+	g.decided = make(map[string]int32, len(step.Decisions))
+	last := 0
 	for i, d := range step.Decisions {
-		g.decisions[runtimes[i].ID] = d
+		if last >= len(g.decisions) || g.decisions[last] != d {
+			if last = slices.Index(g.decisions, d); last < 0 {
+				last, g.decisions = len(g.decisions), append(g.decisions, d)
+			}
+		}
+		g.decided[runtimes[i].ID] = int32(last)
+	}
+	for i, is := range step.Awaited {
+		if is {
+			g.awaited = append(g.awaited, runtimes[i].ID)
+		}
 	}
 	return g
+}
+
+// decision returns what was decided for a runtime, if anything was.
+func (g *Gate) decision(runtime string) (Decision, bool) {
+	at, known := g.decided[runtime]
+	if !known {
+		return Decision{}, false
+	}
+	return g.decisions[at], true
 }
 
 // Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held.
@@ -50,10 +75,44 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	if g.open {
 		return Decision{Version: g.to}
 	}
-	if d, known := g.decisions[runtime]; known {
+	if d, known := g.decision(runtime); known {
 		return d
 	}
 	return Decision{Version: Keep(g.from, own), Held: g.held}
+}
+
+// Shown returns the version that a runtime's catalog shows for the track's channel, of which the control plane's catalog has the one that is
+// offered: what the runtime may have. Who does not follow the track is shown the last good version until every wave is proven, because that is
+// what it would get.
+func (g *Gate) Shown(runtime, offered string) string {
+	if g == nil || g.open {
+		return offered
+	}
+	if d, known := g.decision(runtime); known {
+		return cmp.Or(d.Version, offered)
+	}
+	return cmp.Or(g.from, offered)
+}
+
+// alike reports whether two gates decide alike for every runtime, as far as that is known without asking for each.
+func (g *Gate) alike(other *Gate) bool {
+	if g == nil || other == nil || g == other {
+		return g == other
+	}
+	return g.open && other.open && g.to == other.to
+}
+
+// Moved returns the tracks whose gates may decide otherwise than others for some runtime.
+func (g Gates) Moved(others Gates) map[Track]bool {
+	moved := map[Track]bool{}
+	for _, gates := range []Gates{g, others} {
+		for track := range gates {
+			if !g[track].alike(others[track]) {
+				moved[track] = true
+			}
+		}
+	}
+	return moved
 }
 
 // Equal reports whether two gates decide alike for a runtime with its own version.
@@ -62,6 +121,17 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 		return g == other
 	}
 	return g.Decide(runtime, own) == other.Decide(runtime, own)
+}
+
+// Awaited returns the runtimes that rollouts wait for.
+func (g Gates) Awaited() map[string]bool {
+	all := map[string]bool{}
+	for _, gate := range g {
+		for _, runtime := range gate.awaited {
+			all[runtime] = true
+		}
+	}
+	return all
 }
 
 // Given says which rollouts gave the modules of a bundle their versions. before is what was known of the bundle before it, nil for
@@ -80,7 +150,8 @@ func (g Gates) Given(runtime string, manifests []bundle.Manifest, before *v1beta
 		if gate == nil || gate.rollout == "" {
 			continue
 		}
-		if m.Version == gate.to || m.Version == gate.from && gate.decisions[runtime].Undo != "" {
+		decided, _ := gate.decision(runtime)
+		if m.Version == gate.to || m.Version == gate.from && decided.Undo != "" {
 			given[m.Module] = v1beta2.GivenVersion{Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second))}
 		}
 	}

@@ -72,13 +72,11 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {
-		if bundle.Older(runtimes[i].Version, promoted) {
-			votes[runtimes[i].Version]++
-		}
+		votes[runtimes[i].Version]++
 	}
 	best := ""
-	for _, version := range slices.Sorted(maps.Keys(votes)) {
-		if best == "" || votes[version] > votes[best] {
+	for _, version := range slices.Sorted(maps.Keys(votes)) { // a fleet has few
+		if bundle.Older(version, promoted) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}
 	}

@@ -49,6 +49,9 @@ type Situation struct {
 	// Channel is the version that the channel has now.
 	Channel string
 	Now     time.Time
+
+	// places are those that were computed before, nil for none.
+	places places
 }
 
 // Decision is which version of the module a runtime may have.
@@ -66,6 +69,8 @@ type Step struct {
 	Status fleet.RolloutStatus
 	// Decisions are in the order of the runtimes. A finished rollout has none.
 	Decisions []Decision
+	// Awaited says, in the same order, which runtimes the rollout waits for: they are to get a version, or to say how it went.
+	Awaited []bool
 }
 
 // Finished reports whether a rollout does nothing more unless it is undone.
@@ -104,7 +109,20 @@ func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runti
 	}
 	p.grant(runtimes)
 	p.count(runtimes)
-	return Step{Status: p.status, Decisions: p.decide(runtimes)}
+	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
+}
+
+// awaited returns which runtimes the rollout waits for.
+func (p *plan) awaited(runtimes []Runtime) []bool {
+	all := make([]bool, len(runtimes))
+	if Finished(p.status.State) {
+		return all
+	}
+	for i := range runtimes {
+		m := &p.members[i]
+		all[i] = m.standing == inFlight || m.granted && !m.touched || p.back() && m.touched && m.standing != reverted
+	}
+	return all
 }
 
 // stuck holds everything where it is while the course cannot be read.

@@ -11,7 +11,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers are the runtimes that follow a track. Channel is the version that it has now.
+// Followers are the runtimes that follow a track. Channel is the version that it has now. Of a track that AtRest reports there need not be any.
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
@@ -27,6 +27,33 @@ type Round struct {
 	Newest []*fleet.Rollout
 	// Active says that a rollout is under way, so that time alone may change something.
 	Active bool
+
+	places places
+}
+
+// AtRest returns a function that reports whether a track whose channel has a version has nothing to decide: no policy covers it and no rollout
+// was made, or its newest rollout has brought exactly that version to everybody.
+func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
+	byTrack := tracked(rollouts)
+	return func(track Track, channel string) bool {
+		newest := Newest(byTrack[track])
+		if newest == nil {
+			return Covering(policies, track) == nil
+		}
+		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo && newest.Spec.To == channel
+	}
+}
+
+// tracked returns the rollouts by track, without those that are deleted.
+func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
+	byTrack := map[Track][]*fleet.Rollout{}
+	for i := range rollouts {
+		r := &rollouts[i]
+		if track := (Track{r.Spec.Module, r.Spec.Channel}); r.DeletionTimestamp.IsZero() {
+			byTrack[track] = append(byTrack[track], r)
+		}
+	}
+	return byTrack
 }
 
 // keptRollouts is how many finished rollouts of a track are kept for people to read.
@@ -35,13 +62,7 @@ const keptRollouts = 10
 // Look decides what the rollouts of all tracks do next. A track that nobody follows, or whose channel has no version at the moment,
 // stands still: nothing is proven by runtimes that are not seen.
 func Look(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Round {
-	byTrack := map[Track][]*fleet.Rollout{}
-	for i := range rollouts {
-		r := &rollouts[i]
-		if track := (Track{r.Spec.Module, r.Spec.Channel}); r.DeletionTimestamp.IsZero() {
-			byTrack[track] = append(byTrack[track], r)
-		}
-	}
+	byTrack := tracked(rollouts)
 	tracks := map[Track]bool{}
 	for track := range byTrack {
 		tracks[track] = true
@@ -49,7 +70,7 @@ func Look(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers ma
 	for track := range followers {
 		tracks[track] = true
 	}
-	round := Round{Gates: Gates{}}
+	round := Round{Gates: Gates{}, places: places{}}
 	for _, track := range slices.SortedFunc(maps.Keys(tracks), func(a, b Track) int {
 		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Channel, b.Channel))
 	}) {
@@ -92,13 +113,13 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 		r.forget(own)
 		return
 	}
-	situation := Situation{Channel: seen.Channel, Now: now}
+	situation := Situation{Channel: seen.Channel, Now: now, places: r.places}
 	step := Plan(newest.Name, newest.Spec, newest.Status, seen.Runtimes, situation)
 	r.Gates[track] = NewGate(newest, step, seen.Runtimes)
 	r.keep(newest, step.Status)
 	for _, old := range own {
 		if old != newest && !Finished(old.Status.State) {
-			situation := Situation{Channel: seen.Channel, Newer: newest.Name, Now: now}
+			situation := Situation{Channel: seen.Channel, Newer: newest.Name, Now: now, places: r.places}
 			r.keep(old, Plan(old.Name, old.Spec, old.Status, seen.Runtimes, situation).Status)
 		}
 	}

@@ -221,3 +221,31 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 }
+
+func TestATrackIsAtRestOnlyWhereItsRuntimesDecideNothing(t *testing.T) {
+	policy := policies("careful")
+	ended := func(change func(*fleet.Rollout)) []fleet.Rollout {
+		r := fleet.Rollout{Spec: fleet.RolloutSpec{Module: keda.Module, Channel: keda.Channel, Revision: 1, From: "1.0.0", To: "2.0.0"}}
+		r.Status.State = fleet.RolloutSucceeded
+		change(&r)
+		return []fleet.Rollout{r}
+	}
+	for name, c := range map[string]struct {
+		policies []fleet.RolloutPolicy
+		rollouts []fleet.Rollout
+		want     bool
+	}{
+		"no policy, no rollout":         {nil, nil, true},
+		"a policy and no rollout":       {policy, nil, false},
+		"it has succeeded":              {policy, ended(func(*fleet.Rollout) {}), true},
+		"it is undone":                  {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
+		"the channel moved on":          {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
+		"it was stopped":                {policy, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutStopped }), false},
+		"it is under way, no policy":    {nil, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutProgressing }), false},
+		"it succeeded and is forgotten": {policy, ended(func(r *fleet.Rollout) { r.DeletionTimestamp = &metav1.Time{Time: noon} }), false},
+	} {
+		if got := AtRest(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -70,6 +70,26 @@ func place(policy, runtime string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
 }
 
+// places are those of a policy's runtimes, by policy and runtime: the rollouts of one policy have the same.
+type places map[string]map[string]int64
+
+func (p places) of(policy, runtime string) int64 {
+	if p == nil {
+		return place(policy, runtime)
+	}
+	known := p[policy]
+	if known == nil {
+		known = map[string]int64{}
+		p[policy] = known
+	}
+	at, is := known[runtime]
+	if !is {
+		at = place(policy, runtime)
+		known[runtime] = at
+	}
+	return at
+}
+
 // wave is what a wave of the spec comes to with the runtimes there are.
 type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
@@ -95,7 +115,7 @@ func (p *plan) begin(runtimes []Runtime) {
 	p.selectors()
 	p.members = make([]member, len(runtimes))
 	for i := range runtimes {
-		p.members[i].place = place(p.spec.Policy, runtimes[i].ID)
+		p.members[i].place = p.situation.places.of(p.spec.Policy, runtimes[i].ID)
 	}
 	if len(p.status.Waves) != len(p.spec.Waves) {
 		now := p.stamp()

@@ -1,0 +1,110 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/jitter"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+// The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody asked for.
+const (
+	awaited = 1
+	changed = 0
+	routine = -1
+)
+
+const (
+	// awaitedPolls is how many times as often as others a runtime is asked for its report that a rollout waits for.
+	awaitedPolls = 6
+	// awaitedAtOnce is how many runtimes may be asked so often; of more, each is asked less often.
+	awaitedAtOnce = 100
+)
+
+// due are the Kymas whose next look has something to publish, as far as is known. It is safe for concurrent use.
+type due struct {
+	mu    sync.Mutex // guards names
+	names map[types.NamespacedName]struct{}
+}
+
+func (d *due) add(kyma types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names == nil {
+		d.names = map[types.NamespacedName]struct{}{}
+	}
+	d.names[kyma] = struct{}{}
+}
+
+// take reports whether a Kyma is due, which it is not any more.
+func (d *due) take(kyma types.NamespacedName) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, is := d.names[kyma]
+	delete(d.names, kyma)
+	return is
+}
+
+// inOrder puts the Kymas of events into the queue in their order.
+func (k *Kymas) inOrder() handler.EventHandler {
+	return handler.Funcs{GenericFunc: func(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
+		ordered, is := q.(priorityqueue.PriorityQueue[ctrl.Request])
+		if !is {
+			q.Add(request)
+			return
+		}
+		priority := changed
+		if kyma, is := e.Object.(*v1beta2.Kyma); is && k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
+			priority = awaited
+		}
+		ordered.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+	}}
+}
+
+// orderOf returns the priority of looks at a Kyma that nobody asks for.
+func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
+	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
+		return new(awaited)
+	}
+	return new(routine)
+}
+
+// pollOf returns how often a Kyma's runtime is asked for its report: more often while a rollout waits for it.
+func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
+	view := k.Rollouts.View()
+	if !view.Awaits(plan.RuntimeID(kyma)) {
+		return k.PollInterval
+	}
+	soon := k.PollInterval / awaitedPolls
+	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
+}
+
+// freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look has something to publish: the
+// report can wait for the next one, so that the whole fleet's bundles go first.
+func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
+	if due {
+		return 2 * k.PollInterval
+	}
+	return k.pollOf(kyma) / 2
+}
+
+// lookAgain is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time.
+func (k *Kymas) lookAgain(kyma *v1beta2.Kyma, asked time.Time) ctrl.Result {
+	wait := k.pollOf(kyma)
+	if left := asked.Add(wait).Sub(k.Now()); left < wait {
+		wait = max(left, min(statusSettles, wait))
+	}
+	return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(wait), Priority: k.orderOf(kyma)}
+}

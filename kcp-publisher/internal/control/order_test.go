@@ -1,0 +1,100 @@
+package control
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+func TestWhatARolloutWaitsForComesBeforeOtherChangesAndThoseBeforePolls(t *testing.T) {
+	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return noon }}
+	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+	q := priorityqueue.New[ctrl.Request]("order")
+	defer q.ShutDown()
+	request := func(name string) ctrl.Request {
+		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: name}}
+	}
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))}, request("polled"))
+	for _, name := range []string{"changed", "canary"} {
+		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf(name)}, q)
+	}
+	var got []string
+	for range 3 {
+		next, _, _ := q.GetWithPriority()
+		got = append(got, next.Name)
+	}
+	if fmt.Sprint(got) != "[canary changed polled]" {
+		t.Errorf("the order is %v", got)
+	}
+}
+
+func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
+	now := noon
+	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
+	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
+		t.Errorf("before the first look at rollouts: every %s", wait)
+	}
+	for awaited, want := range map[int]time.Duration{1: 5 * time.Second, 100: 5 * time.Second, 200: 10 * time.Second, 10_000: 30 * time.Second} {
+		view := &plan.View{Awaited: map[string]bool{}}
+		for i := range awaited {
+			view.Awaited[fmt.Sprint("r-", i)] = true
+		}
+		k.Rollouts.view.Store(view)
+		if wait := k.pollOf(kymaOf("r-0")); wait != want {
+			t.Errorf("a rollout waits for %d runtimes: every %s, want %s", awaited, wait, want)
+		}
+		if wait := k.pollOf(kymaOf("another")); wait != 30*time.Second {
+			t.Errorf("a runtime that no rollout waits for: every %s", wait)
+		}
+	}
+	within := func(result ctrl.Result, want time.Duration) bool {
+		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
+	}
+	if result := k.lookAgain(kymaOf("another"), now); !within(result, 30*time.Second) {
+		t.Errorf("asked now, and again after %s", result.RequeueAfter)
+	}
+	if result := k.lookAgain(kymaOf("another"), now.Add(-20*time.Second)); !within(result, 10*time.Second) {
+		t.Errorf("asked 20 seconds ago, and again after %s", result.RequeueAfter)
+	}
+	if result := k.lookAgain(kymaOf("another"), now.Add(-time.Hour)); !within(result, statusSettles) {
+		t.Errorf("asked an hour ago, and again after %s", result.RequeueAfter)
+	}
+}
+
+func TestAPromotionIsPublishedBeforeAnybodyAsksForReports(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 3)
+	w.must(w.api.Delete(t.Context(), w.policy()))
+	w.settle()
+	w.promote("1.1.0")
+	ctx := quiet(t.Context())
+	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
+	w.must(err)
+	_, err = w.kymas.Rollouts.Reconcile(ctx, ctrl.Request{})
+	w.must(err)
+	w.now = w.now.Add(w.kymas.PollInterval / 2)
+	for _, name := range w.names[1:] {
+		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: name}}
+		before := w.kymas.reports.known[request.NamespacedName].asked
+		result, err := w.kymas.Reconcile(ctx, request)
+		w.must(err)
+		if asked := w.kymas.reports.known[request.NamespacedName].asked; !asked.Equal(before) || result.RequeueAfter > time.Second || *result.Priority != routine {
+			t.Errorf("%s: the report was asked for at %s and before that at %s, the next look is %+v", name, asked, before, result)
+		}
+		_, err = w.kymas.Reconcile(ctx, request)
+		w.must(err)
+		if asked := w.kymas.reports.known[request.NamespacedName].asked; !asked.Equal(w.now) {
+			t.Errorf("%s: the report is not asked for afterwards", name)
+		}
+	}
+	w.agents()
+	if pushes, _ := w.counts(); pushes == 0 || w.digests["runtime-001"] == "" {
+		t.Error("nothing was published")
+	}
+}
