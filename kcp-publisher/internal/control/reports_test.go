@@ -168,11 +168,10 @@ func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
 			w.Write(manifest)
 		}
 	})
-	r.interval = 0
 	now := noon
 	r.now = func() time.Time { now = now.Add(time.Second); return now }
 	for range 3 {
-		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
+		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
 			t.Fatalf("got %+v, %v", newest, err)
 		}
 	}
