@@ -248,7 +248,7 @@ func (r *Runtime) UntilState(ctx context.Context, module, version string, state 
 				return true, ""
 			}
 		}
-		return false, describe(kyma.Status.Modules)
+		return false, describe(kyma.Status)
 	})
 	if err != nil {
 		return fmt.Errorf("%w%s", err, r.installed(ctx))

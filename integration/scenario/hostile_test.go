@@ -177,6 +177,10 @@ func TestHostileReportsLeaveThePublisherAsItWas(t *testing.T) {
 	var thieves []*reporter
 	for i := range reporters {
 		thieves = append(thieves, newReporter(t, f, fmt.Sprint("thief-", i)))
+		thieves[i].say(func(*bundle.Report) {})
+	}
+	for _, thief := range thieves {
+		thief.untilReporting("Reported=True") // the first report is fetched by its tag
 	}
 	rounds := func(count int) (left int64) {
 		for range count {

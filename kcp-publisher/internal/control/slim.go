@@ -23,29 +23,40 @@ var (
 	trackedObjects  held[*v1beta2.TrackingObject]
 )
 
-// maxHeld bounds the different values of one kind that are looked for among those to come. What is in use stays where it is used.
-const maxHeld = 4096
+// maxHeldBytes bounds, as JSON, the different values of one kind that are looked for among those to come, and maxOneBytes each of them: whoever holds a
+// runtime's key can report another large one each time. entryBytes is what each costs besides. What is in use stays where it is used.
+const (
+	maxHeldBytes = 4 << 20
+	maxOneBytes  = 16 << 10
+	entryBytes   = 256
+)
 
 // held are the different values of one kind, as JSON tells them apart. It is safe for concurrent use.
 type held[T any] struct {
 	mu     sync.Mutex // guards what follows
 	values map[[sha256.Size]byte]T
+	bytes  int
 }
 
 // one returns an equal value, the first of all that were asked for. keep returns the value to be kept where there is none.
 func (h *held[T]) one(value T, keep func(T) T) T {
-	key := sha256.Sum256(encodedOf(value))
+	text := encodedOf(value)
+	if len(text) > maxOneBytes {
+		return keep(value)
+	}
+	key := sha256.Sum256(text)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known, is := h.values[key]
 	if is {
 		return known
 	}
-	if h.values == nil || len(h.values) >= maxHeld {
-		h.values = map[[sha256.Size]byte]T{}
+	if h.values == nil || h.bytes+len(text)+entryBytes > maxHeldBytes {
+		h.values, h.bytes = map[[sha256.Size]byte]T{}, 0
 	}
 	known = keep(value)
 	h.values[key] = known
+	h.bytes += len(text) + entryBytes
 	return known
 }
 

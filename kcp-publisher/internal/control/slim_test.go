@@ -103,12 +103,19 @@ func TestASlimKymaSaysWhatItSaid(t *testing.T) {
 }
 
 func TestWhatIsHeldIsBounded(t *testing.T) {
-	var h held[[]int]
-	for i := range 3 * maxHeld {
-		h.one([]int{i}, func(all []int) []int { return all })
-	}
-	if len(h.values) > maxHeld {
-		t.Errorf("%d values are held", len(h.values))
+	same := func(text string) string { return text }
+	for _, size := range []int{1, 1000, maxOneBytes - 2, maxOneBytes} {
+		var h held[string]
+		for i := range 3 * maxHeldBytes / (size + entryBytes) {
+			h.one(fmt.Sprintf("%0*d", size, i), same)
+		}
+		total := 0
+		for _, text := range h.values {
+			total += len(text) + entryBytes
+		}
+		if total > maxHeldBytes || size == maxOneBytes && total > 0 {
+			t.Errorf("of values of %d bytes %d bytes are held", size, total)
+		}
 	}
 }
 

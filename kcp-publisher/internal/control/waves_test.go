@@ -135,6 +135,7 @@ func (w *waves) restart() {
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}
 	w.kymas.reports = newReports(w.place, now)
+	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 
