@@ -55,16 +55,26 @@ func (s *shelf) documents(content string) bundle.Documents {
 func (s *shelf) push(signer trust.Signer, documents bundle.Documents, runtime string, days ...int) (all []digest.Digest) {
 	s.Helper()
 	var previous *bundle.Position
-	for i, d := range days {
-		manifest, err := bundle.Compose(documents, bundle.Predicate{
-			Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: int64(i + 1), IssuedAt: ago(d), ExpiresAt: ago(d - 7), Previous: previous, RootVersion: 1,
-		}, signer)
-		s.must(err)
-		s.must(store.PushBundle(s.Context(), s.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
-		previous = &bundle.Position{Sequence: int64(i + 1), Digest: manifest.Descriptor.Digest}
-		all = append(all, manifest.Descriptor.Digest)
+	for _, d := range days {
+		previous = s.pushAfter(previous, signer, documents, runtime, d)
+		all = append(all, previous.Digest)
 	}
 	return all
+}
+
+// pushAfter publishes one bundle and returns its position.
+func (s *shelf) pushAfter(previous *bundle.Position, signer trust.Signer, documents bundle.Documents, runtime string, day int) *bundle.Position {
+	s.Helper()
+	sequence := int64(1)
+	if previous != nil {
+		sequence = previous.Sequence + 1
+	}
+	manifest, err := bundle.Compose(documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: sequence, IssuedAt: ago(day), ExpiresAt: ago(day - 7), Previous: previous, RootVersion: 1,
+	}, signer)
+	s.must(err)
+	s.must(store.PushBundle(s.Context(), s.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+	return &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 }
 
 func (s *shelf) read(change func(*Source)) Inventory {
@@ -98,6 +108,23 @@ func TestAnInventoryHasAllBundlesAndWhatTheyNeed(t *testing.T) {
 	remembered := s.read(func(source *Source) { source.Kymas["a"] = []digest.Digest{pushed[2]} })
 	if plan := Decide(remembered, nil, rules); len(plan.Waiting) != 0 {
 		t.Errorf("what the runtime has in force is not used: %+v", plan.Waiting)
+	}
+}
+
+// TestAStateIsReadByABundleInUse has two bundles of one state and two catalogs, of which the superseded one is not whole any more.
+func TestAStateIsReadByABundleInUse(t *testing.T) {
+	s := newShelf(t)
+	now := s.documents("x")
+	catalog, err := bundle.EncodeCatalog(bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{{Name: "m", Spec: []byte("{}")}}})
+	s.must(err)
+	before := bundle.Documents{State: now.State, Catalog: bundle.NewBlob(bundle.MediaTypeCatalog, catalog)}
+	last := s.pushAfter(nil, s.signer, before, "a", 90)
+	for _, day := range []int{80, 70} {
+		last = s.pushAfter(last, s.signer, now, "a", day)
+	}
+	s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", before.Catalog.Descriptor.Digest.Encoded())))
+	if inventory := s.read(nothing); len(inventory.Unknown) > 0 || len(inventory.Contents[now.State.Descriptor.Digest]) != 1 {
+		t.Errorf("unknown are %q, the state needs %v", inventory.Unknown, inventory.Contents)
 	}
 }
 

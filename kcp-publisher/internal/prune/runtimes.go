@@ -1,0 +1,203 @@
+package prune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// maxChain bounds the bundles of one runtime that are looked at: one every hour for a quarter of a year.
+const maxChain = 2000
+
+// runtime reads the repositories of one.
+func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
+	remembered, kyma := r.Kymas[id]
+	runtime := Runtime{ID: id, Kyma: kyma, Gone: slices.Contains(r.Gone, id), Remembered: remembered}
+	repository, err := r.Place.Reading(ctx, bundle.DesiredRepository(id))
+	h := history{reader: r, repository: repository, runtime: &runtime, verified: map[digest.Digest]bundle.Verified{}}
+	if err == nil {
+		err = h.read(ctx)
+	}
+	if err == nil {
+		err = signatures(ctx, repository, &runtime)
+	}
+	if err != nil {
+		return runtime, err
+	}
+	reports, err := r.Place.Reading(ctx, bundle.ReportRepository(id))
+	if err != nil {
+		return runtime, err
+	}
+	switch m, _, err := manifest(ctx, reports, bundle.ReportRepository(id), bundle.TagLatest); {
+	case err == nil:
+		m.Tags = []string{bundle.TagLatest}
+		runtime.Reports = []Manifest{m}
+	case !errors.Is(err, store.ErrNotFound):
+		return runtime, err
+	}
+	used, _ := InUse(runtime, r.Rules)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range used {
+		r.holders[b.State] = holder{runtime: id, verified: h.verified[b.Descriptor.Digest]}
+	}
+	return runtime, nil
+}
+
+// history reads the bundles of one runtime.
+type history struct {
+	*reader
+	repository store.Reader
+	runtime    *Runtime
+	verified   map[digest.Digest]bundle.Verified // by the bundle's digest
+}
+
+// chain reads a bundle and those before it.
+func (h *history) chain(ctx context.Context, reference string) error {
+	var tags []string
+	if reference == bundle.TagDesired {
+		tags = []string{reference}
+	}
+	next := h.Rules.Now // when the bundle after it was issued
+	for range maxChain {
+		fetched, err := store.Fetch(ctx, h.repository, reference)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		verified, err := bundle.Adopt(fetched, h.runtime.ID, h.Root, h.Former...)
+		if err == nil && tags == nil && verified.Digest.String() != reference {
+			err = fmt.Errorf("bundle %s: the registry returned %s", reference, verified.Digest)
+		}
+		if err != nil && tags == nil && h.Rules.Now.Sub(next) >= h.Rules.MinAge {
+			return nil // what this fleet's keys do not vouch for ends what is known
+		}
+		if err != nil {
+			return fmt.Errorf("bundle %s: %w", reference, err)
+		}
+		predicate := verified.Statement.Predicate
+		h.runtime.Bundles = append(h.runtime.Bundles, Bundle{
+			Manifest: Manifest{
+				Repository: bundle.DesiredRepository(h.runtime.ID), Tags: tags, Blobs: []ocispec.Descriptor{verified.Config, verified.Catalog},
+				Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: verified.Digest, Size: int64(len(fetched.Bytes))},
+			},
+			IssuedAt: predicate.IssuedAt, ExpiresAt: predicate.ExpiresAt, State: verified.Config.Digest, Catalog: verified.Catalog.Digest,
+		})
+		h.verified[verified.Digest] = verified
+		if predicate.Previous == nil {
+			return nil
+		}
+		reference, tags, next = predicate.Previous.Digest.String(), nil, predicate.IssuedAt
+		if slices.ContainsFunc(h.runtime.Bundles, func(b Bundle) bool { return b.Descriptor.Digest.String() == reference }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("more than %d bundles before the newest: collect untagged manifests with the registry's own garbage collection", maxChain)
+}
+
+// read reads the newest bundle and those before it, then those that are remembered and that no chain leads to any more.
+func (h *history) read(ctx context.Context) error {
+	if err := h.chain(ctx, bundle.TagDesired); err != nil {
+		return err
+	}
+	for _, d := range h.runtime.Remembered {
+		if d == "" || slices.ContainsFunc(h.runtime.Bundles, func(b Bundle) bool { return b.Descriptor.Digest == d }) {
+			continue
+		}
+		if err := h.chain(ctx, d.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// signatureTag is the tag of a manifest's referrers in registries without the referrers API.
+//
+// Source: OCI distribution-spec 1.1, "Referrers Tag Schema".
+var signatureTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
+
+// signatures reads what --attach-cosign wrote, and which manifests other tags name.
+func signatures(ctx context.Context, repository store.Reader, runtime *Runtime) error {
+	tags, err := store.Tags(ctx, repository)
+	if err != nil {
+		return err
+	}
+	name := bundle.DesiredRepository(runtime.ID)
+	for _, tag := range tags {
+		if tag == bundle.TagDesired {
+			continue
+		}
+		m, data, err := manifest(ctx, repository, name, tag)
+		if err != nil {
+			return fmt.Errorf("tag %s: %w", tag, err)
+		}
+		found := signatureTag.FindStringSubmatch(tag)
+		var index ocispec.Index
+		ours := found != nil && json.Unmarshal(data, &index) == nil && index.MediaType == ocispec.MediaTypeImageIndex && len(index.Manifests) > 0 &&
+			!slices.ContainsFunc(index.Manifests, func(d ocispec.Descriptor) bool {
+				return d.MediaType != ocispec.MediaTypeImageManifest || d.ArtifactType != bundle.MediaTypeSigstoreBundle
+			})
+		if !ours {
+			runtime.Named = append(runtime.Named, m.Descriptor.Digest)
+			if found != nil { // somebody refers to the bundle
+				runtime.Named = append(runtime.Named, digest.NewDigestFromEncoded(digest.SHA256, found[1]))
+			}
+			continue
+		}
+		m.Tags = []string{tag}
+		s := Signature{Subject: digest.NewDigestFromEncoded(digest.SHA256, found[1]), Index: m}
+		for _, d := range index.Manifests {
+			s.Referrers = append(s.Referrers, Manifest{Repository: name, Descriptor: d})
+		}
+		runtime.Signatures = append(runtime.Signatures, s)
+	}
+	return nil
+}
+
+// contents reads what the states of bundles in use need.
+func (r *reader) contents(ctx context.Context) error {
+	states := map[string]digest.Digest{}
+	for state := range r.holders {
+		states[state.String()] = state
+	}
+	return each(ctx, slices.Sorted(maps.Keys(states)), func(ctx context.Context, name string) error {
+		state := states[name]
+		r.mu.Lock()
+		of := r.holders[state]
+		r.mu.Unlock()
+		repository, err := r.Place.Reading(ctx, bundle.DesiredRepository(of.runtime))
+		var opened bundle.Bundle
+		if err == nil {
+			opened, err = store.FetchBundle(ctx, repository, of.verified)
+		}
+		if store.Unavailable(err) {
+			return err
+		}
+		if err != nil {
+			r.unknown("desired state %s of runtime %s: %v", state, of.runtime, err)
+			return nil
+		}
+		var needs []digest.Digest
+		for _, m := range slices.Concat(opened.State.All(), opened.State.Offers) {
+			for _, c := range slices.Concat(m.Content, m.Release) {
+				needs = append(needs, c.Digest)
+			}
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.inventory.Contents[state] = needs
+		return nil
+	})
+}

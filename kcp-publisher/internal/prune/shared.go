@@ -1,0 +1,112 @@
+package prune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// tagsOf are the prefixes of tags that are understood, by repository.
+var tagsOf = map[string]string{bundle.DocumentsRepository: "set-", bundle.ContentRepository: "blob-", bundle.CarriedRepository: "list-"}
+
+// shared reads a repository of which each manifest has a tag. What it does not understand is left out. A listing that fails leaves out all.
+func (r *reader) shared(ctx context.Context, name string) error {
+	repository, err := r.Place.Reading(ctx, name)
+	if err != nil {
+		return err
+	}
+	tags, err := store.Tags(ctx, repository)
+	if store.Unavailable(err) {
+		return err
+	}
+	if err != nil {
+		r.unknown("repository %s: %v", name, err)
+		return nil
+	}
+	var mu sync.Mutex
+	found, foreign := map[digest.Digest]Manifest{}, map[digest.Digest]bool{}
+	lists := map[digest.Digest]time.Time{}
+	err = each(ctx, tags, func(ctx context.Context, tag string) error {
+		m, data, err := manifest(ctx, repository, name, tag)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // it went meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("repository %s: tag %s: %w", name, tag, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		d := m.Descriptor.Digest
+		expires, understood := r.understood(name, tag, m, data)
+		if !understood {
+			foreign[d] = true
+			return nil
+		}
+		m.Tags = append(found[d].Tags, tag)
+		found[d], lists[d] = m, expires
+		return nil
+	})
+	if store.Unavailable(err) {
+		return err
+	}
+	if err != nil {
+		r.unknown("%v", err)
+		return nil
+	}
+	for d, m := range found {
+		switch {
+		case foreign[d]:
+		case name == bundle.CarriedRepository:
+			r.inventory.Lists = append(r.inventory.Lists, List{Manifest: m, ExpiresAt: lists[d]})
+		default:
+			r.inventory.Shared = append(r.inventory.Shared, m)
+		}
+	}
+	return nil
+}
+
+// understood reports whether a manifest is one that a publisher writes under such a tag, and when a list expires.
+func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
+	if !strings.HasPrefix(tag, tagsOf[name]) {
+		return time.Time{}, false
+	}
+	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
+	if name == bundle.CarriedRepository {
+		list, err := bundle.VerifyCarried(fetched, r.Root)
+		return list.Predicate.ExpiresAt, err == nil && tag == bundle.CarriedTag(list.List.Digest)
+	}
+	_, refused := bundle.ReadManifest(fetched, bundle.ArtifactTypeContent)
+	return time.Time{}, refused == nil && len(m.Blobs) > 0
+}
+
+// manifest fetches what a tag or digest names.
+func manifest(ctx context.Context, repository store.Reader, name, reference string) (Manifest, []byte, error) {
+	fetched, err := store.Fetch(ctx, repository, reference)
+	if err != nil {
+		return Manifest{}, nil, err
+	}
+	d := fetched.Descriptor
+	d.Digest, d.Size = digest.FromBytes(fetched.Bytes), int64(len(fetched.Bytes))
+	m := Manifest{Repository: name, Descriptor: d}
+	var parts ocispec.Manifest
+	if err := json.Unmarshal(fetched.Bytes, &parts); err != nil {
+		return m, fetched.Bytes, nil //nolint:nilerr // what it is made of is not understood
+	}
+	for _, blob := range slices.Concat([]ocispec.Descriptor{parts.Config}, parts.Layers) {
+		if blob.Digest != "" && blob.Digest != ocispec.DescriptorEmptyJSON.Digest {
+			m.Blobs = append(m.Blobs, blob)
+		}
+	}
+	return m, fetched.Bytes, nil
+}
