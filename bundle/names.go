@@ -46,6 +46,8 @@ const (
 	DocumentsRepository = "documents"
 	// TrustRepository holds the versions of the root of trust.
 	TrustRepository = "trust"
+	// PruningRepository holds the note of since when manifests are unused, of whoever prunes the registry.
+	PruningRepository = "pruning"
 )
 
 // CarriedRepository is the repository, below the prefix, of signed lists of carried images.

@@ -201,7 +201,7 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	if got, err := ReadNotes(t.Context(), s.place); err != nil || !got["documents@sha256:x"].Equal(today) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	repository, err := s.place.Repository(t.Context(), noteRepository)
+	repository, err := s.place.Repository(t.Context(), bundle.PruningRepository)
 	s.must(err)
 	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")), noteTag))
 	if _, err := ReadNotes(t.Context(), s.place); err == nil || !strings.Contains(err.Error(), "delete it to count from today") {

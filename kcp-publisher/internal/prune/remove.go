@@ -13,12 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Where it is noted since when manifests are unused, below the prefix.
+// How it is noted since when manifests are unused, in the PruningRepository.
 const (
-	noteRepository = "pruning"
-	noteTag        = "unused"
-	noteType       = "application/vnd.kyma-pull.pruning.v1"
-	noteMediaType  = "application/vnd.kyma-pull.pruning.v1+json"
+	noteTag       = "unused"
+	noteType      = "application/vnd.kyma-pull.pruning.v1"
+	noteMediaType = "application/vnd.kyma-pull.pruning.v1+json"
 )
 
 // note is the document.
@@ -29,7 +28,7 @@ type note struct {
 
 // ReadNotes returns since when manifests are known to be unused, nothing where that was never noted.
 func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, error) {
-	repository, err := place.Reading(ctx, noteRepository)
+	repository, err := place.Reading(ctx, bundle.PruningRepository)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +41,7 @@ func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, er
 		n, err = readNote(ctx, repository, fetched)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s:%s, which says since when manifests are unused: %w: delete it to count from today", place.Name(noteRepository), noteTag, err)
+		return nil, fmt.Errorf("%s:%s, which says since when manifests are unused: %w: delete it to count from today", place.Name(bundle.PruningRepository), noteTag, err)
 	}
 	return n.Unused, nil
 }
@@ -71,7 +70,7 @@ func readNote(ctx context.Context, repository store.Reader, fetched bundle.Fetch
 
 // WriteNotes replaces what was noted, and removes the note before.
 func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) error {
-	repository, err := place.Repository(ctx, noteRepository)
+	repository, err := place.Repository(ctx, bundle.PruningRepository)
 	if err != nil {
 		return err
 	}

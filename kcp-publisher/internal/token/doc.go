@@ -5,7 +5,8 @@
 //	               pull,push  <prefix>/reports/<id>
 //	_publisher     pull,push  everything below <prefix>;  pull  module repositories
 //	_modules       pull,push  module repositories
-//	_pruner        pull,push,delete  everything below <prefix> but <prefix>/trust, which it may pull;  the registry's catalog
+//	_pruner        pull,delete       everything below <prefix> but <prefix>/trust, which it may pull;  the registry's catalog
+//	               pull,push,delete  <prefix>/pruning
 //
 // Nobody else may delete, or see the registry's catalog. Passwords are derived from the fleet's token secret and stored
 // nowhere; a higher generation takes all older ones of a user out of force.

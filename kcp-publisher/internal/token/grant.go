@@ -107,13 +107,7 @@ func (p Policy) actions(user, repository string) []string {
 		}
 		return nil
 	case UserPruner:
-		if repository == p.prefix+"/"+bundle.TrustRepository {
-			return read // roots of trust are never removed
-		}
-		if strings.HasPrefix(repository, p.prefix+"/") {
-			return []string{actionPull, actionPush, actionDelete}
-		}
-		return nil
+		return p.pruning(repository)
 	case UserModules:
 		if p.isModule(repository) {
 			return write
@@ -131,6 +125,19 @@ func (p Policy) actions(user, repository string) []string {
 	}
 	if p.isModule(repository) {
 		return read
+	}
+	return nil
+}
+
+// pruning is what who prunes may do: it pushes its own note and nothing else, so that its password makes no runtime run anything.
+func (p Policy) pruning(repository string) []string {
+	switch {
+	case repository == p.prefix+"/"+bundle.TrustRepository:
+		return []string{actionPull} // roots of trust are never removed
+	case repository == p.prefix+"/"+bundle.PruningRepository:
+		return []string{actionPull, actionPush, actionDelete}
+	case strings.HasPrefix(repository, p.prefix+"/"):
+		return []string{actionPull, actionDelete}
 	}
 	return nil
 }

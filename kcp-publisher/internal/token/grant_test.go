@@ -59,6 +59,8 @@ func TestAUserGetsWhatWasAskedAndIsItsOwn(t *testing.T) {
 		"who releases modules writes them":     {UserModules, "repository:modules/x:pull,push", "repository:modules/x:pull,push"},
 		"who prunes deletes below the fleet":   {UserPruner, "repository:fleet/runtimes/a:pull,delete", "repository:fleet/runtimes/a:delete,pull"},
 		"who prunes deletes no root of trust":  {UserPruner, "repository:fleet/trust:pull,delete", "repository:fleet/trust:pull"},
+		"who prunes pushes no bundle":          {UserPruner, "repository:fleet/runtimes/a:pull,push repository:fleet/pruning2:push repository:fleet/pruning/x:push", "repository:fleet/runtimes/a:pull"},
+		"who prunes writes its note":           {UserPruner, "repository:fleet/pruning:pull,push,delete", "repository:fleet/pruning:delete,pull,push"},
 		"who prunes sees the catalog":          {UserPruner, "registry:catalog:*", "registry:catalog:*"},
 		"who prunes has no modules":            {UserPruner, "repository:modules/x:pull,delete repository:fleet2/content:delete", ""},
 		"the publisher deletes nothing":        {UserPublisher, "repository:fleet/runtimes/a:delete registry:catalog:*", ""},
