@@ -62,16 +62,19 @@ func New(options Options) *Receiver {
 
 // Results of a notification, as the metric has them.
 const (
-	resultTaken   = "taken"
-	resultIgnored = "ignored"
-	resultRefused = "refused"
-	resultInvalid = "invalid"
-	resultLimited = "limited"
+	resultTaken       = "taken"
+	resultIgnored     = "ignored"
+	resultRefused     = "refused"
+	resultInvalid     = "invalid"
+	resultLimited     = "limited"
+	resultStandby     = "standby"
+	resultUnavailable = "unavailable"
 )
 
 var received = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "kyma_pull_publisher_notifications_received_total",
-	Help: "Notifications of registries: taken (a runtime is looked at), ignored (about something else), refused (a wrong token), invalid (too large, or cannot be decoded) or limited (too many).",
+	Help: "Notifications of registries: taken (a runtime is looked at), ignored (about something else), refused (a wrong token), invalid (too large, or cannot be decoded), " +
+		"limited (too many), standby (another replica works) or unavailable (the token file cannot be read).",
 }, []string{"result"})
 
 func init() { metrics.Registry.MustRegister(received) }
@@ -87,7 +90,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	switch {
 	case err != nil:
 		r.announce(err, "cannot check the token of notifications", request)
-		later(w, resultRefused, http.StatusServiceUnavailable)
+		later(w, resultUnavailable, http.StatusServiceUnavailable)
 		return
 	case !allowed && !r.refusals.Allow():
 		later(w, resultRefused, http.StatusTooManyRequests)
@@ -99,7 +102,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
 		return
 	case !r.options.Leading():
-		later(w, resultLimited, http.StatusServiceUnavailable)
+		later(w, resultStandby, http.StatusServiceUnavailable)
 		return
 	case !r.all.Allow():
 		later(w, resultLimited, http.StatusTooManyRequests)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
@@ -28,6 +29,32 @@ func tokenFile(t *testing.T, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// counted returns as what do is counted.
+func counted(t *testing.T, do func()) string {
+	t.Helper()
+	all := []string{resultTaken, resultIgnored, resultRefused, resultInvalid, resultLimited, resultStandby, resultUnavailable}
+	counts := func() []float64 {
+		var values []float64
+		for _, result := range all {
+			var m dto.Metric
+			if err := received.WithLabelValues(result).Write(&m); err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, m.GetCounter().GetValue())
+		}
+		return values
+	}
+	before := counts()
+	do()
+	var changed []string
+	for i, count := range counts() {
+		if count != before[i] {
+			changed = append(changed, all[i])
+		}
+	}
+	return strings.Join(changed, ",")
 }
 
 // post sends a notification to a receiver within its server's limits.
@@ -78,8 +105,12 @@ func TestOnlyWhoHasTheTokenNotifies(t *testing.T) {
 		}
 	}
 	leads = false
-	if code := post(r, "Bearer "+secret, body); code != http.StatusServiceUnavailable {
-		t.Errorf("a replica that does not work: got %d, want the registry to try another one", code)
+	if result := counted(t, func() {
+		if code := post(r, "Bearer "+secret, body); code != http.StatusServiceUnavailable {
+			t.Errorf("a replica that does not work: got %d, want the registry to try another one", code)
+		}
+	}); result != resultStandby {
+		t.Errorf("a replica that does not work: counted as %q", result)
 	}
 	leads = true
 
@@ -102,8 +133,12 @@ func TestOnlyWhoHasTheTokenNotifies(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if code := post(r, "Bearer "+other, body); code != http.StatusServiceUnavailable {
-		t.Errorf("without the file: got %d", code)
+	if result := counted(t, func() {
+		if code := post(r, "Bearer "+other, body); code != http.StatusServiceUnavailable {
+			t.Errorf("without the file: got %d", code)
+		}
+	}); result != resultUnavailable {
+		t.Errorf("without the file: counted as %q", result)
 	}
 }
 
