@@ -95,8 +95,9 @@ type answer struct {
 	State   v1beta2.State `json:"state"`
 	// Cause is the first thing in the way, empty when nothing is.
 	Cause string `json:"cause,omitempty"`
-	// Age is how old the runtime's last word is that was noted, empty when it has never reported. What says the same is noted once a day:
-	// Unchanged says that the runtime reports.
+	// Age is how old the runtime's last report is that was noted, empty when it has never reported. Reports that say the same are noted
+	// once a day. Unchanged says that the status calls the runtime reporting, so that later ones may have come. They have not where no
+	// publisher runs: then nobody listens.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
 
@@ -221,7 +222,7 @@ func (a answer) lastWord() string {
 	case a.Age == "":
 		return "never"
 	case a.Unchanged:
-		return a.Age + " ago, and the same since"
+		return "noted " + a.Age + " ago; nothing new was noted since"
 	}
 	return a.Age + " ago"
 }

@@ -89,12 +89,12 @@ func TestWhyOfAModuleThatNobodyAskedForIsAnError(t *testing.T) {
 	}
 }
 
-func TestWhySaysWhatAnOldWordMeans(t *testing.T) {
+func TestWhySaysOfAnOldReportOnlyWhatIsKnown(t *testing.T) {
 	for _, c := range []struct {
 		reporting metav1.Condition
 		want      string
 	}{
-		{condition("Reporting", "Reported", ""), "1m0s ago, and the same since"},
+		{condition("Reporting", "Reported", ""), "noted 1m0s ago; nothing new was noted since"},
 		{condition("Reporting", "Silent", "silent"), "1m0s ago"},
 		{condition("Reporting", "Carried", ""), "1m0s ago"},
 	} {
