@@ -108,6 +108,7 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		{"an older heartbeat after it", minute(31), false, second, judged{true, minute(10)}, false},
 		{"a heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
 		{"a restart that finds an older heartbeat", minute(40), true, second, judged{false, minute(5)}, false},
+		{"a newer one after that, which was not noted either", minute(41), false, third, judged{false, minute(41)}, false},
 		{"what is written a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)), judged{false, noon.Add(25 * time.Hour)}, true},
 	} {
 		now = step.at
