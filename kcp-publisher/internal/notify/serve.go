@@ -21,8 +21,8 @@ const (
 	refusalsAtOnce    = 200
 )
 
-// atTheDoor is how many connections there may be beside those of agents that were let in: handshakes and refusals.
-const atTheDoor = 1000
+// maxPending is how many connections there may be beside those of accepted agents: TLS handshakes, and requests that are refused.
+const maxPending = 1000
 
 // Options are what Subscribers need.
 type Options struct {
@@ -38,20 +38,20 @@ type Options struct {
 // Limits are those of the server of so many connections.
 func Limits(connections int) serve.Limits {
 	return serve.Limits{
-		Connections: connections + atTheDoor, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: writeTimeout,
+		Connections: connections + maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: writeTimeout,
 		OneRequest: true,
 	}
 }
 
-// New returns an http.Handler for bundle.NotificationsPath, and the Subscribers that it lets in.
+// New returns an http.Handler for bundle.NotificationsPath, and the Subscribers that it accepts.
 func New(options Options) (*Subscribers, http.Handler) {
 	s := &Subscribers{options: options, of: map[string][]*subscriber{}}
-	door := &entrance{Subscribers: s, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), announced: rate.NewLimiter(rate.Every(time.Minute), 1)}
-	return s, door
+	h := &handler{Subscribers: s, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), announced: rate.NewLimiter(rate.Every(time.Minute), 1)}
+	return s, h
 }
 
-// entrance decides who is let in.
-type entrance struct {
+// handler authenticates agents and accepts their connections.
+type handler struct {
 	*Subscribers
 	refusals  *rate.Limiter
 	announced *rate.Limiter // what is logged of refusals
@@ -63,42 +63,42 @@ type entrance struct {
 const answer = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType + "\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
 
 // ServeHTTP answers GET with Basic credentials of a runtime. Credentials are never logged.
-func (e *entrance) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, "want GET", http.StatusMethodNotAllowed)
 		return
 	}
-	runtime, err := e.authenticated(request)
+	runtime, err := h.authenticated(request)
 	switch {
-	case err != nil && !e.refusals.Allow():
+	case err != nil && !h.refusals.Allow():
 		refuse(w, "limited", http.StatusTooManyRequests, "too many refusals")
 	case err != nil && !token.IsRefused(err):
-		e.announce(err, "cannot check passwords of agents", request)
+		h.announce(err, "cannot check passwords of agents", request)
 		refuse(w, "credentials", http.StatusServiceUnavailable, "try again later")
 	case err != nil:
-		e.announce(err, "refused a password for notifications", request)
+		h.announce(err, "refused a password for notifications", request)
 		w.Header().Set("WWW-Authenticate", `Basic realm="kyma-pull", charset="UTF-8"`)
 		refuse(w, "credentials", http.StatusUnauthorized, "want the runtime and its registry password")
-	case !e.options.Leading():
+	case !h.options.Leading():
 		refuse(w, "standby", http.StatusServiceUnavailable, "another replica works: try again")
-	case e.full(runtime):
+	case h.full(runtime):
 		refuse(w, "full", http.StatusServiceUnavailable, "too many connections: try again later")
 	default:
-		if err := e.admit(w, runtime); err != nil {
+		if err := h.accept(w, runtime); err != nil {
 			refuse(w, "full", http.StatusServiceUnavailable, "try again later")
 		}
 	}
 }
 
-// admit takes the connection from the server.
-func (e *entrance) admit(w http.ResponseWriter, runtime string) error {
+// accept takes the connection from the server.
+func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return fmt.Errorf("take the connection: %w", err)
 	}
-	if !e.add(runtime, conn, []byte(answer)) {
+	if !h.add(runtime, conn, []byte(answer)) {
 		closeLater(conn)
 	}
 	return nil
@@ -107,19 +107,19 @@ func (e *entrance) admit(w http.ResponseWriter, runtime string) error {
 func closeLater(conn net.Conn) { go func() { _ = conn.Close() }() }
 
 // authenticated returns the runtime that the request is of. Other users of the registry have no notifications.
-func (e *entrance) authenticated(request *http.Request) (string, error) {
+func (h *handler) authenticated(request *http.Request) (string, error) {
 	user, password, _ := request.BasicAuth()
 	if trust.CheckRuntimeID(user) != nil {
 		user = ""
 	}
-	_, err := e.options.Passwords.Check(user, password)
+	_, err := h.options.Passwords.Check(user, password)
 	return user, err
 }
 
 // announce logs once in a while: whoever reaches the port could fill the log otherwise.
-func (e *entrance) announce(err error, what string, request *http.Request) {
-	if e.announced.Allow() {
-		e.options.Log.Error(err, what, "from", request.RemoteAddr)
+func (h *handler) announce(err error, what string, request *http.Request) {
+	if h.announced.Allow() {
+		h.options.Log.Error(err, what, "from", request.RemoteAddr)
 	}
 }
 
