@@ -84,6 +84,11 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	cmd := exec.Command("/"+program, flags...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.Env = []string{"KUBECONFIG=/kubeconfig", "RUNTIME_NAMESPACE=" + fluxNamespace, "HOME=/tmp"}
+	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} { // which the agent inherits
+		if value, set := os.LookupEnv(name); set {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
 	// A program must not outlive a bench that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if os.Geteuid() != 0 { // who is not root may change the root folder in a namespace of users alone

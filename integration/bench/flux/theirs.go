@@ -73,7 +73,7 @@ func (t *theirs) prepare(ctx context.Context) error {
 	for _, dir := range t.found.CRDs {
 		crds = append(crds, os.DirFS(dir))
 	}
-	if t.runtime, err = cluster.Start(ctx, cluster.Options{Workloads: true, CRDs: crds, Progress: os.Stderr}); err != nil {
+	if t.runtime, err = cluster.Start(ctx, cluster.Options{Workloads: true, Measured: true, CRDs: crds, Progress: os.Stderr}); err != nil {
 		return err
 	}
 	if t.api, err = fleet.Connect(t.runtime.Kubeconfig(), ""); err != nil {

@@ -86,7 +86,7 @@ func (w *world) up(ctx context.Context) error {
 	if w.place, err = openStore(net.JoinHostPort(agentsHost, w.registry.port) + "/" + fleetPath); err != nil {
 		return err
 	}
-	w.kcp, err = cluster.Start(ctx, cluster.Options{Progress: os.Stderr, CRDs: []fs.FS{charts.PublisherCRDs}, Durable: true})
+	w.kcp, err = cluster.Start(ctx, cluster.Options{Progress: os.Stderr, CRDs: []fs.FS{charts.PublisherCRDs}, Durable: true, Measured: true})
 	if err != nil {
 		return err
 	}
