@@ -42,8 +42,8 @@ type Options struct {
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes. Those of runtimes never do.
 	Durable bool
-	// Measured lets the two programs, and those of every cluster, run as Go does by default, where they are processes. Else they collect
-	// garbage less often, and those of a cluster use one processor each.
+	// Measured lets the two programs, and those of every cluster, run as Go does by default, where they are processes, and no cluster notes
+	// requests. Else they collect garbage less often, and those of a cluster use one processor each.
 	Measured bool
 	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
 	Secured bool

@@ -83,7 +83,10 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 
 // clusterOptions are those of the control plane or of a runtime.
 func (f *Fleet) clusterOptions(control bool) cluster.Options {
-	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured, Audit: accounts}
+	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
+	if !f.options.Measured { // notes are work that the programs are not the cause of
+		options.Audit = accounts
+	}
 	switch {
 	case control: // what the publisher's chart would bring
 		options.CRDs = []fs.FS{charts.PublisherCRDs}

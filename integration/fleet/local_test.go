@@ -27,6 +27,9 @@ func TestAMeasuredFleetRunsAsGoDoesByDefault(t *testing.T) {
 			if got.Measured != c.options.Measured || got.Durable != (c.options.Durable && control) {
 				t.Errorf("%+v: a cluster, the control plane's: %t, is measured: %t, durable: %t", c.options, control, got.Measured, got.Durable)
 			}
+			if noted := len(got.Audit) > 0; noted == c.options.Measured {
+				t.Errorf("%+v: a cluster, the control plane's: %t, notes requests: %t", c.options, control, noted)
+			}
 		}
 	}
 }
