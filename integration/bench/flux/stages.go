@@ -34,10 +34,11 @@ type side interface {
 	ready(version string) func(*unstructured.Unstructured) bool
 	// report returns what is known elsewhere of the applications, empty where there is no such place.
 	report(ctx context.Context) (string, error)
-	// ask has the programs look after some applications now, if they do not by themselves.
-	ask(ctx context.Context, apps []int) error
-	// revise releases every application's second version, and returns when the programs were told.
-	revise(ctx context.Context) (time.Time, error)
+	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests to the cluster.
+	ask(ctx context.Context, apps []int) (requests, error)
+	// revise releases every application's second version, and returns when the programs were told, and its own requests to the cluster. It
+	// calls before once all is released, and until that has returned no program can tell.
+	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
 
@@ -217,7 +218,8 @@ func (b *bench) drift(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.ask(ctx, apps); err != nil {
+	own, err := b.ask(ctx, apps)
+	if err != nil {
 		return err
 	}
 	_, all, err := awaited.wait(ctx, longest)
@@ -225,6 +227,7 @@ func (b *bench) drift(ctx context.Context) error {
 		return err
 	}
 	b.figures["drift"] = all.Sub(began).Seconds()
+	before.requests = before.requests.plus(own).plus(changes(len(apps)))
 	_, err = b.cost(ctx, "drift", before)
 	return err
 }
@@ -235,14 +238,15 @@ func (b *bench) revision(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := b.read(ctx)
+	var before meter
+	began, own, err := b.revise(ctx, func() (err error) {
+		before, err = b.read(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	began, err := b.revise(ctx)
-	if err != nil {
-		return err
-	}
+	before.requests = before.requests.plus(own)
 	b.profile(ctx, "revision")
 	one, all, err := awaited.wait(ctx, longest)
 	if err != nil {
