@@ -22,6 +22,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -134,7 +135,7 @@ func (o *ours) start(context.Context) error {
 	if err := o.runtime.StartAgent(); err != nil {
 		return err
 	}
-	pid, err := child("skr-agent", "")
+	pid, err := process.Child("skr-agent", "")
 	o.agents = []int{pid}
 	return err
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
 // side is one of the two that are measured.
@@ -74,11 +76,11 @@ func (b *bench) run(ctx context.Context) (err error) {
 		{"install", b.install}, {"report", b.tell}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision}, {"restart", b.restart},
 	} {
 		b.say("%s", stage.name)
-		others, began := othersCPU(), time.Now()
+		others, began := process.OthersCPU(), time.Now()
 		if err := stage.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w\n%s", stage.name, err, b.log())
 		}
-		b.figures[stage.name+" others"] = 100 * float64(othersCPU()-others) / float64(time.Since(began)) / float64(goruntime.NumCPU())
+		b.figures[stage.name+" others"] = 100 * float64(process.OthersCPU()-others) / float64(time.Since(began)) / float64(goruntime.NumCPU())
 	}
 	return b.stop()
 }
@@ -90,16 +92,16 @@ type meter struct {
 }
 
 func (b *bench) read(ctx context.Context) (meter, error) {
-	programs, err := usageOf(b.programs()...)
+	programs, err := cpuOf(b.programs()...)
 	if err != nil {
 		return meter{}, err
 	}
-	apiServer, err := usageOf(b.apiServer)
+	apiServer, err := cpuOf(b.apiServer)
 	if err != nil {
 		return meter{}, err
 	}
 	asked, err := requestsOf(ctx, b.cluster())
-	return meter{programs.CPU, apiServer.CPU, asked}, err
+	return meter{programs, apiServer, asked}, err
 }
 
 // cost waits until the programs have nothing left to do, and notes what they used since a time. It returns when that was.
@@ -155,7 +157,7 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	memory, err := usageOf(b.programs()...)
+	memory, err := process.UsageOf(b.programs()...)
 	if err != nil {
 		return err
 	}

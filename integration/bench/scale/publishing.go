@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -112,13 +113,13 @@ func (w *world) firstPublish(ctx context.Context) error {
 
 // resident notes the publisher's memory.
 func (w *world) resident(what string) error {
-	u, err := usageOf(w.pid("publisher"))
+	u, err := process.UsageOf(w.pid("publisher"))
 	if err != nil {
 		return err
 	}
-	w.add(float64(u.RSS), size, what, "")
+	w.add(float64(u.Resident), size, what, "")
 	w.add(float64(u.Peak), size, what+": its peak in this stage", "")
-	return resetPeak(w.pid("publisher"))
+	return process.ResetPeak(w.pid("publisher"))
 }
 
 // right reports whether a Kyma says of its runtime that it has the newest bundle and is ready.
