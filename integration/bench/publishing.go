@@ -28,7 +28,7 @@ const (
 // publishing measures a promotion to a fleet: the publisher's whole way, with a real API server and registry, against a bare
 // loop that writes the same bytes to the same registry.
 func publishing(ctx context.Context) ([]result, error) {
-	f, err := fleet.Start(ctx, fleet.Options{Durable: true, PublisherFlags: []string{"--report-poll-interval", "10m"}})
+	f, err := fleet.Start(ctx, fleet.Options{Durable: true, Measured: true, PublisherFlags: []string{"--report-poll-interval", "10m"}})
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,10 @@ type Options struct {
 	// CRDs are installed and served before Start returns: every YAML file anywhere in them, such as charts.AgentCRDs or an
 	// os.DirFS.
 	CRDs []fs.FS
-	// Durable makes etcd sync its writes to disk, and the programs use all processors, as benchmarks want it and tests do not need it.
+	// Durable makes etcd sync its writes to disk, as benchmarks want it and tests do not need it.
 	Durable bool
+	// Measured lets the programs use all processors and collect garbage as Go does by default. Else they use less of both.
+	Measured bool
 	// Audit are users whose requests are noted, for Requests.
 	Audit []string
 }
@@ -73,7 +75,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	for _, program := range []*string{&found.KubeAPIServer, &found.Etcd, &found.Kwok} {
-		if *program, err = c.reaper.watch(*program, !options.Durable); err != nil {
+		if *program, err = c.reaper.watch(*program, options.Measured); err != nil {
 			return nil, errors.Join(err, c.reaper.dismiss(), os.RemoveAll(dir))
 		}
 	}

@@ -26,9 +26,9 @@ type Pool struct {
 // startingAtOnce is how many clusters start at a time: a start is nothing but work, and meanwhile another may be given back.
 var startingAtOnce = runtime.NumCPU()
 
-// Take lends a cluster until its Stop. One that is Durable is nobody else's before or after.
+// Take lends a cluster until its Stop. One that is Durable or Measured is nobody else's before or after.
 func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
-	if options.Durable {
+	if options.Durable || options.Measured {
 		return Start(ctx, options)
 	}
 	c, err := p.findOrStart(ctx, options)

@@ -43,18 +43,16 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// collectAt lets the programs of a cluster collect garbage less often than Go does by default: a tenth of an API server's work is that.
-const collectAt = "400"
-
-// watch returns a program to run in the other's place, which leaves its process id for the reaper before it becomes the other. One of
-// many uses one processor at a time, as to wake more of them for its many small pieces of work would take a tenth of what it uses.
-func (r *reaper) watch(program string, oneOfMany bool) (string, error) {
+// watch returns a program to run in the other's place, which leaves its process id for the reaper before it becomes the other. One that is
+// not measured collects garbage seldom and uses one processor at a time: to wake more of them for its many small pieces of work would take
+// a tenth of what it uses.
+func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
-	set := fmt.Sprintf("export GOGC=${GOGC:-%s}", collectAt)
-	if oneOfMany {
-		set += " GOMAXPROCS=${GOMAXPROCS:-1}"
+	set := ""
+	if !measured {
+		set = fmt.Sprintf("export GOGC=${GOGC:-%d} GOMAXPROCS=${GOMAXPROCS:-1}\n", CollectAt)
 	}
-	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s\n%s\nexec %s \"$@\"\n", quote(r.pidFile(name)), set, quote(program))
+	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s\n%sexec %s \"$@\"\n", quote(r.pidFile(name)), set, quote(program))
 	path := filepath.Join(r.dir, "programs", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err

@@ -40,8 +40,11 @@ type Options struct {
 	Validity time.Duration
 	// Silence is how long a runtime may be silent, 0 for the publisher's default.
 	Silence time.Duration
-	// Durable makes the control plane's etcd sync its writes.
+	// Durable makes the control plane's etcd sync its writes. Those of runtimes never do.
 	Durable bool
+	// Measured lets the two programs, and those of every cluster, run as Go does by default, where they are processes, and no cluster notes
+	// requests. Else they collect garbage less often, and those of a cluster use one processor each.
+	Measured bool
 	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
 	Secured bool
 	// Tokens makes the registry speak TLS and ask for tokens of `kcp-publisher token-service`: each program reaches what is its own.

@@ -70,25 +70,33 @@ func (f *Fleet) RegistryFlags(user string) []string {
 }
 
 func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (Cluster, error) {
-	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Audit: accounts}
-	if control { // what the publisher's chart would bring
-		options.CRDs = []fs.FS{charts.PublisherCRDs}
-		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
-	}
 	start := cluster.Start
 	if f.options.Clusters != nil {
 		start = f.options.Clusters.Take
-		if !control {
-			// What the agent's chart would bring. An API server lets whoever creates the first object of a definition that is new wait for
-			// two seconds, which each scenario would.
-			options.CRDs = []fs.FS{charts.AgentCRDs}
-		}
 	}
-	c, err := start(ctx, options)
+	c, err := start(ctx, f.clusterOptions(control))
 	if err != nil {
 		return nil, err // not c, whose nil would be a Cluster
 	}
 	return c, nil
+}
+
+// clusterOptions are those of the control plane or of a runtime.
+func (f *Fleet) clusterOptions(control bool) cluster.Options {
+	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
+	if !f.options.Measured { // notes are work that the programs are not the cause of
+		options.Audit = accounts
+	}
+	switch {
+	case control: // what the publisher's chart would bring
+		options.CRDs = []fs.FS{charts.PublisherCRDs}
+		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
+	case f.options.Clusters != nil:
+		// What the agent's chart would bring. An API server lets whoever creates the first object of a definition that is new wait for
+		// two seconds, which each scenario would.
+		options.CRDs = []fs.FS{charts.AgentCRDs}
+	}
+	return options
 }
 
 func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
@@ -112,13 +120,12 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	return start(r.fleet.environment(), r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
 }
 
-// environment is what programs find in theirs beside that of this process. They collect garbage less often than Go does by default, which
-// is a tenth of an agent's work, except where they are measured.
+// environment is what programs find in theirs beside that of this process.
 func (f *Fleet) environment() []string {
-	if f.options.Durable {
+	if f.options.Measured {
 		return nil
 	}
-	return []string{"GOGC=400"}
+	return cluster.CollectSeldom()
 }
 
 // through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the registry's own address.

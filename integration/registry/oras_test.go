@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -102,6 +103,23 @@ func TestAScenarioAnswersInTheRegistrysPlace(t *testing.T) {
 	r.Intercept(nil)
 	if got, err := content.FetchAll(ctx, repo, layer); err != nil || digest.FromBytes(got) != layer.Digest {
 		t.Errorf("after the interception: %q %v", got, err)
+	}
+
+	observed := make(chan string, 10) // more than is asked for
+	r.Observe(func(request *http.Request, status int) { observed <- fmt.Sprint(request.Method, " ", status) })
+	missing := content.NewDescriptorFromBytes("application/octet-stream", []byte("missing"))
+	for want, descriptor := range map[string]ocispec.Descriptor{"HEAD 200": layer, "HEAD 404": missing} {
+		if _, err := repo.Exists(ctx, descriptor); err != nil {
+			t.Error(err)
+		}
+		select {
+		case got := <-observed:
+			if got != want {
+				t.Errorf("observed %q, want %q", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("nothing is observed of %s", want)
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ type Registry struct {
 	mu        sync.Mutex // guards what follows
 	server    *http.Server
 	intercept func(http.ResponseWriter, *http.Request) bool
+	observe   func(*http.Request, int)
 	tokens    http.Handler
 	traffic   Traffic
 }
@@ -145,8 +146,13 @@ func (r *Registry) serve(listener net.Listener) {
 func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	r.traffic.count(request)
-	intercept, tokens := r.intercept, r.tokens
+	intercept, observe, tokens := r.intercept, r.observe, r.tokens
 	r.mu.Unlock()
+	if observe != nil {
+		noted := &answered{ResponseWriter: w, status: http.StatusOK}
+		defer func() { observe(request, noted.status) }()
+		w = noted
+	}
 	if intercept != nil && intercept(w, request) {
 		return
 	}
@@ -185,6 +191,27 @@ func (r *Registry) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	defer r.mu.Unlock()
 	r.intercept = f
 }
+
+// Observe lets f know of every request that was answered, with the status of the answer; nil ends that.
+func (r *Registry) Observe(f func(request *http.Request, status int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observe = f
+}
+
+// answered notes the status of an answer.
+type answered struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answered) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // ServeTokens leads requests for tokens to the service at an address, as an ingress does: clients find it at the registry's own host.
 func (r *Registry) ServeTokens(address string) {

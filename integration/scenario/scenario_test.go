@@ -32,7 +32,9 @@ func TestMain(m *testing.M) {
 	if err := turns.replaceFlag(flag.Lookup("test.parallel")); err != nil {
 		panic(err)
 	}
-	debug.SetGCPercent(400) // a fifth of this process's work, mostly the registries', would be to collect garbage
+	if len(cluster.CollectSeldom()) > 0 {
+		debug.SetGCPercent(cluster.CollectAt)
+	}
 	code := m.Run()
 	if err := clusters.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "scenario:", err)

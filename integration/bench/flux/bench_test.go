@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,25 +69,53 @@ func TestAModuleIsReadyOnlyWithTheVersionThatItsConditionIsAbout(t *testing.T) {
 	}
 }
 
-func TestTheClockOfARevisionStartsWhenTheNewBundleIsRead(t *testing.T) {
+func TestWhoReadsANewBundleWaitsUntilTheMeterIsRead(t *testing.T) {
 	var b bundles
-	ask := func(method, path string) { b.note(nil, httptest.NewRequest(method, path, nil)) }
+	ask := func(method, path string) { b.note(nil, httptest.NewRequestWithContext(t.Context(), method, path, nil)) }
 	const bundle = "/v2/fleet/runtimes/one/manifests/desired"
 	ask(http.MethodPut, bundle)
 	ask(http.MethodGet, bundle)
-	b.forget()
+	asked, answer := b.hold()
 	ask(http.MethodGet, bundle) // of the bundle before
 	ask(http.MethodPut, bundle)
 	ask(http.MethodHead, bundle)
 	ask(http.MethodGet, "/v2/fleet/reports/one/manifests/latest")
-	if _, taken := b.taken(); taken {
+	select {
+	case <-asked:
 		t.Fatal("nobody has read the new bundle")
+	default:
 	}
+	var answered atomic.Bool
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			ask(http.MethodGet, bundle)
+			answered.Store(true)
+		})
+	}
+	select {
+	case <-asked:
+	case <-time.After(time.Minute):
+		t.Fatal("the bundle was read, and nobody was told")
+	}
+	if answered.Load() {
+		t.Error("who read the bundle was answered before the meter was read")
+	}
+	answer()
+	answer()
+	readers.Wait()
 	ask(http.MethodGet, bundle)
-	at, taken := b.taken()
-	ask(http.MethodGet, bundle)
-	if again, _ := b.taken(); !taken || !again.Equal(at) {
-		t.Errorf("read at %s, then %s, %t", at, again, taken)
+}
+
+func TestRequestsOfTheBenchAreNoProgramsRequests(t *testing.T) {
+	before, now := requests{All: 10, Writes: 4, DryRuns: 1}, requests{All: 40, Writes: 20, DryRuns: 5}
+	if got, want := now.since(before.plus(changes(12))), (requests{All: 18, Writes: 4, DryRuns: 4}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, s := range []side{&theirs{}, &ours{}} {
+		if own, err := s.ask(t.Context(), nil); err != nil || own != (requests{}) {
+			t.Errorf("%s: asked for nothing, it has %+v: %v", s.name(), own, err)
+		}
 	}
 }
 
@@ -148,8 +178,5 @@ func TestWorkOfAProcessIsSeenUntilItRests(t *testing.T) {
 	since, used, err := untilRest(t.Context(), time.Minute, cmd.Process.Pid)
 	if err != nil || used == 0 || time.Since(since) < restTime {
 		t.Errorf("rests since %s after %s: %v", time.Since(since), used, err)
-	}
-	if pid, err := child("sleep", "60"); err != nil || pid != cmd.Process.Pid {
-		t.Errorf("the child is %d: %v", pid, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/hack/assets"
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
@@ -53,7 +53,7 @@ func newControllers(found assets.Flux, runtime *cluster.Cluster) (*controllers, 
 			return c, err
 		}
 	}
-	if c.storage, err = freeAddress(); err != nil {
+	if c.storage, err = process.FreeAddress(); err != nil {
 		return c, err
 	}
 	return c, runtime.WriteKubeconfig(filepath.Join(root, "kubeconfig"))
@@ -84,6 +84,11 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	cmd := exec.Command("/"+program, flags...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.Env = []string{"KUBECONFIG=/kubeconfig", "RUNTIME_NAMESPACE=" + fluxNamespace, "HOME=/tmp"}
+	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} { // which the agent inherits
+		if value, set := os.LookupEnv(name); set {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
 	// A program must not outlive a bench that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if os.Geteuid() != 0 { // who is not root may change the root folder in a namespace of users alone
@@ -164,12 +169,4 @@ func copyProgram(from, to string) error {
 	}
 	_, err = io.Copy(target, source)
 	return errors.Join(err, target.Close())
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
 // options are what one run is asked for.
@@ -57,7 +59,7 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.Profiles != "" {
 		var err error
-		if o.profilesAddress, err = freeAddress(); err != nil {
+		if o.profilesAddress, err = process.FreeAddress(); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(o.Profiles, 0o755); err != nil {
@@ -104,5 +106,5 @@ func apiServerOf(config *rest.Config) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return child("kube-apiserver", "--secure-port="+address.Port())
+	return process.Child("kube-apiserver", "--secure-port="+address.Port())
 }

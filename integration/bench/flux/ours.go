@@ -22,6 +22,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -52,7 +53,7 @@ func (o *ours) prepare(ctx context.Context) error {
 	o.pool = &cluster.Pool{}
 	var err error
 	o.fleet, err = fleet.Start(ctx, fleet.Options{
-		LeaderElect: true, Clusters: o.pool, Patience: longest,
+		LeaderElect: true, Measured: true, Clusters: o.pool, Patience: longest,
 		PublisherFlags: []string{"--agent-poll-interval", o.options.Poll.String(), "--agent-report-interval", "5m"},
 		AgentFlags:     o.options.agentFlags(),
 	})
@@ -134,7 +135,7 @@ func (o *ours) start(context.Context) error {
 	if err := o.runtime.StartAgent(); err != nil {
 		return err
 	}
-	pid, err := child("skr-agent", "")
+	pid, err := process.Child("skr-agent", "")
 	o.agents = []int{pid}
 	return err
 }
@@ -171,28 +172,32 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 }
 
 // revise promotes every application at once. The publisher does not run meanwhile, so that there is one bundle, and the clock starts when the
-// agent's poll finds it: how long polls are apart is a setting.
-func (o *ours) revise(ctx context.Context) (time.Time, error) {
+// agent's poll has found it and is answered: how long polls are apart is a setting. Nothing is asked of the runtime's cluster.
+func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
-		return time.Time{}, err
+		return time.Time{}, requests{}, err
 	}
 	if err := o.release(ctx, second); err != nil {
-		return time.Time{}, err
+		return time.Time{}, requests{}, err
 	}
-	o.bundles.forget()
+	asked, answer := o.bundles.hold()
+	defer answer()
 	if err := o.fleet.StartPublisher(); err != nil {
-		return time.Time{}, err
+		return time.Time{}, requests{}, err
 	}
-	var at time.Time
-	err := fleet.Until(ctx, longest+o.options.Poll, "the agent looks at the new bundle", func() (ok bool, _ string) {
-		at, ok = o.bundles.taken()
-		return ok, "it does not"
-	})
-	return at, err
+	limit, stop := context.WithTimeout(ctx, longest+o.options.Poll)
+	defer stop()
+	select {
+	case <-asked:
+	case <-limit.Done():
+		return time.Time{}, requests{}, fmt.Errorf("wait for the agent to look at the new bundle: %w", limit.Err())
+	}
+	err := before()
+	return time.Now(), requests{}, err
 }
 
 // ask has nobody to ask: the agent watches what it has installed.
-func (o *ours) ask(context.Context, []int) error { return nil }
+func (o *ours) ask(context.Context, []int) (requests, error) { return requests{}, nil }
 
 // report lets the publisher read the agent's report, and returns how many modules are Ready by it.
 func (o *ours) report(ctx context.Context) (string, error) {
@@ -231,37 +236,53 @@ func (o *ours) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundles notes when a bundle is written and when it is read for the first time.
+// bundles holds the answer to who reads a bundle that is written from now on, so that all can be read off before that one knows of it.
 type bundles struct {
-	mu            sync.Mutex
-	written, read time.Time
+	mu            sync.Mutex // guards what follows
+	written       bool
+	asked, answer chan struct{} // nil where nothing is held
+}
+
+// hold begins. Asked is closed when somebody reads the bundle, who is answered once answer is called, which can be called again.
+func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := make(chan struct{})
+	b.written, b.asked, b.answer = false, make(chan struct{}), held
+	return b.asked, sync.OnceFunc(func() { close(held) })
 }
 
 func (b *bundles) note(_ http.ResponseWriter, request *http.Request) bool {
 	if !strings.Contains(request.URL.Path, "/"+bundle.DesiredRepository(runtimeID)+"/manifests/") {
 		return false
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case request.Method == http.MethodPut:
-		b.written = time.Now()
-	case request.Method == http.MethodGet && !b.written.IsZero() && b.read.IsZero():
-		b.read = time.Now()
+	if answer := b.held(request.Method); answer != nil {
+		select {
+		case <-answer:
+		case <-request.Context().Done():
+		}
 	}
 	return false
 }
 
-func (b *bundles) forget() {
+// held returns what a request has to wait for, nil for nothing.
+func (b *bundles) held(method string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.written, b.read = time.Time{}, time.Time{}
-}
-
-func (b *bundles) taken() (time.Time, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.read, !b.read.IsZero()
+	switch {
+	case b.answer == nil:
+		return nil
+	case method == http.MethodPut:
+		b.written = true
+		return nil
+	case method != http.MethodGet || !b.written:
+		return nil
+	}
+	if b.asked != nil {
+		close(b.asked)
+		b.asked = nil
+	}
+	return b.answer
 }
 
 // each does something for every application, some at once.

@@ -23,6 +23,13 @@ func (r requests) since(before requests) requests {
 	return requests{r.All - before.All, r.Writes - before.Writes, r.DryRuns - before.DryRuns}
 }
 
+func (r requests) plus(more requests) requests {
+	return requests{r.All + more.All, r.Writes + more.Writes, r.DryRuns + more.DryRuns}
+}
+
+// changes are so many requests that change something, such as the bench's own, which are no program's.
+func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
+
 // requestsOf reads an API server's own count.
 func requestsOf(ctx context.Context, config *rest.Config) (requests, error) {
 	clients, err := kubernetes.NewForConfig(config)

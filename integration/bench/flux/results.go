@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
 // results are those of one run.
@@ -83,7 +85,7 @@ func newResults(o options) *results {
 		version = strings.TrimSpace(string(output))
 	}
 	return &results{
-		Applications: o.Apps, Time: time.Now().UTC().Truncate(time.Second), Version: version, Load: loadAverage(),
+		Applications: o.Apps, Time: time.Now().UTC().Truncate(time.Second), Version: version, Load: process.LoadAverage(),
 		Machine:  fmt.Sprintf("%d cores, %s %s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
 		Settings: map[string]string{}, Figures: map[string]map[string]float64{},
 	}

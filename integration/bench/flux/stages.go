@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
 // side is one of the two that are measured.
@@ -34,10 +36,11 @@ type side interface {
 	ready(version string) func(*unstructured.Unstructured) bool
 	// report returns what is known elsewhere of the applications, empty where there is no such place.
 	report(ctx context.Context) (string, error)
-	// ask has the programs look after some applications now, if they do not by themselves.
-	ask(ctx context.Context, apps []int) error
-	// revise releases every application's second version, and returns when the programs were told.
-	revise(ctx context.Context) (time.Time, error)
+	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests to the cluster.
+	ask(ctx context.Context, apps []int) (requests, error)
+	// revise releases every application's second version, and returns when the programs were told, and its own requests to the cluster. It
+	// calls before once all is released, and until that has returned no program can tell.
+	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
 
@@ -73,11 +76,11 @@ func (b *bench) run(ctx context.Context) (err error) {
 		{"install", b.install}, {"report", b.tell}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision}, {"restart", b.restart},
 	} {
 		b.say("%s", stage.name)
-		others, began := othersCPU(), time.Now()
+		others, began := process.OthersCPU(), time.Now()
 		if err := stage.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w\n%s", stage.name, err, b.log())
 		}
-		b.figures[stage.name+" others"] = 100 * float64(othersCPU()-others) / float64(time.Since(began)) / float64(goruntime.NumCPU())
+		b.figures[stage.name+" others"] = 100 * float64(process.OthersCPU()-others) / float64(time.Since(began)) / float64(goruntime.NumCPU())
 	}
 	return b.stop()
 }
@@ -89,16 +92,16 @@ type meter struct {
 }
 
 func (b *bench) read(ctx context.Context) (meter, error) {
-	programs, err := usageOf(b.programs()...)
+	programs, err := cpuOf(b.programs()...)
 	if err != nil {
 		return meter{}, err
 	}
-	apiServer, err := usageOf(b.apiServer)
+	apiServer, err := cpuOf(b.apiServer)
 	if err != nil {
 		return meter{}, err
 	}
 	asked, err := requestsOf(ctx, b.cluster())
-	return meter{programs.CPU, apiServer.CPU, asked}, err
+	return meter{programs, apiServer, asked}, err
 }
 
 // cost waits until the programs have nothing left to do, and notes what they used since a time. It returns when that was.
@@ -154,7 +157,7 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	memory, err := usageOf(b.programs()...)
+	memory, err := process.UsageOf(b.programs()...)
 	if err != nil {
 		return err
 	}
@@ -217,7 +220,8 @@ func (b *bench) drift(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.ask(ctx, apps); err != nil {
+	own, err := b.ask(ctx, apps)
+	if err != nil {
 		return err
 	}
 	_, all, err := awaited.wait(ctx, longest)
@@ -225,6 +229,7 @@ func (b *bench) drift(ctx context.Context) error {
 		return err
 	}
 	b.figures["drift"] = all.Sub(began).Seconds()
+	before.requests = before.requests.plus(own).plus(changes(len(apps)))
 	_, err = b.cost(ctx, "drift", before)
 	return err
 }
@@ -235,14 +240,15 @@ func (b *bench) revision(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := b.read(ctx)
+	var before meter
+	began, own, err := b.revise(ctx, func() (err error) {
+		before, err = b.read(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	began, err := b.revise(ctx)
-	if err != nil {
-		return err
-	}
+	before.requests = before.requests.plus(own)
 	b.profile(ctx, "revision")
 	one, all, err := awaited.wait(ctx, longest)
 	if err != nil {

@@ -73,7 +73,7 @@ func (t *theirs) prepare(ctx context.Context) error {
 	for _, dir := range t.found.CRDs {
 		crds = append(crds, os.DirFS(dir))
 	}
-	if t.runtime, err = cluster.Start(ctx, cluster.Options{Workloads: true, CRDs: crds, Progress: os.Stderr}); err != nil {
+	if t.runtime, err = cluster.Start(ctx, cluster.Options{Workloads: true, Measured: true, CRDs: crds, Progress: os.Stderr}); err != nil {
 		return err
 	}
 	if t.api, err = fleet.Connect(t.runtime.Kubeconfig(), ""); err != nil {
@@ -148,17 +148,20 @@ func (t *theirs) ready(version string) func(*unstructured.Unstructured) bool {
 }
 
 // revise pushes another version of every application and asks Flux to look at them.
-func (t *theirs) revise(ctx context.Context) (time.Time, error) {
+func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := t.push(ctx, second); err != nil {
-		return time.Time{}, err
+		return time.Time{}, requests{}, err
+	}
+	if err := before(); err != nil {
+		return time.Time{}, requests{}, err
 	}
 	at := time.Now()
-	return at, each(ctx, t.apps, func(ctx context.Context, i int) error { return t.request(ctx, ociRepository, i) })
+	return at, changes(t.apps), each(ctx, t.apps, func(ctx context.Context, i int) error { return t.request(ctx, ociRepository, i) })
 }
 
 // ask has Flux reconcile applications now, which else it does at their interval.
-func (t *theirs) ask(ctx context.Context, apps []int) error {
-	return each(ctx, len(apps), func(ctx context.Context, i int) error { return t.request(ctx, kustomization, apps[i]) })
+func (t *theirs) ask(ctx context.Context, apps []int) (requests, error) {
+	return changes(len(apps)), each(ctx, len(apps), func(ctx context.Context, i int) error { return t.request(ctx, kustomization, apps[i]) })
 }
 
 func (t *theirs) request(ctx context.Context, of schema.GroupVersionKind, i int) error {

@@ -25,6 +25,30 @@ func TestRequestsAreToldApartByWhatTheyAskFor(t *testing.T) {
 	}
 }
 
+func TestARuntimeHasItsBundleOnceTheRegistryTookIt(t *testing.T) {
+	const path = "/v2/fleet/runtimes/runtime-00001/manifests/desired"
+	for _, c := range []struct {
+		method, path string
+		status       int
+		want         string
+	}{
+		{"PUT", path, 201, "runtime-00001"},
+		{"PUT", path, 500, ""},
+		{"HEAD", path, 200, ""},
+		{"PUT", "/v2/fleet/runtimes/runtime-00001/manifests/sha256:01", 201, ""},
+		{"PUT", "/v2/fleet/reports/runtime-00001/manifests/latest", 201, ""},
+	} {
+		if got := published(c.method, c.path, c.status); got != c.want {
+			t.Errorf("%s %s answered with %d is the bundle of %q, want %q", c.method, c.path, c.status, got, c.want)
+		}
+	}
+	start := time.Now()
+	came := arrivals{"one": start.Add(-time.Second), "two": start.Add(2 * time.Second), "three": start.Add(time.Second)}
+	if got := came.since(start); got.N != 2 || !got.Last.Equal(start.Add(2*time.Second)) {
+		t.Errorf("%+v came since the start", got)
+	}
+}
+
 func TestTrafficIsCountedFromAMoment(t *testing.T) {
 	head, put := request{publisherHost, "HEAD", aboutReports}, request{publisherHost, "PUT", aboutBundles}
 	push := request{agentsHost, "PUT", aboutReports}

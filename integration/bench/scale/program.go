@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -86,100 +83,4 @@ func (p *program) tail(most int64) string {
 		return err.Error()
 	}
 	return string(data)
-}
-
-// usage is what the kernel says of a process.
-type usage struct {
-	CPU time.Duration
-	// RSS is its resident memory now, Peak the most since it started or since resetPeak.
-	RSS, Peak int64
-}
-
-// ticksPerSecond is USER_HZ, which is the same on every architecture that Go runs on.
-const ticksPerSecond = 100
-
-func usageOf(pid int) (usage, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return usage{}, err
-	}
-	// The name in parentheses may hold anything; user and system time are the 12th and 13th behind it.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 13 {
-		return usage{}, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
-	}
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return usage{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
-		}
-		ticks += n
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return usage{}, err
-	}
-	return usage{CPU: time.Duration(ticks) * time.Second / ticksPerSecond, RSS: kib(status, "VmRSS"), Peak: kib(status, "VmHWM")}, nil
-}
-
-func kib(status []byte, name string) int64 {
-	_, rest, _ := bytes.Cut(status, []byte(name+":"))
-	var n int64
-	_, _ = fmt.Sscanf(string(rest), "%d kB", &n) // a process that is ending has none
-	return n << 10
-}
-
-// resetPeak lets the kernel count the peak of resident memory from now on.
-func resetPeak(pid int) error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
-}
-
-// child returns the id of this process's child with that name, 0 for none.
-func child(name string) int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0
-	}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		from, to := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-		if fields := strings.Fields(string(stat[to+1:])); len(fields) > 1 && string(stat[from+1:to]) == name && fields[1] == strconv.Itoa(os.Getpid()) {
-			return pid
-		}
-	}
-	return 0
-}
-
-// machineBusy is the CPU time that the whole machine has worked since it started.
-func machineBusy() time.Duration {
-	data, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	line, _, _ := bytes.Cut(data, []byte("\n"))
-	var ticks int64
-	for i, field := range strings.Fields(string(line)) {
-		// cpu user nice system idle iowait irq softirq
-		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != 4 && i != 5 && i <= 7 {
-			ticks += n
-		}
-	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond
-}
-
-func loadAverage() string {
-	data, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return ""
-	}
-	first, _, _ := strings.Cut(string(data), " ")
-	return first
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -54,7 +55,7 @@ type pushed struct {
 	were             map[string]string // the bundles that Kymas named before
 }
 
-// untilPushed waits until so many bundles are in the registry as there are runtimes.
+// untilPushed waits until a bundle of every runtime has come into the registry since the start.
 func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent taken) (pushed, error) {
 	var p pushed
 	err := w.until(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
@@ -63,15 +64,18 @@ func (w *world) untilPushed(ctx context.Context, started time.Time, before count
 			return false, err.Error()
 		}
 		p.traffic = now.since(before)
-		puts := p.traffic[request{publisherHost, http.MethodPut, aboutBundles}]
-		if p.tenth == 0 && puts.N >= int64(w.Runtimes/10) {
+		came, err := w.registry.progress(ctx, started)
+		if err != nil {
+			return false, err.Error()
+		}
+		if p.tenth == 0 && came.N >= int64(w.Runtimes/10) {
 			p.tenth = time.Since(started)
 		}
-		if p.half == 0 && puts.N >= int64(w.Runtimes/2) {
+		if p.half == 0 && came.N >= int64(w.Runtimes/2) {
 			p.half = time.Since(started)
 		}
-		p.all = puts.Last.Sub(started)
-		return puts.N >= int64(w.Runtimes), fmt.Sprintf("%d of %d", puts.N, w.Runtimes)
+		p.all = came.Last.Sub(started)
+		return came.N == int64(w.Runtimes), fmt.Sprintf("%d of %d", came.N, w.Runtimes)
 	})
 	p.spent = w.taken().since(spent)
 	return p, err
@@ -109,13 +113,13 @@ func (w *world) firstPublish(ctx context.Context) error {
 
 // resident notes the publisher's memory.
 func (w *world) resident(what string) error {
-	u, err := usageOf(w.pid("publisher"))
+	u, err := process.UsageOf(w.pid("publisher"))
 	if err != nil {
 		return err
 	}
-	w.add(float64(u.RSS), size, what, "")
+	w.add(float64(u.Resident), size, what, "")
 	w.add(float64(u.Peak), size, what+": its peak in this stage", "")
-	return resetPeak(w.pid("publisher"))
+	return process.ResetPeak(w.pid("publisher"))
 }
 
 // right reports whether a Kyma says of its runtime that it has the newest bundle and is ready.

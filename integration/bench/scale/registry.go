@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
@@ -89,6 +91,36 @@ func about(path string) string {
 	return class + " of " + place
 }
 
+// published returns the runtime whose bundle a request has put into the registry, empty where it did anything else.
+func published(method, path string, status int) string {
+	rest, ofRuntimes := strings.CutPrefix(path, "/v2/"+fleetPath+"/"+bundle.DesiredRepository(""))
+	runtime, isBundle := strings.CutSuffix(rest, "/manifests/"+bundle.TagDesired)
+	if method != http.MethodPut || status != http.StatusCreated || !ofRuntimes || !isBundle {
+		return ""
+	}
+	return runtime
+}
+
+// arrivals are when each runtime's newest bundle came.
+type arrivals map[string]time.Time
+
+// since counts the runtimes with a bundle that came after a time.
+func (a arrivals) since(t time.Time) (n seen) {
+	for _, at := range a {
+		if !at.After(t) {
+			continue
+		}
+		n.N++
+		if at.After(n.Last) {
+			n.Last = at
+		}
+	}
+	return n
+}
+
+// progressPath is where the registry's process tells of them.
+const progressPath = "/bundles"
+
 // entry is a line of what the registry's process tells of its traffic.
 type entry struct {
 	request
@@ -101,8 +133,8 @@ func serveRegistry(ctx context.Context, dir string, in io.Reader, out io.Writer)
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex // guards traffic
-	traffic := counted{}
+	var mu sync.Mutex // guards traffic and arrived
+	traffic, arrived := counted{}, arrivals{}
 	r.Intercept(func(_ http.ResponseWriter, asked *http.Request) bool {
 		host, _, _ := net.SplitHostPort(asked.Host)
 		key := request{host, asked.Method, about(asked.URL.Path)}
@@ -111,11 +143,31 @@ func serveRegistry(ctx context.Context, dir string, in io.Reader, out io.Writer)
 		traffic[key] = seen{traffic[key].N + 1, time.Now()}
 		return false
 	})
+	r.Observe(func(asked *http.Request, status int) {
+		host, _, _ := net.SplitHostPort(asked.Host)
+		if runtime := published(asked.Method, asked.URL.Path, status); runtime != "" && host == publisherHost {
+			mu.Lock()
+			defer mu.Unlock()
+			arrived[runtime] = time.Now()
+		}
+	})
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	handler := http.NewServeMux()
+	handler.HandleFunc(progressPath, func(w http.ResponseWriter, asked *http.Request) {
+		since, err := time.Parse(time.RFC3339Nano, asked.FormValue("since"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		now := arrived.since(since)
+		mu.Unlock()
+		_ = json.NewEncoder(w).Encode(now) // who asked is gone otherwise
+	})
+	handler.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
 		entries := make([]entry, 0, len(traffic))
 		for key, value := range traffic {
@@ -123,7 +175,8 @@ func serveRegistry(ctx context.Context, dir string, in io.Reader, out io.Writer)
 		}
 		mu.Unlock()
 		_ = json.NewEncoder(w).Encode(entries) // who asked is gone otherwise
-	})}
+	})
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}
 	go func() { _ = server.Serve(listener) }() // ends when it is closed
 	if err := json.NewEncoder(out).Encode(registryAddresses{r.Host(), listener.Addr().String()}); err != nil {
 		return errors.Join(err, server.Close(), r.Close())
@@ -179,17 +232,8 @@ func startRegistry(dir string) (*registryProcess, error) {
 
 // counted returns all traffic so far.
 func (r *registryProcess) counted(ctx context.Context) (counted, error) {
-	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.traffic, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := local.Do(asked)
-	if err != nil {
-		return nil, fmt.Errorf("ask the registry for its traffic: %w", err)
-	}
-	defer answer.Body.Close()
 	var entries []entry
-	if err := json.NewDecoder(answer.Body).Decode(&entries); err != nil {
+	if err := r.ask(ctx, "/", &entries); err != nil {
 		return nil, fmt.Errorf("ask the registry for its traffic: %w", err)
 	}
 	traffic := counted{}
@@ -197,4 +241,30 @@ func (r *registryProcess) counted(ctx context.Context) (counted, error) {
 		traffic[e.request] = e.seen
 	}
 	return traffic, nil
+}
+
+// progress returns how many runtimes' bundles came since a time.
+func (r *registryProcess) progress(ctx context.Context, since time.Time) (seen, error) {
+	var now seen
+	err := r.ask(ctx, progressPath+"?since="+url.QueryEscape(since.Format(time.RFC3339Nano)), &now)
+	if err != nil {
+		return seen{}, fmt.Errorf("ask the registry for bundles: %w", err)
+	}
+	return now, nil
+}
+
+func (r *registryProcess) ask(ctx context.Context, path string, into any) error {
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.traffic+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := local.Do(asked)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -63,7 +64,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	took := time.Since(started)
 	spent := w.taken().since(before)
 	stop()
-	cost := stageCost{Stage: s.name, Seconds: took.Seconds(), CPU: spent.seconds(), Others: spent.others(took), Load: loadAverage()}
+	cost := stageCost{Stage: s.name, Seconds: took.Seconds(), CPU: spent.seconds(), Others: spent.others(took), Load: process.LoadAverage()}
 	w.results.Stages = append(w.results.Stages, cost)
 	w.say("%s, %.0f%% of the machine's %d cores taken by others", took.Round(100*time.Millisecond), cost.Others*100, runtime.NumCPU())
 	return err

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,11 +61,11 @@ func (w *world) size(ctx context.Context) error {
 	w.add(float64(heap), size, "publisher's live heap", "")
 	w.add(float64(heap)/float64(w.Runtimes), size, "publisher's live heap for each runtime", "")
 	for _, name := range []string{"kube-apiserver", "etcd", "registry"} {
-		u, err := usageOf(w.pid(name))
+		u, err := process.UsageOf(w.pid(name))
 		if err != nil {
 			return err
 		}
-		w.add(float64(u.RSS), size, "memory of "+name, fmt.Sprintf("peak %d MiB", u.Peak>>20))
+		w.add(float64(u.Resident), size, "memory of "+name, fmt.Sprintf("peak %d MiB", u.Peak>>20))
 	}
 	return w.resident("publisher's memory")
 }

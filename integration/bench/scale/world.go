@@ -23,6 +23,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -86,11 +87,16 @@ func (w *world) up(ctx context.Context) error {
 	if w.place, err = openStore(net.JoinHostPort(agentsHost, w.registry.port) + "/" + fleetPath); err != nil {
 		return err
 	}
-	w.kcp, err = cluster.Start(ctx, cluster.Options{Progress: os.Stderr, CRDs: []fs.FS{charts.PublisherCRDs}, Durable: true})
+	w.kcp, err = cluster.Start(ctx, cluster.Options{Progress: os.Stderr, CRDs: []fs.FS{charts.PublisherCRDs}, Durable: true, Measured: true})
 	if err != nil {
 		return err
 	}
-	w.pids = map[string]int{"kube-apiserver": child("kube-apiserver"), "etcd": child("etcd")}
+	w.pids = map[string]int{}
+	for _, name := range []string{"kube-apiserver", "etcd"} {
+		if w.pids[name], err = process.Child(name, ""); err != nil {
+			return err
+		}
+	}
 	if w.control, err = fleet.Connect(w.kcp.Kubeconfig(), ""); err != nil {
 		return err
 	}
@@ -133,7 +139,7 @@ func openStore(location string) (store.Store, error) {
 
 // startPublisher runs `kcp-publisher run` with its defaults; within may be nil.
 func (w *world) startPublisher(within *memoryLimit) error {
-	address, err := freeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -147,14 +153,6 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	w.metrics = address
 	w.publisher, err = start(filepath.Join(w.dir, "kcp-publisher.log"), w.binaries.Publisher, args, how)
 	return err
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // killPublisher ends it as a power cut would.
@@ -228,7 +226,7 @@ func (w *world) pid(name string) int {
 
 // cpu is what a process has worked so far, with those that it replaced.
 func (w *world) cpu(name string) time.Duration {
-	if u, err := usageOf(w.pid(name)); err == nil {
+	if u, err := process.UsageOf(w.pid(name)); err == nil {
 		w.lastCPU[name] = w.spentBy[name] + u.CPU
 	}
 	return w.lastCPU[name] // of one that has ended, as it was seen last
@@ -241,7 +239,7 @@ type taken struct {
 }
 
 func (w *world) taken() taken {
-	t := taken{by: map[string]time.Duration{}, machine: machineBusy()}
+	t := taken{by: map[string]time.Duration{}, machine: process.MachineCPU()}
 	for _, name := range processes {
 		t.by[name] = w.cpu(name)
 	}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
+)
+
+// cpuOf is the CPU time of processes with that of the children which they have waited for.
+func cpuOf(pids ...int) (time.Duration, error) {
+	used, err := process.UsageOf(pids...)
+	return used.CPU + used.Children, err
+}
+
+// How it is told that programs have nothing left to do: they take no more than restCPU in restTime.
+const (
+	restTime = 4 * time.Second
+	restCPU  = 60 * time.Millisecond
+)
+
+// untilRest waits until programs have nothing left to do, and returns since when, and the CPU time that they had used by then.
+func untilRest(ctx context.Context, limit time.Duration, pids ...int) (time.Time, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	used, err := cpuOf(pids...)
+	if err != nil {
+		return time.Time{}, 0, err
+	}
+	for since, at := time.Now(), used; ; {
+		select {
+		case <-ctx.Done():
+			return since, at, fmt.Errorf("waited %s for programs to have nothing left to do", limit)
+		case now := <-tick.C:
+			used, err := cpuOf(pids...)
+			if err != nil {
+				return since, at, err
+			}
+			if used-at > restCPU {
+				since, at = now, used
+			}
+			if now.Sub(since) >= restTime {
+				return since, at, nil
+			}
+		}
+	}
+}

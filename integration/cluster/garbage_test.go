@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAMeasuredProgramRunsAsGoDoesByDefault(t *testing.T) {
+	env, err := exec.LookPath("env")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		what, set string
+		measured  bool
+		want      []string
+	}{
+		{"one that is not measured", "", false, []string{"GOGC=400", "GOMAXPROCS=1"}},
+		{"one that is not measured, with settings", "50", false, []string{"GOGC=50", "GOMAXPROCS=50"}},
+		{"one that is measured", "", true, []string{"GOGC=", "GOMAXPROCS="}},
+		{"one that is measured, with settings", "50", true, []string{"GOGC=50", "GOMAXPROCS=50"}},
+	} {
+		t.Setenv("GOGC", c.set)
+		t.Setenv("GOMAXPROCS", c.set)
+		watched, err := (&reaper{dir: t.TempDir()}).watch(env, c.measured)
+		if err != nil {
+			t.Fatal(err)
+		}
+		output, err := exec.CommandContext(t.Context(), watched).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.DeleteFunc(strings.Fields(string(output)), func(line string) bool {
+			return !strings.HasPrefix(line, "GOGC=") && !strings.HasPrefix(line, "GOMAXPROCS=")
+		})
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s has %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestGarbageIsCollectedSeldomUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
+	t.Setenv("GOGC", "")
+	if got := CollectSeldom(); !slices.Equal(got, []string{"GOGC=400"}) {
+		t.Errorf("without GOGC: %v", got)
+	}
+	t.Setenv("GOGC", "50")
+	if got := CollectSeldom(); got != nil {
+		t.Errorf("with GOGC=50: %v", got)
+	}
+}
