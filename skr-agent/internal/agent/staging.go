@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
+)
+
+// contents is what a round has to know of the contents that are stored.
+type contents struct {
+	// unstaged says why contents cannot be had, by module.
+	unstaged map[string]error
+	// staged names the contents that were looked for last; staging goes on with it, nil once all were.
+	staged  string
+	staging *pull.Staging
+	// postponed says that the round of a poll ended early for that, so that the next one does what a poll asks for.
+	postponed bool
+	// kept is what the last prune left.
+	kept map[digest.Digest]bool
+}
+
+// stageStretch is how long contents are fetched until Manifests are written of what is there.
+const stageStretch = 300 * time.Millisecond
+
+// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports whether it did, and leaves in
+// staging whether there is more to fetch.
+func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) bool {
+	needed := contentsOf(state)
+	if a.staged != needed {
+		a.staging = a.Puller.Stage(state, a.unstaged)
+	}
+	a.staged = needed
+	if a.staging == nil {
+		return false
+	}
+	unstaged, done := a.staging.Continue(ctx, stageStretch)
+	if !done {
+		return true
+	}
+	for module, why := range unstaged {
+		if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
+			log.Error(why, "content of a module is not at hand", "module", module)
+		}
+	}
+	a.unstaged, a.staging = unstaged, nil
+	return true
+}
+
+// prune drops content that neither the bundle in force nor any Manifest needs.
+func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
+	if facts.Bundle == nil {
+		return nil
+	}
+	keep := a.Puller.Needed(facts.Bundle.State)
+	for i := range facts.Manifests {
+		for _, needed := range contentOf(&facts.Manifests[i]) {
+			keep[needed] = true
+		}
+	}
+	if maps.Equal(keep, a.kept) {
+		return nil
+	}
+	if _, err := a.Store.Prune(ctx, keep); err != nil {
+		return err
+	}
+	a.kept = keep
+	return nil
+}
