@@ -180,7 +180,10 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	var watchErr error
 	fetched := false
 	if b := followed.Bundle; b != nil {
-		fetched = a.stage(ctx, log, b.State)
+		if fetched, err = a.stage(ctx, log, b.State); err != nil {
+			a.postponed = a.postponed || polled
+			return 0, err
+		}
 		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		if a.staging != nil {
 			// What is there is installed meanwhile. All else, and every word about it, waits until it is known what can be had.

@@ -30,19 +30,23 @@ type contents struct {
 const stageStretch = 300 * time.Millisecond
 
 // stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports whether it did, and leaves in
-// staging whether there is more to fetch.
-func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) bool {
+// staging whether there is more to fetch. What was known of modules stays known when it cannot be read what is stored.
+func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {
 		a.staging = a.Puller.Stage(state, a.unstaged)
 	}
 	a.staged = needed
 	if a.staging == nil {
-		return false
+		return false, nil
 	}
-	unstaged, done := a.staging.Continue(ctx, stageStretch)
+	unstaged, done, err := a.staging.Continue(ctx, stageStretch)
+	if err != nil {
+		a.staged, a.staging = "", nil
+		return false, err
+	}
 	if !done {
-		return true
+		return true, nil
 	}
 	for module, why := range unstaged {
 		if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
@@ -50,7 +54,7 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 		}
 	}
 	a.unstaged, a.staging = unstaged, nil
-	return true
+	return true, nil
 }
 
 // prune drops content that neither the bundle in force nor any Manifest needs.

@@ -50,10 +50,13 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 }
 
 // Continue fetches contents until all were looked for, or for about as long as the stretch. A module whose content cannot be had is the only one to
-// suffer: the problems hold the reasons, by module, when it is done.
-func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems map[string]error, done bool) {
-	if s.there == nil && !s.begin(ctx) {
-		return s.problems(), true
+// suffer: the problems hold the reasons, by module, when it is done. The error says that it cannot be read what is stored, which tells nothing of
+// any module.
+func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems map[string]error, done bool, err error) {
+	if s.there == nil {
+		if err := s.begin(ctx); err != nil {
+			return nil, false, err
+		}
 	}
 	var mu sync.Mutex // guards there and failed
 	ended := time.Now().Add(stretch)
@@ -84,26 +87,26 @@ func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems
 		}
 		s.left = nil
 	}
-	return s.problems(), len(s.left) == 0
+	return s.problems(), len(s.left) == 0, nil
 }
 
-// begin looks for what is stored already, in one request. It reports whether that could be read.
-func (s *Staging) begin(ctx context.Context) bool {
+// begin looks for what is stored already, in one request.
+func (s *Staging) begin(ctx context.Context) error {
 	there, err := s.puller.Store.Whole(ctx)
+	if err != nil {
+		return err
+	}
 	seen := map[digest.Digest]bool{}
 	for _, m := range s.modules {
 		for _, c := range m.Content {
-			switch {
-			case err != nil:
-				s.failed[c.Digest] = err
-			case !there[c.Digest] && !seen[c.Digest]:
+			if !there[c.Digest] && !seen[c.Digest] {
 				seen[c.Digest] = true
 				s.left = append(s.left, c)
 			}
 		}
 	}
 	s.there = there
-	return err == nil
+	return nil
 }
 
 // problems returns why modules cannot be had, by module.

@@ -3,6 +3,7 @@ package pull
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -19,10 +20,15 @@ import (
 type counting struct {
 	client.Client
 	lists, gets, creates, deletes atomic.Int64
+	// unlisted is the answer to lists, nil for that of the API server.
+	unlisted error
 }
 
 func (c *counting) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	c.lists.Add(1)
+	if c.unlisted != nil {
+		return c.unlisted
+	}
 	return c.Client.List(ctx, l, opts...)
 }
 
@@ -71,8 +77,16 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 
 	t.Log("one content at a time, in the order of the modules: those that have all of theirs wait no longer")
 	staging := puller.Stage(state, nil)
+	counted.unlisted = errors.New("too many requests")
+	_, done, err := staging.Continue(ctx, 0)
+	require.ErrorIs(t, err, counted.unlisted, "what is stored cannot be read, which is no module's fault")
+	require.False(t, done)
+	require.NotContains(t, staging.Waiting()["m0"].Error(), "too many requests")
+	counted.unlisted = nil
+	counted.lists.Store(0)
 	for contents := range 5 {
-		_, done := staging.Continue(ctx, 0)
+		_, done, err := staging.Continue(ctx, 0)
+		require.NoError(t, err)
 		require.False(t, done, "%d contents are looked for", contents+1)
 		waiting := staging.Waiting()
 		require.Equal(t, contents < 1, waiting["m0"] != nil, "after %d contents", contents+1)
@@ -80,7 +94,8 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 		require.Error(t, waiting["m1"])
 		require.Error(t, waiting["m4"])
 	}
-	problems, done := staging.Continue(ctx, 0)
+	problems, done, err := staging.Continue(ctx, 0)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 	require.ErrorContains(t, problems["m1"], "is neither in")
@@ -99,11 +114,13 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	t.Log("what could not be had comes last the next time, and nothing is fetched twice")
 	state.Manifests = append(state.Manifests, bundle.Manifest{Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)}})
 	staging = puller.Stage(state, problems)
-	_, done = staging.Continue(ctx, 0)
+	_, done, err = staging.Continue(ctx, 0)
+	require.NoError(t, err)
 	require.False(t, done)
 	require.NoError(t, staging.Waiting()["m9"])
 	require.EqualValues(t, 2*6, counted.creates.Load())
-	problems, done = staging.Continue(ctx, time.Minute)
+	problems, done, err = staging.Continue(ctx, time.Minute)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 
@@ -111,13 +128,15 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	for i := range 20 {
 		state.Manifests = append(state.Manifests, bundle.Manifest{Name: fmt.Sprint("n", i), Module: fmt.Sprint("n", i), Content: []bundle.Content{content(fmt.Sprint("more-", i), true)}})
 	}
-	problems, done = puller.Stage(state, problems).Continue(ctx, time.Minute)
+	problems, done, err = puller.Stage(state, problems).Continue(ctx, time.Minute)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 	require.EqualValues(t, 2*26, counted.creates.Load())
 	counted.lists.Store(0)
 	staging = puller.Stage(bundle.DesiredState{Manifests: state.Manifests[2:]}, nil)
-	problems, done = staging.Continue(ctx, time.Minute)
+	problems, done, err = staging.Continue(ctx, time.Minute)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Empty(t, problems)
 	require.Empty(t, staging.Waiting())

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+)
+
+// server is an API server with Secrets, which answers lists with err unless that is nil.
+type server struct {
+	client.Client
+	items []metav1.PartialObjectMetadata
+	err   error
+}
+
+func (s *server) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*metav1.PartialObjectMetadataList).Items = s.items
+	return s.err
+}
+
+// stocked returns an Agent that keeps its contents in these Secrets.
+func stocked(s *server) *Agent {
+	store := contentstore.New(s, s, "kyma-system")
+	return New(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
+}
+
+func of(module, text string) bundle.Manifest {
+	return bundle.Manifest{Name: module, Module: module, Content: []bundle.Content{{Repository: "example.com/" + module, Digest: digest.FromString(text)}}}
+}
+
+func TestNoModuleFailsBecauseStoredContentsCannotBeListed(t *testing.T) {
+	api := &server{err: errors.New("too many requests")}
+	a := stocked(api)
+	known := map[string]error{"keda": errors.New("not in the registry")}
+	a.unstaged = known
+	state := bundle.DesiredState{Manifests: []bundle.Manifest{of("keda", "a"), of("nats", "b")}}
+	for range 2 {
+		_, err := a.stage(t.Context(), logr.Discard(), state)
+		require.ErrorIs(t, err, api.err)
+		require.Equal(t, known, a.unstaged, "nothing else was learned")
+	}
+	api.err = nil
+	fetched, err := a.stage(t.Context(), logr.Discard(), bundle.DesiredState{})
+	require.NoError(t, err)
+	require.True(t, fetched, "the next round looks again")
+	require.Empty(t, a.unstaged)
+}
