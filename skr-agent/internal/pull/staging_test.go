@@ -5,15 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
 // counting counts requests to the API server.
@@ -45,6 +49,65 @@ func (c *counting) Create(ctx context.Context, o client.Object, opts ...client.C
 func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	c.deletes.Add(1)
 	return c.Client.Delete(ctx, o, opts...)
+}
+
+// narrow is a client under a quota of content Secrets. The first ones wait for each other, so that each is the first part of another content.
+type narrow struct {
+	client.Client
+	most    int
+	waiting sync.WaitGroup
+	creates atomic.Int64
+}
+
+func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if n.creates.Add(1) <= int64(n.most) {
+		err := n.Client.Create(ctx, o, opts...)
+		n.waiting.Done()
+		n.waiting.Wait()
+		return err
+	}
+	var secrets corev1.SecretList
+	if err := n.List(ctx, &secrets, client.InNamespace(o.GetNamespace()), client.HasLabels{"kyma-pull.dev/content"}); err != nil {
+		return err
+	}
+	if len(secrets.Items) >= n.most {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), errors.New("exceeded quota"))
+	}
+	return n.Client.Create(ctx, o, opts...)
+}
+
+func TestAQuotaIsFilledWithWholeContents(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.publish()
+	changed, err := w.puller.Pull(ctx)
+	require.NoError(t, err)
+	require.True(t, changed)
+	repository, err := w.place.Repository(ctx, bundle.ContentRepository)
+	require.NoError(t, err)
+	var state bundle.DesiredState
+	for i := range stageWorkers {
+		text := fmt.Sprint("own-", i)
+		c := bundle.Content{Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: "application/octet-stream", Digest: digest.FromString(text), SizeBytes: int64(len(text))}
+		require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader([]byte(text))))
+		state.Manifests = append(state.Manifests, bundle.Manifest{Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{c}})
+	}
+	_, err = w.puller.Store.Prune(ctx, nil)
+	require.NoError(t, err)
+	tight := &narrow{Client: w.client, most: stageWorkers}
+	tight.waiting.Add(stageWorkers)
+	w.puller.Store = contentstore.New(tight, tight, w.namespace)
+	staging := w.puller.Stage(state, nil)
+	var problems map[string]error
+	for done := false; !done; {
+		problems, done, err = staging.Continue(ctx, time.Minute)
+		require.NoError(t, err)
+	}
+	require.Len(t, problems, stageWorkers/2, "each content takes two Secrets")
+	whole, err := w.puller.Store.Whole(ctx)
+	require.NoError(t, err)
+	require.Len(t, whole, stageWorkers/2)
+	require.True(t, w.puller.Stage(state, problems).alone, "the next poll goes on in that way")
 }
 
 func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
