@@ -22,8 +22,9 @@ type contents struct {
 	staging *pull.Staging
 	// postponed says that the round of a poll ended early for that, so that the next one does what a poll asks for.
 	postponed bool
-	// kept is what the last prune left.
-	kept map[digest.Digest]bool
+	// kept is what the last prune left; unpruned says that more may have been stored since.
+	kept     map[digest.Digest]bool
+	unpruned bool
 }
 
 // stageStretch is how long contents are fetched until Manifests are written of what is there.
@@ -34,7 +35,7 @@ const stageStretch = 300 * time.Millisecond
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {
-		a.staging = a.Puller.Stage(state, a.unstaged)
+		a.staging, a.unpruned = a.Puller.Stage(state, a.unstaged), true
 	}
 	a.staged = needed
 	if a.staging == nil {
@@ -68,12 +69,12 @@ func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 			keep[needed] = true
 		}
 	}
-	if maps.Equal(keep, a.kept) {
+	if maps.Equal(keep, a.kept) && !a.unpruned {
 		return nil
 	}
 	if _, err := a.Store.Prune(ctx, keep); err != nil {
 		return err
 	}
-	a.kept = keep
+	a.kept, a.unpruned = keep, false
 	return nil
 }

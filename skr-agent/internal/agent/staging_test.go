@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 )
 
 // server is an API server with Secrets, which answers lists with err unless that is nil.
@@ -21,11 +22,18 @@ type server struct {
 	client.Client
 	items []metav1.PartialObjectMetadata
 	err   error
+	// deleted are names.
+	deleted []string
 }
 
 func (s *server) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	list.(*metav1.PartialObjectMetadataList).Items = s.items
 	return s.err
+}
+
+func (s *server) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
+	s.deleted = append(s.deleted, o.GetName())
+	return nil
 }
 
 // stocked returns an Agent that keeps its contents in these Secrets.
@@ -54,4 +62,24 @@ func TestNoModuleFailsBecauseStoredContentsCannotBeListed(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, fetched, "the next round looks again")
 	require.Empty(t, a.unstaged)
+}
+
+func TestWhatWasStagedForABundleThatWasTakenBackIsPruned(t *testing.T) {
+	api := &server{}
+	a := stocked(api)
+	facts := report.Facts{Bundle: &bundle.Bundle{}}
+	round := func(state bundle.DesiredState) {
+		t.Helper()
+		_, err := a.stage(t.Context(), logr.Discard(), state)
+		require.NoError(t, err)
+		require.NoError(t, a.prune(t.Context(), facts))
+	}
+	round(bundle.DesiredState{})
+	// Another bundle has some of its contents stored, and then the first one is in force again.
+	a.staged, a.staging = "others", a.Puller.Stage(bundle.DesiredState{}, nil)
+	api.items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "left", Annotations: map[string]string{"kyma-pull.dev/content-digest": digest.FromString("a").String()}}}}
+	round(bundle.DesiredState{})
+	require.Equal(t, []string{"left"}, api.deleted)
+	round(bundle.DesiredState{})
+	require.Equal(t, []string{"left"}, api.deleted, "once")
 }
