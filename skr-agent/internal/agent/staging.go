@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -20,6 +21,8 @@ type contents struct {
 	// staged names the contents that were looked for last; staging goes on with it, nil once all were.
 	staged  string
 	staging *pull.Staging
+	// looked is the last one that ended.
+	looked *pull.Staging
 	// postponed says that the round of a poll ended early for that, so that the next one does what a poll asks for.
 	postponed bool
 	// kept is what the last prune left; unpruned says that more may have been stored since.
@@ -54,8 +57,14 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 			log.Error(why, "content of a module is not at hand", "module", module)
 		}
 	}
-	a.unstaged, a.staging = unstaged, nil
+	a.unstaged, a.looked, a.staging = unstaged, a.staging, nil
 	return true, nil
+}
+
+// lacks reports whether it is known that a content is not stored: it is fetched with the next poll at the latest.
+func (a *Agent) lacks(d digest.Digest) bool {
+	last := cmp.Or(a.staging, a.looked)
+	return last != nil && last.Lacks(d)
 }
 
 // prune drops content that neither the bundle in force nor any Manifest needs.

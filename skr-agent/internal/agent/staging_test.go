@@ -83,3 +83,30 @@ func TestWhatWasStagedForABundleThatWasTakenBackIsPruned(t *testing.T) {
 	round(bundle.DesiredState{})
 	require.Equal(t, []string{"left"}, api.deleted, "once")
 }
+
+func TestContentThatIsDeletedWhileOthersAreFetchedIsLookedAtAfterThat(t *testing.T) {
+	a := stocked(&server{})
+	old, lost, written := digest.FromString("old"), digest.FromString("lost"), digest.FromString("written")
+	a.kept, a.unpruned = map[digest.Digest]bool{old: true}, true
+	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
+	look := func() bool {
+		t.Helper()
+		_, contents, _ := a.changes.take()
+		postponed, err := a.recheck(t.Context(), logr.Discard(), contents)
+		require.NoError(t, err)
+		return postponed
+	}
+	a.changes.noteContents([]digest.Digest{lost}, true)
+	a.changes.noteContents([]digest.Digest{lost, written}, false)
+	a.staged = "these"
+	for range 2 {
+		require.True(t, look())
+		require.Equal(t, map[digest.Digest]bool{lost: true}, a.changes.contents, "the agent itself wrote the other")
+	}
+	a.kept, a.unpruned, a.staging = map[digest.Digest]bool{lost: true, written: true}, false, nil
+	require.False(t, look())
+	require.Empty(t, a.staged, "it is fetched again")
+	a.changes.noteContents([]digest.Digest{old}, true)
+	require.False(t, look())
+	require.Empty(t, a.changes.contents, "nothing needs it")
+}

@@ -135,6 +135,11 @@ func (s *Staging) begin(ctx context.Context) error {
 	return nil
 }
 
+// Lacks reports whether a content is not stored as far as is known, because it cannot be had or was not fetched yet.
+func (s *Staging) Lacks(d digest.Digest) bool {
+	return s.failed[d] != nil || slices.ContainsFunc(s.left, func(c bundle.Content) bool { return c.Digest == d })
+}
+
 // problems returns why modules cannot be had, by module.
 func (s *Staging) problems() map[string]error {
 	problems := map[string]error{}

@@ -156,6 +156,8 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 		require.Equal(t, contents < 3, waiting["m2"] != nil, "after %d contents", contents+1)
 		require.Error(t, waiting["m1"])
 		require.Error(t, waiting["m4"])
+		require.True(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
+		require.Equal(t, contents < 1, staging.Lacks(shared.Digest))
 	}
 	problems, done, err := staging.Continue(ctx, 0)
 	require.NoError(t, err)
@@ -163,6 +165,8 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	require.Len(t, problems, 1)
 	require.ErrorContains(t, problems["m1"], "is neither in")
 	require.Equal(t, problems, staging.Waiting())
+	require.True(t, staging.Lacks(state.Manifests[1].Content[1].Digest))
+	require.False(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
 	require.EqualValues(t, 1, counted.lists.Load())
 	require.Zero(t, counted.gets.Load())
 	require.EqualValues(t, 2*5, counted.creates.Load())
