@@ -157,7 +157,7 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 		require.Error(t, waiting["m1"])
 		require.Error(t, waiting["m4"])
 		require.True(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
-		require.Equal(t, contents < 1, staging.Lacks(shared.Digest))
+		require.False(t, staging.Lacks(shared.Digest))
 	}
 	problems, done, err := staging.Continue(ctx, 0)
 	require.NoError(t, err)
