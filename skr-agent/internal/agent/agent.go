@@ -220,7 +220,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	if a.Deployment != nil && !a.proven {
 		trial = upgrade.Trial
 	}
-	return shortest(written.Retry, moreToTell, opens, trial), err
+	return shortest(written.Retry, moreToTell, opens, trial, a.stageAgain()), err
 }
 
 func (a *Agent) pollInterval() time.Duration {
@@ -260,9 +260,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
 		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
-	if len(a.unstaged) > 0 && a.staging == nil {
-		a.staged = "" // what could not be had may be there now
-	}
+	a.notePoll()
 }
 
 // noteDecided logs once what the runtime does by itself.

@@ -25,6 +25,8 @@ type contents struct {
 	looked *pull.Staging
 	// postponed says that the round of a poll ended early for that, so that the next one does what a poll asks for.
 	postponed bool
+	// polled says that a poll came while contents were fetched, of which some may not have been there before.
+	polled bool
 	// kept is what the last prune left; unpruned says that more may have been stored since.
 	kept     map[digest.Digest]bool
 	unpruned bool
@@ -59,6 +61,27 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	}
 	a.unstaged, a.looked, a.staging = unstaged, a.staging, nil
 	return true, nil
+}
+
+// notePoll has looked again for what could not be had, which may be there now: at once, or when all other contents were looked for.
+func (a *Agent) notePoll() {
+	switch {
+	case a.staging != nil:
+		a.polled = true
+	case len(a.unstaged) > 0:
+		a.staged = ""
+	}
+}
+
+// stageAgain returns how soon to look again because a poll came while contents were fetched, 0 for not before the next poll.
+func (a *Agent) stageAgain() time.Duration {
+	polled := a.polled
+	a.polled = false
+	if !polled || len(a.unstaged) == 0 {
+		return 0
+	}
+	a.staged = ""
+	return minRound
 }
 
 // lacks reports whether it is known that a content is not stored: it is fetched with the next poll at the latest.

@@ -110,3 +110,25 @@ func TestContentThatIsDeletedWhileOthersAreFetchedIsLookedAtAfterThat(t *testing
 	require.False(t, look())
 	require.Empty(t, a.changes.contents, "nothing needs it")
 }
+
+func TestAPollWhileContentsAreFetchedHasWhatFailedLookedForOnceMore(t *testing.T) {
+	a := stocked(&server{})
+	failed := map[string]error{"keda": errors.New("not in the registry")}
+	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
+	a.staged = "these"
+	a.notePoll()
+	require.Equal(t, "these", a.staged, "what is being fetched goes on")
+	a.staging, a.unstaged = nil, failed
+	require.Equal(t, minRound, a.stageAgain())
+	require.Empty(t, a.staged)
+	a.staged = "these"
+	require.Zero(t, a.stageAgain(), "once")
+	require.Equal(t, "these", a.staged)
+	a.notePoll()
+	require.Empty(t, a.staged, "a poll at any other time does so itself")
+
+	a.staging, a.staged = a.Puller.Stage(bundle.DesiredState{}, nil), "these"
+	a.notePoll()
+	a.staging, a.unstaged = nil, nil
+	require.Zero(t, a.stageAgain(), "nothing failed")
+}
