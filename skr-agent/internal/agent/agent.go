@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/go-logr/logr"
-	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,17 +86,10 @@ type Agent struct {
 	// notified asks for a poll before that; notify has a round begin for it.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	unstaged map[string]error
 	// said is what was logged of the registry, the agent's certificate and enrollment and its decisions, waiting of upgrades that wait for a maintenance
 	// window, by module, and notImported of files that could not be imported.
 	said, waiting, notImported sayonce.Memo
-	// staged names the contents that were looked for last; staging goes on with it, nil once all were. kept is what the last prune left.
-	staged  string
-	staging *pull.Staging
-	// postponed says that the round of a poll ended early for that, so that the next one does what a poll asks for.
-	postponed bool
-	kept      map[digest.Digest]bool
-	delivery  delivery
+	delivery                   delivery
 	// sequence is that of the last report; resumed says that those of the agent before this one are known.
 	sequence int64
 	resumed  bool
@@ -123,6 +114,7 @@ type Agent struct {
 	unreadable error
 	// leftovers is how many of them were told to be removed.
 	leftovers int
+	contents
 	restoration
 }
 
@@ -138,7 +130,7 @@ const (
 
 // New returns an Agent that has not looked at anything yet.
 func New(options Options) *Agent {
-	return &Agent{Options: options, unstaged: map[string]error{}, rounds: newRounds(), notify: make(chan event.GenericEvent, 1)}
+	return &Agent{Options: options, rounds: newRounds(), notify: make(chan event.GenericEvent, 1)}
 }
 
 // Notify has the registry polled now, whatever the interval. It returns at once and may be called by anybody.
@@ -188,7 +180,10 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	var watchErr error
 	fetched := false
 	if b := followed.Bundle; b != nil {
-		fetched = a.stage(ctx, log, b.State)
+		if fetched, err = a.stage(ctx, log, b.State); err != nil {
+			a.postponed = a.postponed || polled
+			return 0, err
+		}
 		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		if a.staging != nil {
 			// What is there is installed meanwhile. All else, and every word about it, waits until it is known what can be had.
@@ -225,7 +220,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	if a.Deployment != nil && !a.proven {
 		trial = upgrade.Trial
 	}
-	return shortest(written.Retry, moreToTell, opens, trial), err
+	return shortest(written.Retry, moreToTell, opens, trial, a.stageAgain()), err
 }
 
 func (a *Agent) pollInterval() time.Duration {
@@ -265,36 +260,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
 		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
-	if len(a.unstaged) > 0 && a.staging == nil {
-		a.staged = "" // what could not be had may be there now
-	}
-}
-
-// stageStretch is how long contents are fetched until Manifests are written of what is there.
-const stageStretch = 300 * time.Millisecond
-
-// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports whether it did, and leaves in
-// staging whether there is more to fetch.
-func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) bool {
-	needed := contentsOf(state)
-	if a.staged != needed {
-		a.staging = a.Puller.Stage(state, a.unstaged)
-	}
-	a.staged = needed
-	if a.staging == nil {
-		return false
-	}
-	unstaged, done := a.staging.Continue(ctx, stageStretch)
-	if !done {
-		return true
-	}
-	for module, why := range unstaged {
-		if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
-			log.Error(why, "content of a module is not at hand", "module", module)
-		}
-	}
-	a.unstaged, a.staging = unstaged, nil
-	return true
+	a.notePoll()
 }
 
 // noteDecided logs once what the runtime does by itself.
@@ -383,26 +349,5 @@ func (a *Agent) tellKyma(ctx context.Context, facts *report.Facts) error {
 	if err := a.Client.Status().Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of the runtime's Kyma: %w", err)
 	}
-	return nil
-}
-
-// prune drops content that neither the bundle in force nor any Manifest needs.
-func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
-	if facts.Bundle == nil {
-		return nil
-	}
-	keep := a.Puller.Needed(facts.Bundle.State)
-	for i := range facts.Manifests {
-		for _, needed := range contentOf(&facts.Manifests[i]) {
-			keep[needed] = true
-		}
-	}
-	if maps.Equal(keep, a.kept) {
-		return nil
-	}
-	if _, err := a.Store.Prune(ctx, keep); err != nil {
-		return err
-	}
-	a.kept = keep
 	return nil
 }

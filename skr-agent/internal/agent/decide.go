@@ -83,12 +83,12 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 		trust.ShortThumbprint(thumbprint), why, p.Audience.Runtime)
 }
 
-// contentsOf names all contents of a state.
+// contentsOf names all contents of a state: for which module, from where, and what.
 func contentsOf(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
 		for _, c := range m.Content {
-			names += " " + c.Digest.String()
+			names += " " + m.Module + " " + c.Repository + " " + c.Digest.String()
 		}
 	}
 	return names

@@ -109,13 +109,16 @@ func TestContentThatAManifestNamesIsKept(t *testing.T) {
 	}
 }
 
-func TestStagedContentsAreNamedByDigest(t *testing.T) {
-	content := func(name string) bundle.Manifest {
-		return bundle.Manifest{Content: []bundle.Content{{Digest: digest.FromString(name)}}}
+func TestStagedContentsAreNamedByModuleRepositoryAndDigest(t *testing.T) {
+	content := func(module, repository, name string) string {
+		m := bundle.Manifest{Module: module, Content: []bundle.Content{{Repository: repository, Digest: digest.FromString(name)}}}
+		return contentsOf(bundle.DesiredState{Manifests: []bundle.Manifest{m}})
 	}
-	one, two := bundle.DesiredState{Manifests: []bundle.Manifest{content("a")}}, bundle.DesiredState{Manifests: []bundle.Manifest{content("b")}}
-	require.Equal(t, contentsOf(one), contentsOf(one))
-	require.NotEqual(t, contentsOf(one), contentsOf(two))
+	one := content("keda", "example.com/keda", "a")
+	require.Equal(t, one, content("keda", "example.com/keda", "a"))
+	require.NotEqual(t, one, content("keda", "example.com/keda", "b"))
+	require.NotEqual(t, one, content("keda", "example.com/moved", "a"), "it is fetched from elsewhere")
+	require.NotEqual(t, one, content("nats", "example.com/keda", "a"), "another module waits for it")
 	require.NotEqual(t, "", contentsOf(bundle.DesiredState{}), "a bundle without modules is staged too")
 }
 

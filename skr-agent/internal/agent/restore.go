@@ -56,7 +56,7 @@ type changes struct {
 	mu sync.Mutex // guards what follows
 	// definitions says that one of the agent's CRDs was changed or deleted.
 	definitions bool
-	// contents are blobs of which a Secret was changed or deleted.
+	// contents are blobs of which a Secret was written or, where it says true, deleted.
 	contents map[digest.Digest]bool
 	// secrets are those with the agent's memory that were deleted.
 	secrets map[string]bool
@@ -68,21 +68,21 @@ func (c *changes) noteDefinition() {
 	c.definitions = true
 }
 
-func (c *changes) noteContents(touched []digest.Digest) {
+func (c *changes) noteContents(touched []digest.Digest, deleted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.contents == nil {
 		c.contents = map[digest.Digest]bool{}
 	}
 	for _, d := range touched {
-		c.contents[d] = true
+		c.contents[d] = c.contents[d] || deleted
 	}
 }
 
 // noteSecret reports whether the Secret matters.
 func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
 	if d := contentstore.DigestOf(secret.Annotations); d.Validate() == nil {
-		c.noteContents([]digest.Digest{d})
+		c.noteContents([]digest.Digest{d}, deleted)
 		return true
 	}
 	if !deleted || secret.Name != pull.StateSecret && secret.Name != objects.MemorySecret {
@@ -97,10 +97,10 @@ func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool)
 	return true
 }
 
-func (c *changes) take() (definitions bool, contents []digest.Digest, secrets map[string]bool) {
+func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, secrets map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	definitions, contents, secrets = c.definitions, slices.Sorted(maps.Keys(c.contents)), c.secrets
+	definitions, contents, secrets = c.definitions, c.contents, c.secrets
 	c.definitions, c.contents, c.secrets = false, nil, nil
 	return definitions, contents, secrets
 }
@@ -172,7 +172,8 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	if err := a.restoreSecrets(ctx, log, secrets); err != nil {
 		problems["secrets"] = err.Error()
 	}
-	if err := a.recheck(ctx, log, contents); err != nil {
+	postponed, err := a.recheck(ctx, log, contents)
+	if err != nil {
 		problems["contents"] = err.Error()
 	}
 	restored, err := a.restoreObjects(ctx, b)
@@ -197,6 +198,9 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	}
 	if len(problems) == 0 && !a.undefined {
 		a.restoreFailed = 0
+		if postponed {
+			return minRound
+		}
 		return 0
 	}
 	a.restoreFailed++
@@ -242,13 +246,25 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 }
 
 // recheck looks whether contents that somebody touched are still what they should be. What is not is fetched again by stage, and
-// documents of the bundle in force here: at once, and then with every poll.
-func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched []digest.Digest) error {
-	touched = slices.DeleteFunc(touched, func(d digest.Digest) bool { return !a.kept[d] })
-	lost, err := a.Puller.Recheck(ctx, touched)
+// documents of the bundle in force here: at once, and then with every poll. It reports whether it is to look again when all contents were looked for:
+// until then it is not known which are kept. What was only written meanwhile is what the agent stored.
+func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched map[digest.Digest]bool) (postponed bool, err error) {
+	var kept, later []digest.Digest
+	for _, d := range slices.Sorted(maps.Keys(touched)) {
+		switch deleted := touched[d]; {
+		case a.lacks(d): // what a refused write left is dropped, which is no loss
+		case a.kept[d]:
+			kept = append(kept, d)
+		case deleted && a.unpruned:
+			later = append(later, d)
+		}
+	}
+	a.changes.noteContents(later, true)
+	postponed = len(later) > 0 && a.staging != nil
+	lost, err := a.Puller.Recheck(ctx, kept)
 	if err != nil {
-		a.changes.noteContents(touched)
-		return err
+		a.changes.noteContents(kept, true)
+		return postponed, err
 	}
 	if news := a.lost.news(lost); len(news) > 0 {
 		log.Info("stored content was deleted or damaged, it is fetched again", "contents", news)
@@ -256,7 +272,7 @@ func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched []digest.D
 	if len(lost) > 0 {
 		a.staged, a.undocumented = "", a.Puller.StageDocuments(ctx)
 	}
-	return nil
+	return postponed, nil
 }
 
 // suspect has contents looked at again that modules could not use, once for each time that a module says so, and lets those modules try
@@ -270,7 +286,7 @@ func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 			continue
 		}
 		if a.suspected.Changed(m.Name, fmt.Sprint(c.ObservedGeneration, c.LastTransitionTime, c.Reason)) {
-			a.changes.noteContents(contentOf(m))
+			a.changes.noteContents(contentOf(m), true)
 		}
 		if fetched && a.unstaged[m.Module()] == nil {
 			select {

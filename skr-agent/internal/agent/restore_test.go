@@ -32,7 +32,7 @@ func TestOnlyLossesOfWhatTheAgentKeepsAreNoticed(t *testing.T) {
 	c.noteDefinition()
 	definitions, contents, secrets := c.take()
 	require.True(t, definitions)
-	require.Equal(t, []digest.Digest{content}, contents)
+	require.Equal(t, map[digest.Digest]bool{content: true}, contents)
 	require.Equal(t, map[string]bool{"skr-agent-state": true}, secrets)
 	definitions, contents, secrets = c.take()
 	require.False(t, definitions)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,8 +84,9 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 		}
 	}
 	if len(parts) > 0 {
-		// The index goes first: until the new one is written the blob counts as missing.
-		if err := s.drop(ctx, indexName(d)); err != nil {
+		// The index goes first: until the new one is written the blob counts as missing. The rest goes too, as a quota that is used up would refuse
+		// to write over it.
+		if err := s.drop(ctx, namesOf(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
 	}
@@ -100,10 +102,17 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if apierrors.IsAlreadyExists(err) {
 		return s.Put(ctx, d, data)
 	}
+	if apierrors.IsForbidden(err) {
+		// A quota refuses before it is looked whether something is there.
+		if parts, listErr := s.parts(ctx, d); listErr == nil && len(parts) > 0 {
+			return s.Put(ctx, d, data)
+		}
+	}
 	return err
 }
 
-// put writes the chunks of a blob, and then its index. A chunk that is the only one says so, and can be read without the index.
+// put writes the chunks of a blob, and then its index. A chunk that is the only one says so, and can be read without the index. What it has written
+// is dropped when the rest is refused: under a quota, many blobs of which each has a part would leave room for none.
 func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error) error {
 	packed, err := compress(data)
 	if err != nil {
@@ -114,19 +123,26 @@ func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write fun
 		part.Annotations[annotationChunks], part.Annotations[annotationSize] = strconv.Itoa(len(chunks)), strconv.Itoa(len(data))
 		return part
 	}
+	var written []string
+	add := func(part *corev1.Secret) error {
+		err := write(ctx, part)
+		if err == nil {
+			written = append(written, part.Name)
+			return nil
+		}
+		_ = s.drop(ctx, written...) // what stays all the same is found by the next one
+		return fmt.Errorf("store content %s: %w", d, err)
+	}
 	for i, chunk := range chunks {
 		part := s.secret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})
 		if len(chunks) == 1 {
 			describe(part)
 		}
-		if err := write(ctx, part); err != nil {
-			return fmt.Errorf("store content %s: %w", d, err)
+		if err := add(part); err != nil {
+			return err
 		}
 	}
-	if err := write(ctx, describe(s.secret(d, indexName(d), roleIndex, nil))); err != nil {
-		return fmt.Errorf("store content %s: %w", d, err)
-	}
-	return nil
+	return add(describe(s.secret(d, indexName(d), roleIndex, nil)))
 }
 
 // Load returns a blob, verified. The error is ErrMissing, ErrBroken, or that of the API server.
@@ -276,10 +292,8 @@ func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, er
 		}
 	}
 	// Indexes go first, so that an interrupted prune leaves chunks without an index and never the other way round.
-	for _, name := range append(indexes, chunks...) {
-		if err := s.drop(ctx, name); err != nil {
-			return 0, fmt.Errorf("prune content: %w", err)
-		}
+	if err := s.drop(ctx, append(indexes, chunks...)...); err != nil {
+		return 0, fmt.Errorf("prune content: %w", err)
 	}
 	return len(indexes), nil
 }
@@ -315,9 +329,27 @@ func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	return s.writer.Create(ctx, secret)
 }
 
-func (s *Store) drop(ctx context.Context, name string) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-	return client.IgnoreNotFound(s.writer.Delete(ctx, secret))
+// drop deletes Secrets in this order, until one cannot be.
+func (s *Store) drop(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+		if err := s.writer.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namesOf returns the names of the parts of a blob, its index first.
+func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
+	var names []string
+	for _, part := range parts {
+		if strings.HasPrefix(part.Name, indexName(d)) {
+			names = append(names, part.Name)
+		}
+	}
+	slices.Sort(names) // the name of the index begins all others
+	return names
 }
 
 func (s *Store) secret(d digest.Digest, name, role string, data map[string][]byte) *corev1.Secret {

@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +59,30 @@ func (d *dying) Create(ctx context.Context, o client.Object, opts ...client.Crea
 		return errDied
 	}
 	return d.Client.Create(ctx, o, opts...)
+}
+
+func (d *dying) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if d.left < 0 {
+		return errDied
+	}
+	return d.Client.Delete(ctx, o, opts...)
+}
+
+// limited is a writer under a quota, which refuses before it looks whether a Secret is there.
+type limited struct {
+	client.Client
+	most int
+}
+
+func (l *limited) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	var secrets corev1.SecretList
+	if err := l.List(ctx, &secrets, client.HasLabels{labelContent}); err != nil {
+		return err
+	}
+	if len(secrets.Items) >= l.most {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), errors.New("exceeded quota"))
+	}
+	return l.Client.Create(ctx, o, opts...)
 }
 
 func TestBlobsAreWholeOrMissing(t *testing.T) {
@@ -153,4 +178,18 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{labelContent}))
 	require.Len(t, secrets.Items, 4)
 	has(true)
+
+	t.Log("what a quota has no room for takes none, and what was left in its way is replaced")
+	_, err = store.Prune(ctx, nil)
+	require.NoError(t, err)
+	tight := New(c, &limited{c, 3}, "default")
+	require.True(t, apierrors.IsForbidden(tight.Add(ctx, d, data)), "it needs four Secrets")
+	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{labelContent}))
+	require.Zero(t, len(secrets.Items))
+	require.ErrorIs(t, New(c, &dying{c, 3}, "default").Add(ctx, d, data), errDied)
+	require.True(t, apierrors.IsForbidden(tight.Add(ctx, small, []byte("small"))))
+	require.NoError(t, New(c, &limited{c, 4}, "default").Add(ctx, d, data))
+	has(true)
+	require.ErrorIs(t, New(c, &dying{c, 1}, "default").Add(ctx, small, []byte("small")), errDied)
+	require.NoError(t, New(c, &limited{c, 6}, "default").Add(ctx, small, []byte("small")))
 }

@@ -59,7 +59,7 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		s.takeOver(ctx, b)
 		return s.outcome()
 	}
-	s.install(ctx, b, unstaged, gate, now)
+	s.install(ctx, b, b.State.Manifests, unstaged, gate, now)
 	taken, images := renames(b), imageRules(b.State.Settings)
 	for _, manifest := range b.State.Leaving {
 		if unstaged[manifest.Module] == nil && taken[manifest.Name] == "" {
@@ -72,23 +72,29 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 }
 
 // SyncStaged is the part of Sync that can begin while the content of some modules, those waiting, is still being fetched: it writes the Manifests of
-// all others. No module is removed or taken over by it. What fails is told by the Sync that comes after it.
+// all others. No module is removed, left unmanaged or taken over by it. What fails is told by the Sync that comes after it.
 func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time) {
 	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
 		return
 	}
 	s.attempts.begin(b.Digest.String(), now)
-	s.install(ctx, b, waiting, gate, now)
+	taken := renames(b)
+	ready := slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool {
+		return m.Unmanaged || takesOver(m, taken)
+	})
+	s.install(ctx, b, ready, waiting, gate, now)
 }
 
-// install writes everything that a bundle wants to be there.
-func (s *Syncer) install(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) {
+// install writes everything that a bundle wants to be there, and of its Manifests these.
+func (s *Syncer) install(
+	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, unstaged map[string]error, gate maintenance.Gate, now time.Time,
+) {
 	s.settled.begin(b)
 	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
 	images, taken := imageRules(b.State.Settings), renames(b)
-	for _, manifest := range b.State.Manifests {
+	for _, manifest := range manifests {
 		if !manifest.Unmanaged && unstaged[manifest.Module] != nil {
 			continue
 		}
@@ -97,8 +103,8 @@ func (s *Syncer) install(ctx context.Context, b *bundle.Bundle, unstaged map[str
 				return s.unmanage(ctx, manifest.Name)
 			}
 			write := func() error { return s.manifest(ctx, manifest, images, gate) }
-			if former := manifest.Annotations[v1beta2.AnnotationRenamedFrom]; former != "" && taken[former] == manifest.Name {
-				return s.renamed(ctx, former, manifest, write)
+			if takesOver(manifest, taken) {
+				return s.renamed(ctx, manifest.Annotations[v1beta2.AnnotationRenamedFrom], manifest, write)
 			}
 			return write()
 		})

@@ -123,7 +123,7 @@ func seenVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	return strings.Join(versions, "\n")
 }
 
-// look returns the runtime's Kyma, nil while there is none, and all Manifests. These are the cache's own: they are only read.
+// look returns the runtime's Kyma, nil while there is none, and all Manifests. The Manifests are the cache's own: they are only read.
 func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)

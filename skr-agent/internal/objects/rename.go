@@ -31,6 +31,12 @@ func renames(b *bundle.Bundle) map[string]string {
 	return renamed
 }
 
+// takesOver reports whether a Manifest is one that takes over another, by what renames returned.
+func takesOver(m bundle.Manifest, taken map[string]string) bool {
+	former := m.Annotations[v1beta2.AnnotationRenamedFrom]
+	return former != "" && taken[former] == m.Name
+}
+
 // renamed writes a Manifest that takes over another one. The other one is marked first, so that the installer leaves its objects alone, and deleted
 // last; it stays until its successor has the list of its objects.
 func (s *Syncer) renamed(ctx context.Context, former string, successor bundle.Manifest, write func() error) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -33,6 +34,9 @@ type Staging struct {
 	left  []bundle.Content
 	// failed says why a content cannot be had.
 	failed map[digest.Digest]error
+	// alone has contents stored one after the other, once the API server refused one: where a quota leaves little room, several that each have a part
+	// of it come to nothing.
+	alone bool
 }
 
 // Stage begins to store the contents of a state, that of the bundle in force or what was chosen from its offers. Modules of which some could not be
@@ -46,32 +50,57 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 		return 0
 	}
 	slices.SortStableFunc(modules, func(a, b bundle.Manifest) int { return late(a) - late(b) })
-	return &Staging{puller: p, modules: modules, failed: map[digest.Digest]error{}}
+	s := &Staging{puller: p, modules: modules, failed: map[digest.Digest]error{}}
+	for _, why := range before {
+		s.alone = s.alone || apierrors.IsForbidden(why)
+	}
+	return s
 }
 
 // Continue fetches contents until all were looked for, or for about as long as the stretch. A module whose content cannot be had is the only one to
-// suffer: the problems hold the reasons, by module, when it is done.
-func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems map[string]error, done bool) {
-	if s.there == nil && !s.begin(ctx) {
-		return s.problems(), true
+// suffer: the problems hold the reasons, by module, when it is done. The error says that it cannot be read what is stored, which tells nothing of
+// any module.
+func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems map[string]error, done bool, err error) {
+	if s.there == nil {
+		if err := s.begin(ctx); err != nil {
+			return nil, false, err
+		}
 	}
-	var mu sync.Mutex // guards there and failed
+	var mu sync.Mutex // guards there, left, failed and alone
 	ended := time.Now().Add(stretch)
 	room := semaphore.NewWeighted(stageBytes)
 	var workers errgroup.Group
 	workers.SetLimit(stageWorkers)
-	for first := true; len(s.left) > 0 && (first || time.Now().Before(ended)); first = false {
-		c, size := s.left[0], min(max(s.left[0].SizeBytes, 1), stageBytes)
-		if err := room.Acquire(ctx, size); err != nil {
-			break // the agent is ending
+	next := func() (c bundle.Content, size int64, alone, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(s.left) == 0 {
+			return c, 0, false, false
 		}
+		c = s.left[0]
+		if size = min(max(c.SizeBytes, 1), stageBytes); s.alone {
+			size = stageBytes
+		}
+		return c, size, s.alone, true
+	}
+	for first := true; first || time.Now().Before(ended); first = false {
+		c, size, alone, ok := next()
+		if !ok || room.Acquire(ctx, size) != nil {
+			break // all were looked for, or the agent is ending
+		}
+		mu.Lock()
 		s.left = s.left[1:]
+		mu.Unlock()
 		workers.Go(func() error {
 			defer room.Release(size)
 			err := s.puller.stage(ctx, c)
 			mu.Lock()
 			defer mu.Unlock()
-			if s.there[c.Digest] = err == nil; err != nil {
+			switch s.there[c.Digest] = err == nil; {
+			case err == nil:
+			case apierrors.IsForbidden(err) && !alone:
+				s.alone, s.left = true, append(s.left, c) // once more, by itself
+			default:
 				s.failed[c.Digest] = err
 			}
 			return nil
@@ -84,26 +113,31 @@ func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems
 		}
 		s.left = nil
 	}
-	return s.problems(), len(s.left) == 0
+	return s.problems(), len(s.left) == 0, nil
 }
 
-// begin looks for what is stored already, in one request. It reports whether that could be read.
-func (s *Staging) begin(ctx context.Context) bool {
+// begin looks for what is stored already, in one request.
+func (s *Staging) begin(ctx context.Context) error {
 	there, err := s.puller.Store.Whole(ctx)
+	if err != nil {
+		return err
+	}
 	seen := map[digest.Digest]bool{}
 	for _, m := range s.modules {
 		for _, c := range m.Content {
-			switch {
-			case err != nil:
-				s.failed[c.Digest] = err
-			case !there[c.Digest] && !seen[c.Digest]:
+			if !there[c.Digest] && !seen[c.Digest] {
 				seen[c.Digest] = true
 				s.left = append(s.left, c)
 			}
 		}
 	}
 	s.there = there
-	return err == nil
+	return nil
+}
+
+// Lacks reports whether a content is not stored as far as is known, because it cannot be had or was not fetched yet.
+func (s *Staging) Lacks(d digest.Digest) bool {
+	return s.failed[d] != nil || slices.ContainsFunc(s.left, func(c bundle.Content) bool { return c.Digest == d })
 }
 
 // problems returns why modules cannot be had, by module.

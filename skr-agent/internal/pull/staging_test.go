@@ -3,26 +3,36 @@ package pull
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
 // counting counts requests to the API server.
 type counting struct {
 	client.Client
 	lists, gets, creates, deletes atomic.Int64
+	// unlisted is the answer to lists, nil for that of the API server.
+	unlisted error
 }
 
 func (c *counting) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	c.lists.Add(1)
+	if c.unlisted != nil {
+		return c.unlisted
+	}
 	return c.Client.List(ctx, l, opts...)
 }
 
@@ -39,6 +49,65 @@ func (c *counting) Create(ctx context.Context, o client.Object, opts ...client.C
 func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	c.deletes.Add(1)
 	return c.Client.Delete(ctx, o, opts...)
+}
+
+// narrow is a client under a quota of content Secrets. The first ones wait for each other, so that each is the first part of another content.
+type narrow struct {
+	client.Client
+	most    int
+	waiting sync.WaitGroup
+	creates atomic.Int64
+}
+
+func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if n.creates.Add(1) <= int64(n.most) {
+		err := n.Client.Create(ctx, o, opts...)
+		n.waiting.Done()
+		n.waiting.Wait()
+		return err
+	}
+	var secrets corev1.SecretList
+	if err := n.List(ctx, &secrets, client.InNamespace(o.GetNamespace()), client.HasLabels{"kyma-pull.dev/content"}); err != nil {
+		return err
+	}
+	if len(secrets.Items) >= n.most {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), errors.New("exceeded quota"))
+	}
+	return n.Client.Create(ctx, o, opts...)
+}
+
+func TestAQuotaIsFilledWithWholeContents(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.publish()
+	changed, err := w.puller.Pull(ctx)
+	require.NoError(t, err)
+	require.True(t, changed)
+	repository, err := w.place.Repository(ctx, bundle.ContentRepository)
+	require.NoError(t, err)
+	var state bundle.DesiredState
+	for i := range stageWorkers {
+		text := fmt.Sprint("own-", i)
+		c := bundle.Content{Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: "application/octet-stream", Digest: digest.FromString(text), SizeBytes: int64(len(text))}
+		require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader([]byte(text))))
+		state.Manifests = append(state.Manifests, bundle.Manifest{Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{c}})
+	}
+	_, err = w.puller.Store.Prune(ctx, nil)
+	require.NoError(t, err)
+	tight := &narrow{Client: w.client, most: stageWorkers}
+	tight.waiting.Add(stageWorkers)
+	w.puller.Store = contentstore.New(tight, tight, w.namespace)
+	staging := w.puller.Stage(state, nil)
+	var problems map[string]error
+	for done := false; !done; {
+		problems, done, err = staging.Continue(ctx, time.Minute)
+		require.NoError(t, err)
+	}
+	require.Len(t, problems, stageWorkers/2, "each content takes two Secrets")
+	whole, err := w.puller.Store.Whole(ctx)
+	require.NoError(t, err)
+	require.Len(t, whole, stageWorkers/2)
+	require.True(t, w.puller.Stage(state, problems).alone, "the next poll goes on in that way")
 }
 
 func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
@@ -71,20 +140,33 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 
 	t.Log("one content at a time, in the order of the modules: those that have all of theirs wait no longer")
 	staging := puller.Stage(state, nil)
+	counted.unlisted = errors.New("too many requests")
+	_, done, err := staging.Continue(ctx, 0)
+	require.ErrorIs(t, err, counted.unlisted, "what is stored cannot be read, which is no module's fault")
+	require.False(t, done)
+	require.NotContains(t, staging.Waiting()["m0"].Error(), "too many requests")
+	counted.unlisted = nil
+	counted.lists.Store(0)
 	for contents := range 5 {
-		_, done := staging.Continue(ctx, 0)
+		_, done, err := staging.Continue(ctx, 0)
+		require.NoError(t, err)
 		require.False(t, done, "%d contents are looked for", contents+1)
 		waiting := staging.Waiting()
 		require.Equal(t, contents < 1, waiting["m0"] != nil, "after %d contents", contents+1)
 		require.Equal(t, contents < 3, waiting["m2"] != nil, "after %d contents", contents+1)
 		require.Error(t, waiting["m1"])
 		require.Error(t, waiting["m4"])
+		require.True(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
+		require.False(t, staging.Lacks(shared.Digest))
 	}
-	problems, done := staging.Continue(ctx, 0)
+	problems, done, err := staging.Continue(ctx, 0)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 	require.ErrorContains(t, problems["m1"], "is neither in")
 	require.Equal(t, problems, staging.Waiting())
+	require.True(t, staging.Lacks(state.Manifests[1].Content[1].Digest))
+	require.False(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
 	require.EqualValues(t, 1, counted.lists.Load())
 	require.Zero(t, counted.gets.Load())
 	require.EqualValues(t, 2*5, counted.creates.Load())
@@ -99,11 +181,13 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	t.Log("what could not be had comes last the next time, and nothing is fetched twice")
 	state.Manifests = append(state.Manifests, bundle.Manifest{Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)}})
 	staging = puller.Stage(state, problems)
-	_, done = staging.Continue(ctx, 0)
+	_, done, err = staging.Continue(ctx, 0)
+	require.NoError(t, err)
 	require.False(t, done)
 	require.NoError(t, staging.Waiting()["m9"])
 	require.EqualValues(t, 2*6, counted.creates.Load())
-	problems, done = staging.Continue(ctx, time.Minute)
+	problems, done, err = staging.Continue(ctx, time.Minute)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 
@@ -111,13 +195,15 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	for i := range 20 {
 		state.Manifests = append(state.Manifests, bundle.Manifest{Name: fmt.Sprint("n", i), Module: fmt.Sprint("n", i), Content: []bundle.Content{content(fmt.Sprint("more-", i), true)}})
 	}
-	problems, done = puller.Stage(state, problems).Continue(ctx, time.Minute)
+	problems, done, err = puller.Stage(state, problems).Continue(ctx, time.Minute)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 	require.EqualValues(t, 2*26, counted.creates.Load())
 	counted.lists.Store(0)
 	staging = puller.Stage(bundle.DesiredState{Manifests: state.Manifests[2:]}, nil)
-	problems, done = staging.Continue(ctx, time.Minute)
+	problems, done, err = staging.Continue(ctx, time.Minute)
+	require.NoError(t, err)
 	require.True(t, done)
 	require.Empty(t, problems)
 	require.Empty(t, staging.Waiting())

@@ -33,13 +33,14 @@ func giveBackProgram() {
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
 
-// unchanged returns the mappings of a file that cannot be written and of which no page was: the others are not what the file has any more.
+// unchanged returns the mappings of a file that cannot be written and of which no page was, be it in memory or swapped out: the others are not what
+// the file has any more.
 //
 // Source: proc_pid_smaps(5).
 func unchanged(smaps []byte, file string) []mapping {
 	var found []mapping
 	var current mapping
-	candidate := false
+	candidate, clean := false, false
 	for lines := bufio.NewScanner(bytes.NewReader(smaps)); lines.Scan(); {
 		line := lines.Text()
 		name, value, _ := strings.Cut(line, ":")
@@ -47,9 +48,12 @@ func unchanged(smaps []byte, file string) []mapping {
 		case strings.Contains(name, " "): // ADDRESSES PERMISSIONS OFFSET DEVICE INODE FILE
 			var permissions string
 			n, err := fmt.Sscanf(line, "%x-%x %s", &current.start, &current.end, &permissions)
+			clean = false
 			candidate = err == nil && n == 3 && permissions[1] == '-' && permissions[3] == 'p' && strings.HasSuffix(line, " "+file)
 		case candidate && name == "Anonymous":
-			if strings.TrimSpace(value) == "0 kB" {
+			clean = strings.TrimSpace(value) == "0 kB"
+		case candidate && name == "Swap": // comes after it
+			if clean && strings.TrimSpace(value) == "0 kB" {
 				found = append(found, current)
 			}
 			candidate = false

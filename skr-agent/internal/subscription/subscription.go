@@ -175,6 +175,10 @@ func (s *Subscription) passOn(ctx context.Context) {
 		if spacing.Wait(ctx) != nil || sustained.Wait(ctx) != nil {
 			return
 		}
+		select {
+		case <-s.pending: // the poll finds what was said meanwhile, too
+		default:
+		}
 		s.options.Notify()
 	}
 }
