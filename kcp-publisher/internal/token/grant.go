@@ -60,6 +60,7 @@ var own = []struct{ area, reason string }{
 	{bundle.TrustRepository, ofThePublisher},
 	{bundle.ContentRepository, ofThePublisher},
 	{bundle.CarriedRepository, ofThePublisher},
+	{bundle.PruningRepository, ofThePublisher},
 }
 
 // overlap returns which of the fleet's own repositories a pattern means, and why it may not; nothing if it means none.

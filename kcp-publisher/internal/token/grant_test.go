@@ -126,7 +126,7 @@ func TestPoliciesThatWouldOpenTheFleetAreRefused(t *testing.T) {
 			t.Errorf("--module-repository %q was accepted", modules)
 		}
 	}
-	for _, modules := range []string{"fleet/trust", "fleet/trust/**", "fleet/trust/x", "fleet/content", "fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**"} {
+	for _, modules := range []string{"fleet/trust", "fleet/trust/**", "fleet/trust/x", "fleet/content", "fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**", "fleet/pruning"} {
 		area := strings.Split(modules, "/")[1]
 		if _, err := NewPolicy("fleet", []string{"modules/**", modules}); err == nil || !strings.Contains(err.Error(), "fleet/"+area+", which") {
 			t.Errorf("--module-repository %q: got %v", modules, err)
