@@ -33,6 +33,8 @@ type Source struct {
 	// Sole says that no other control plane publishes below the prefix.
 	Sole  bool
 	Rules Rules
+	// MaxChain is how many bundles of a runtime are looked at, one after the other; 0 means 20,000.
+	MaxChain int
 }
 
 // reader reads an inventory.
@@ -50,9 +52,16 @@ type holder struct {
 	verified bundle.Verified
 }
 
+func newReader(source Source) *reader {
+	if source.MaxChain == 0 {
+		source.MaxChain = maxChain
+	}
+	return &reader{Source: source, holders: map[digest.Digest]holder{}}
+}
+
 // Read makes the inventory. The error is only of a registry that cannot be used at all; what is wrong with one runtime is in Unknown.
 func Read(ctx context.Context, source Source) (Inventory, error) {
-	r := &reader{Source: source, holders: map[digest.Digest]holder{}}
+	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
 	ids, err := r.ids(ctx)
 	if err != nil {
@@ -80,7 +89,8 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 
 // Refresh reads again what changed since the inventory was made, so that the time between looking and removing is short.
 func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, error) {
-	r := &reader{Source: source, holders: map[digest.Digest]holder{}, inventory: before}
+	r := newReader(source)
+	r.inventory = before
 	r.inventory.Runtimes, r.inventory.Unknown, r.inventory.Contents = nil, slices.Clone(before.Unknown), maps.Clone(before.Contents)
 	known := map[string]Runtime{}
 	for _, runtime := range before.Runtimes {

@@ -128,6 +128,55 @@ func TestAStateIsReadByABundleInUse(t *testing.T) {
 	}
 }
 
+// TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers reads three bundles of each runtime at most.
+func TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers(t *testing.T) {
+	s := newShelf(t)
+	inForce := s.documents("in force")
+	toggled := s.push(s.signer, inForce, "a", 90)
+	last := &bundle.Position{Sequence: 1, Digest: toggled[0]}
+	for _, day := range []int{80, 70, 60, 50, 40, 35} {
+		last = s.pushAfter(last, s.signer, s.documents("new"), "a", day)
+	}
+	s.documents("unused")
+	three := func(source *Source) { source.MaxChain, source.Kymas["a"] = 3, []digest.Digest{toggled[0], last.Digest} }
+	noted := map[string]time.Time{}
+	waiting := func(inventory Inventory) (unused []string) {
+		for _, m := range inventory.Shared {
+			noted[m.Key()] = ago(100)
+		}
+		for _, r := range Decide(inventory, noted, rules).Remove {
+			if len(r.Tags) > 0 {
+				unused = append(unused, r.Repository)
+			}
+		}
+		return unused
+	}
+
+	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. What the runtime has in force stays.
+	inventory := s.read(three)
+	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
+		t.Fatalf("got %+v", inventory)
+	}
+	if got := waiting(inventory); len(got) != 2 || got[0] != bundle.ContentRepository || got[1] != bundle.DocumentsRepository {
+		t.Errorf("of what is shared, %v goes, want what is unused", got)
+	}
+	if got := going(inventory, Decide(inventory, nil, rules)); got != "runtimes/a#2" {
+		t.Errorf("removes %q, want the oldest that was read", got)
+	}
+
+	// One that was changed so often lately is told of. What was read counts as used.
+	for range 3 {
+		last = s.pushAfter(last, s.signer, s.documents("newest"), "a", 1)
+	}
+	inventory = s.read(three)
+	if len(inventory.Unknown) > 0 || !inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
+		t.Fatalf("got %+v", inventory)
+	}
+	if got := going(inventory, Decide(inventory, nil, rules)); got != "" {
+		t.Errorf("removes %q of bundles that are young", got)
+	}
+}
+
 func TestWhatCannotBeReadIsUnknownAndNotEmpty(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(*shelf, bundle.Documents)
