@@ -114,8 +114,12 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}
 	removed := 0
 	if !f.dryRun {
-		if err = prune.WriteNotes(ctx, place, planned.Noted); err == nil {
+		var left int
+		if left, err = prune.WriteNotes(ctx, place, planned.Noted); err == nil {
 			removed, err = prune.Remove(ctx, place, planned)
+		}
+		if left > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d unused manifests were not noted, since the note is full: they wait until what is older has gone\n", left, len(planned.Noted))
 		}
 	}
 	rows := f.rows(planned, removed)

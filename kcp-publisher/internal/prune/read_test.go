@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -246,7 +247,11 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	if none, err := ReadNotes(t.Context(), s.place); err != nil || len(none) != 0 {
 		t.Errorf("before the first: %v, %v", none, err)
 	}
-	s.must(WriteNotes(t.Context(), s.place, map[string]time.Time{"documents@sha256:x": today}))
+	left, err := WriteNotes(t.Context(), s.place, map[string]time.Time{"documents@sha256:x": today})
+	s.must(err)
+	if left != 0 {
+		t.Errorf("%d are not noted", left)
+	}
 	if got, err := ReadNotes(t.Context(), s.place); err != nil || !got["documents@sha256:x"].Equal(today) {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -255,5 +260,38 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")), noteTag))
 	if _, err := ReadNotes(t.Context(), s.place); err == nil || !strings.Contains(err.Error(), "delete it to count from today") {
 		t.Errorf("a note that is none: %v", err)
+	}
+}
+
+func TestANoteThatIsFullHasTheOldest(t *testing.T) {
+	s := newShelf(t)
+	unused, many := map[string]time.Time{}, 20_000
+	for i := range many {
+		unused[fmt.Sprintf("content@%05d%s", i, strings.Repeat("x", 1000))] = today.Add(-time.Duration(i) * time.Second)
+	}
+	left, err := WriteNotes(t.Context(), s.place, unused)
+	s.must(err)
+	noted, err := ReadNotes(t.Context(), s.place)
+	s.must(err)
+	if left == 0 || len(noted)+left != many {
+		t.Fatalf("%d are noted, %d are not, of %d", len(noted), left, many)
+	}
+	for key, since := range noted {
+		if !since.Equal(unused[key]) || today.Sub(since) < time.Duration(left)*time.Second {
+			t.Errorf("%.13s is noted since %s, though older ones are not noted", key, since)
+		}
+	}
+}
+
+func TestANoteFitsItsLimit(t *testing.T) {
+	unused := map[string]time.Time{}
+	for i := range 40 {
+		unused[fmt.Sprintf("content@\"%d\"", i)] = ago(i)
+	}
+	for limit := 100; limit < 2500; limit += 7 {
+		data, left, err := encodeNote(unused, limit)
+		if err != nil || len(data) > limit || left == 0 && limit < 1000 {
+			t.Fatalf("limit %d: %d bytes, %d left, %v", limit, len(data), left, err)
+		}
 	}
 }
