@@ -42,6 +42,7 @@ type reader struct {
 	Source
 	mu        sync.Mutex // guards what follows
 	inventory Inventory
+	listed    []string                 // the repositories that the registry lists, none where that failed
 	holders   map[digest.Digest]holder // by the digest of a state
 }
 
@@ -71,6 +72,9 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 		runtime, err := r.runtime(ctx, id)
 		return r.took(runtime, "runtime "+id, err)
 	})
+	if err == nil {
+		err = r.wholeList(ctx)
+	}
 	if err == nil {
 		err = r.contents(ctx)
 	}
@@ -170,6 +174,9 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 	case err != nil && !r.Sole:
 		r.unknown("runtimes of other control planes: the registry does not list its repositories: %v", err)
 	}
+	if err == nil {
+		r.listed = names
+	}
 	for _, name := range names {
 		for _, area := range []string{bundle.DesiredRepository(""), bundle.ReportRepository("")} {
 			if id, ok := strings.CutPrefix(name, area); ok && trust.CheckRuntimeID(id) == nil {
@@ -178,4 +185,42 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// wholeList finds out whether the list of repositories has what is known to be there. Registries and proxies that leave out what the asker
+// may not read, or that end the list early, answer as those that have no more, and what other control planes' runtimes need is unknown then.
+func (r *reader) wholeList(ctx context.Context) error {
+	if r.Sole || len(r.listed) == 0 {
+		return nil // nobody else's runtimes, or unknown already
+	}
+	var there, missing []string
+	for _, runtime := range r.inventory.Runtimes {
+		if len(runtime.Bundles) > 0 {
+			there = append(there, bundle.DesiredRepository(runtime.ID))
+		}
+	}
+	repository, err := r.Place.Reading(ctx, bundle.TrustRepository)
+	if err == nil {
+		_, err = store.Head(ctx, repository, bundle.RootTag(r.Root.Version))
+	}
+	if store.Unavailable(err) {
+		return err
+	}
+	if err == nil { // comes after all runtimes in a sorted list
+		there = append(there, bundle.TrustRepository)
+	}
+	listed := map[string]bool{}
+	for _, name := range r.listed {
+		listed[name] = true
+	}
+	for _, name := range there {
+		if !listed[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		r.unknown("runtimes of other control planes: the registry's list of repositories is not whole, it lacks %d that are there, such as %s: "+
+			"let the credentials list all below the prefix", len(missing), slices.Min(missing))
+	}
+	return nil
 }
