@@ -11,7 +11,8 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// Repositories lists what a registry has below the prefix of a store. Many let nobody list them, which is an error and never an empty list.
+// Repositories lists what a registry has below the prefix of a store. Many let nobody list them, or answer with an empty list: both is an
+// error. Some leave out what the asker may not read, so that the caller has to find in the list what it knows to be there.
 func Repositories(ctx context.Context, s Store) ([]string, error) {
 	r, ok := s.(*Registry)
 	if !ok {
@@ -31,6 +32,9 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 		}
 		return nil
 	})
+	if err == nil && len(below) == 0 {
+		err = fmt.Errorf("%s: the registry's list of repositories has none below this prefix: let the credentials list them (/v2/_catalog)", s)
+	}
 	return below, err
 }
 

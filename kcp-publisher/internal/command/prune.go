@@ -103,13 +103,23 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	for _, reason := range inventory.Unknown {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nothing that runtimes share is removed, since not all that they need is known: %s\n", reason)
 	}
+	for _, runtime := range inventory.Runtimes {
+		if runtime.Overlong {
+			fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s: only %d of its bundles were read and count as used; others within %s do not: find out who changes its Kyma so often\n",
+				runtime.ID, len(runtime.Bundles), f.minAge)
+		}
+	}
 	for _, id := range prune.Strangers(inventory, planned) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s has no Kyma in %s and stays: if it is gone, name it with --gone\n", id, f.api.namespace)
 	}
 	removed := 0
 	if !f.dryRun {
-		if err = prune.WriteNotes(ctx, place, planned.Noted); err == nil {
+		var left int
+		if left, err = prune.WriteNotes(ctx, place, planned.Noted); err == nil {
 			removed, err = prune.Remove(ctx, place, planned)
+		}
+		if left > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d unused manifests were not noted, since the note is full: they wait until what is older has gone\n", left, len(planned.Noted))
 		}
 	}
 	rows := f.rows(planned, removed)

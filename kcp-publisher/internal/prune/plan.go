@@ -56,7 +56,9 @@ type Runtime struct {
 	// Remembered are the bundles that the Kyma says were published to the runtime and are in force there.
 	Remembered []digest.Digest
 	// Bundles begin with what the tag names; each further one is the one before.
-	Bundles    []Bundle
+	Bundles []Bundle
+	// Overlong says that there are more, superseded lately, and so many that they were not read.
+	Overlong   bool
 	Reports    []Manifest
 	Signatures []Signature
 	// Named are manifests that tags of unknown meaning name. They stay.
@@ -135,14 +137,50 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	for _, m := range inventory.Shared {
 		d.shared(m, needed[m.Key()])
 	}
-	if n := len(d.plan.Remove) - rules.Limit; n > 0 {
-		for _, cut := range d.plan.Remove[rules.Limit:] {
-			d.keep(cut.Manifest)
-		}
-		d.plan.Remove, d.plan.Over = d.plan.Remove[:rules.Limit], n
+	var later []Removal
+	d.plan.Remove, later = inTurns(d.plan.Remove, rules.Limit)
+	for _, r := range later {
+		d.keep(r.Manifest)
 	}
+	d.plan.Over = len(later)
 	d.plan.Bytes = d.freed()
 	return d.plan
+}
+
+// inTurns picks the removals of this time, in their order: the first of each runtime and shared repository, then the second of each, and so
+// on, so that one with many does not keep the others waiting.
+func inTurns(all []Removal, limit int) (now, later []Removal) {
+	turns, count := make([]int, len(all)), map[string]int{}
+	for i, r := range all {
+		of := r.Repository
+		if _, id, ok := strings.Cut(of, "/"); ok {
+			of = id // bundles and reports of a runtime
+		}
+		turns[i] = count[of]
+		count[of]++
+	}
+	if len(all) <= limit {
+		return all, nil
+	}
+	last := slices.Sorted(slices.Values(turns))[limit] // the turn in which not all get theirs
+	left := limit
+	for _, turn := range turns {
+		if turn < last {
+			left--
+		}
+	}
+	for i, r := range all {
+		switch {
+		case turns[i] < last:
+			now = append(now, r)
+		case turns[i] == last && left > 0:
+			now = append(now, r)
+			left--
+		default:
+			later = append(later, r)
+		}
+	}
+	return now, later
 }
 
 type decision struct {
@@ -173,6 +211,14 @@ func (d *decision) runtime(r Runtime) {
 		return
 	}
 	used, superseded := InUse(r, d.rules)
+	next := map[digest.Digest]time.Time{} // when the bundle after it was issued
+	for i, b := range r.Bundles[min(1, len(r.Bundles)):] {
+		next[b.Descriptor.Digest] = r.Bundles[i].IssuedAt
+	}
+	signatures := map[digest.Digest][]Signature{}
+	for _, s := range r.Signatures {
+		signatures[s.Subject] = append(signatures[s.Subject], s)
+	}
 	for _, b := range used {
 		d.keep(b.Manifest)
 		for _, content := range d.inventory.Contents[b.State] {
@@ -183,9 +229,10 @@ func (d *decision) runtime(r Runtime) {
 		d.keep(report)
 	}
 	for _, b := range slices.Backward(superseded) { // each names the one before it, which is how they are found
-		next := r.Bundles[slices.IndexFunc(r.Bundles, func(o Bundle) bool { return o.Descriptor.Digest == b.Descriptor.Digest })-1]
-		d.signatures(r, b.Descriptor.Digest, "signature of a superseded bundle")
-		d.remove(b.Manifest, "bundle, superseded "+day(next.IssuedAt))
+		for _, s := range signatures[b.Descriptor.Digest] {
+			d.signature(s, "signature of a superseded bundle")
+		}
+		d.remove(b.Manifest, "bundle, superseded "+day(next[b.Descriptor.Digest]))
 	}
 }
 
@@ -225,14 +272,6 @@ func bundles(r Runtime) []Manifest {
 		all[i] = b.Manifest
 	}
 	return all
-}
-
-func (d *decision) signatures(r Runtime, of digest.Digest, reason string) {
-	for _, s := range r.Signatures {
-		if s.Subject == of {
-			d.signature(s, reason)
-		}
-	}
 }
 
 func (d *decision) signature(s Signature, reason string) {

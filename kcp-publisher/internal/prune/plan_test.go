@@ -221,6 +221,34 @@ func TestALimitLeavesTheRestAndTheWayToIt(t *testing.T) {
 	}
 }
 
+func TestARuntimeWithManyBundlesDoesNotKeepTheOthersWaiting(t *testing.T) {
+	few := rules
+	report := named("reports/c", "latest", "report")
+	inventory := Inventory{
+		Runtimes: []Runtime{
+			{ID: "a", Kyma: true, Bundles: bundlesOf("a", 40, 50, 60, 70, 80, 90)},
+			{ID: "b", Kyma: true, Bundles: bundlesOf("b", 40, 50, 60, 70)},
+			{ID: "c", Gone: true, Bundles: bundlesOf("c", 1), Reports: []Manifest{report}},
+		},
+		Shared: []Manifest{named("documents", "set-x", "set-x", "state-x")},
+	}
+	noted := map[string]time.Time{inventory.Shared[0].Key(): ago(40)}
+	for _, want := range []struct {
+		limit, over int
+		going       string
+	}{
+		{4, 5, "runtimes/a#5 runtimes/b#3 runtimes/c:desired documents:set-x"},
+		{6, 3, "runtimes/a#5 runtimes/a#4 runtimes/b#3 runtimes/b#2 runtimes/c:desired documents:set-x"},
+		{9, 0, "runtimes/a#5 runtimes/a#4 runtimes/a#3 runtimes/a#2 runtimes/b#3 runtimes/b#2 runtimes/c:desired reports/c:latest documents:set-x"},
+	} {
+		few.Limit = want.limit
+		plan := Decide(inventory, noted, few)
+		if got := going(inventory, plan); got != want.going || plan.Over != want.over {
+			t.Errorf("limit %d: removes %q, %d over, want %q, %d", want.limit, got, plan.Over, want.going, want.over)
+		}
+	}
+}
+
 func TestStrangersAreNamed(t *testing.T) {
 	inventory := Inventory{Runtimes: []Runtime{
 		{ID: "b", Bundles: bundlesOf("b", 1)}, {ID: "a", Bundles: bundlesOf("a", 1)}, {ID: "c", Kyma: true, Bundles: bundlesOf("c", 1)}, {ID: "d", Gone: true, Bundles: bundlesOf("d", 1)}, {ID: "e"},

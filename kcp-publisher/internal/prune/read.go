@@ -33,6 +33,8 @@ type Source struct {
 	// Sole says that no other control plane publishes below the prefix.
 	Sole  bool
 	Rules Rules
+	// MaxChain is how many bundles of a runtime are looked at, one after the other; 0 means 20,000.
+	MaxChain int
 }
 
 // reader reads an inventory.
@@ -40,6 +42,7 @@ type reader struct {
 	Source
 	mu        sync.Mutex // guards what follows
 	inventory Inventory
+	listed    []string                 // the repositories that the registry lists, none where that failed
 	holders   map[digest.Digest]holder // by the digest of a state
 }
 
@@ -50,9 +53,16 @@ type holder struct {
 	verified bundle.Verified
 }
 
+func newReader(source Source) *reader {
+	if source.MaxChain == 0 {
+		source.MaxChain = maxChain
+	}
+	return &reader{Source: source, holders: map[digest.Digest]holder{}}
+}
+
 // Read makes the inventory. The error is only of a registry that cannot be used at all; what is wrong with one runtime is in Unknown.
 func Read(ctx context.Context, source Source) (Inventory, error) {
-	r := &reader{Source: source, holders: map[digest.Digest]holder{}}
+	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
 	ids, err := r.ids(ctx)
 	if err != nil {
@@ -62,6 +72,9 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 		runtime, err := r.runtime(ctx, id)
 		return r.took(runtime, "runtime "+id, err)
 	})
+	if err == nil {
+		err = r.wholeList(ctx)
+	}
 	if err == nil {
 		err = r.contents(ctx)
 	}
@@ -80,7 +93,8 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 
 // Refresh reads again what changed since the inventory was made, so that the time between looking and removing is short.
 func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, error) {
-	r := &reader{Source: source, holders: map[digest.Digest]holder{}, inventory: before}
+	r := newReader(source)
+	r.inventory = before
 	r.inventory.Runtimes, r.inventory.Unknown, r.inventory.Contents = nil, slices.Clone(before.Unknown), maps.Clone(before.Contents)
 	known := map[string]Runtime{}
 	for _, runtime := range before.Runtimes {
@@ -160,6 +174,9 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 	case err != nil && !r.Sole:
 		r.unknown("runtimes of other control planes: the registry does not list its repositories: %v", err)
 	}
+	if err == nil {
+		r.listed = names
+	}
 	for _, name := range names {
 		for _, area := range []string{bundle.DesiredRepository(""), bundle.ReportRepository("")} {
 			if id, ok := strings.CutPrefix(name, area); ok && trust.CheckRuntimeID(id) == nil {
@@ -168,4 +185,42 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// wholeList finds out whether the list of repositories has what is known to be there. Registries and proxies that leave out what the asker
+// may not read, or that end the list early, answer as those that have no more, and what other control planes' runtimes need is unknown then.
+func (r *reader) wholeList(ctx context.Context) error {
+	if r.Sole || len(r.listed) == 0 {
+		return nil // nobody else's runtimes, or unknown already
+	}
+	var there, missing []string
+	for _, runtime := range r.inventory.Runtimes {
+		if len(runtime.Bundles) > 0 {
+			there = append(there, bundle.DesiredRepository(runtime.ID))
+		}
+	}
+	repository, err := r.Place.Reading(ctx, bundle.TrustRepository)
+	if err == nil {
+		_, err = store.Head(ctx, repository, bundle.RootTag(r.Root.Version))
+	}
+	if store.Unavailable(err) {
+		return err
+	}
+	if err == nil { // comes after all runtimes in a sorted list
+		there = append(there, bundle.TrustRepository)
+	}
+	listed := map[string]bool{}
+	for _, name := range r.listed {
+		listed[name] = true
+	}
+	for _, name := range there {
+		if !listed[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		r.unknown("runtimes of other control planes: the registry's list of repositories is not whole, it lacks %d that are there, such as %s: "+
+			"let the credentials list all below the prefix", len(missing), slices.Min(missing))
+	}
+	return nil
 }

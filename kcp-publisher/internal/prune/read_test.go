@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,6 +129,55 @@ func TestAStateIsReadByABundleInUse(t *testing.T) {
 	}
 }
 
+// TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers reads three bundles of each runtime at most.
+func TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers(t *testing.T) {
+	s := newShelf(t)
+	inForce := s.documents("in force")
+	toggled := s.push(s.signer, inForce, "a", 90)
+	last := &bundle.Position{Sequence: 1, Digest: toggled[0]}
+	for _, day := range []int{80, 70, 60, 50, 40, 35} {
+		last = s.pushAfter(last, s.signer, s.documents("new"), "a", day)
+	}
+	s.documents("unused")
+	three := func(source *Source) { source.MaxChain, source.Kymas["a"] = 3, []digest.Digest{toggled[0], last.Digest} }
+	noted := map[string]time.Time{}
+	waiting := func(inventory Inventory) (unused []string) {
+		for _, m := range inventory.Shared {
+			noted[m.Key()] = ago(100)
+		}
+		for _, r := range Decide(inventory, noted, rules).Remove {
+			if len(r.Tags) > 0 {
+				unused = append(unused, r.Repository)
+			}
+		}
+		return unused
+	}
+
+	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. What the runtime has in force stays.
+	inventory := s.read(three)
+	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
+		t.Fatalf("got %+v", inventory)
+	}
+	if got := waiting(inventory); len(got) != 2 || got[0] != bundle.ContentRepository || got[1] != bundle.DocumentsRepository {
+		t.Errorf("of what is shared, %v goes, want what is unused", got)
+	}
+	if got := going(inventory, Decide(inventory, nil, rules)); got != "runtimes/a#2" {
+		t.Errorf("removes %q, want the oldest that was read", got)
+	}
+
+	// One that was changed so often lately is told of. What was read counts as used.
+	for range 3 {
+		last = s.pushAfter(last, s.signer, s.documents("newest"), "a", 1)
+	}
+	inventory = s.read(three)
+	if len(inventory.Unknown) > 0 || !inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
+		t.Fatalf("got %+v", inventory)
+	}
+	if got := going(inventory, Decide(inventory, nil, rules)); got != "" {
+		t.Errorf("removes %q of bundles that are young", got)
+	}
+}
+
 func TestWhatCannotBeReadIsUnknownAndNotEmpty(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(*shelf, bundle.Documents)
@@ -197,7 +247,11 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	if none, err := ReadNotes(t.Context(), s.place); err != nil || len(none) != 0 {
 		t.Errorf("before the first: %v, %v", none, err)
 	}
-	s.must(WriteNotes(t.Context(), s.place, map[string]time.Time{"documents@sha256:x": today}))
+	left, err := WriteNotes(t.Context(), s.place, map[string]time.Time{"documents@sha256:x": today})
+	s.must(err)
+	if left != 0 {
+		t.Errorf("%d are not noted", left)
+	}
 	if got, err := ReadNotes(t.Context(), s.place); err != nil || !got["documents@sha256:x"].Equal(today) {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -206,5 +260,38 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")), noteTag))
 	if _, err := ReadNotes(t.Context(), s.place); err == nil || !strings.Contains(err.Error(), "delete it to count from today") {
 		t.Errorf("a note that is none: %v", err)
+	}
+}
+
+func TestANoteThatIsFullHasTheOldest(t *testing.T) {
+	s := newShelf(t)
+	unused, many := map[string]time.Time{}, 20_000
+	for i := range many {
+		unused[fmt.Sprintf("content@%05d%s", i, strings.Repeat("x", 1000))] = today.Add(-time.Duration(i) * time.Second)
+	}
+	left, err := WriteNotes(t.Context(), s.place, unused)
+	s.must(err)
+	noted, err := ReadNotes(t.Context(), s.place)
+	s.must(err)
+	if left == 0 || len(noted)+left != many {
+		t.Fatalf("%d are noted, %d are not, of %d", len(noted), left, many)
+	}
+	for key, since := range noted {
+		if !since.Equal(unused[key]) || today.Sub(since) < time.Duration(left)*time.Second {
+			t.Errorf("%.13s is noted since %s, though older ones are not noted", key, since)
+		}
+	}
+}
+
+func TestANoteFitsItsLimit(t *testing.T) {
+	unused := map[string]time.Time{}
+	for i := range 40 {
+		unused[fmt.Sprintf("content@\"%d\"", i)] = ago(i)
+	}
+	for limit := 100; limit < 2500; limit += 7 {
+		data, left, err := encodeNote(unused, limit)
+		if err != nil || len(data) > limit || left == 0 && limit < 1000 {
+			t.Fatalf("limit %d: %d bytes, %d left, %v", limit, len(data), left, err)
+		}
 	}
 }

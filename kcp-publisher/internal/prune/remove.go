@@ -1,10 +1,14 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -68,16 +72,41 @@ func readNote(ctx context.Context, repository store.Reader, fetched bundle.Fetch
 	return n, nil
 }
 
-// WriteNotes replaces what was noted, and removes the note before.
-func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) error {
-	repository, err := place.Repository(ctx, bundle.PruningRepository)
+// encodeNote returns a note of the oldest that fit into so many bytes, and how many do not.
+func encodeNote(unused map[string]time.Time, limit int) (data []byte, left int, err error) {
+	keys := slices.SortedFunc(maps.Keys(unused), func(a, b string) int {
+		return cmp.Or(unused[a].Compare(unused[b]), strings.Compare(a, b))
+	})
+	n := note{Version: 1, Unused: map[string]time.Time{}}
+	size := len(`{"version":1,"unused":{}}`)
+	for i, key := range keys {
+		entry, err := json.Marshal(map[string]time.Time{key: unused[key]})
+		if err != nil {
+			return nil, 0, err
+		}
+		size += len(entry) - len("{}") + len(",")
+		if size > limit {
+			left = len(keys) - i
+			break
+		}
+		n.Unused[key] = unused[key]
+	}
+	data, err = json.Marshal(n)
+	return data, left, err
+}
+
+// WriteNotes replaces what was noted, and removes the note before. A note has a limit: it returns how many of the newest are not in it. They
+// count from a later run, once what is older has gone.
+func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) (left int, err error) {
+	data, left, err := encodeNote(unused, bundle.MaxDocumentBytes)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	data, err := json.Marshal(note{Version: 1, Unused: unused})
-	if err == nil && len(data) > bundle.MaxDocumentBytes {
-		err = fmt.Errorf("a note of %d manifests has %d bytes, at most %d", len(unused), len(data), bundle.MaxDocumentBytes)
-	}
+	return left, writeNote(ctx, place, data)
+}
+
+func writeNote(ctx context.Context, place store.Store, data []byte) error {
+	repository, err := place.Repository(ctx, bundle.PruningRepository)
 	if err != nil {
 		return err
 	}

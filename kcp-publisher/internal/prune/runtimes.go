@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxChain bounds the bundles of one runtime that are looked at: one every hour for a quarter of a year.
-const maxChain = 2000
+// maxChain bounds the bundles before a reference that are looked at: one every two minutes for a month.
+const maxChain = 20_000
 
 // runtime reads the repositories of one.
 func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
@@ -62,14 +62,15 @@ type history struct {
 	verified   map[digest.Digest]bundle.Verified // by the bundle's digest
 }
 
-// chain reads a bundle and those before it.
+// chain reads a bundle and those before it, at most MaxChain. How many there are is up to whoever may change the runtime's Kyma, so
+// that more are no reason to know nothing: each was superseded by as many as were read, and what is published and in force is remembered.
 func (h *history) chain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {
 		tags = []string{reference}
 	}
 	next := h.Rules.Now // when the bundle after it was issued
-	for range maxChain {
+	for range h.MaxChain {
 		fetched, err := store.Fetch(ctx, h.repository, reference)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -100,11 +101,12 @@ func (h *history) chain(ctx context.Context, reference string) error {
 			return nil
 		}
 		reference, tags, next = predicate.Previous.Digest.String(), nil, predicate.IssuedAt
-		if slices.ContainsFunc(h.runtime.Bundles, func(b Bundle) bool { return b.Descriptor.Digest.String() == reference }) {
+		if _, read := h.verified[predicate.Previous.Digest]; read {
 			return nil
 		}
 	}
-	return fmt.Errorf("more than %d bundles before the newest: collect untagged manifests with the registry's own garbage collection", maxChain)
+	h.runtime.Overlong = h.runtime.Overlong || h.Rules.Now.Sub(next) < h.Rules.MinAge
+	return nil
 }
 
 // read reads the newest bundle and those before it, then those that are remembered and that no chain leads to any more.

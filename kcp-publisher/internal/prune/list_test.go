@@ -1,0 +1,80 @@
+package prune
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/handlers"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	"github.com/opencontainers/go-digest"
+	"github.com/sirupsen/logrus"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// TestAListThatIsNotWholeIsUnknown has two runtimes of this control plane and one of another in a registry, and a proxy before it that lists
+// less than there is.
+func TestAListThatIsNotWholeIsUnknown(t *testing.T) {
+	logrus.SetOutput(io.Discard)
+	config := &configuration.Configuration{Storage: configuration.Storage{
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+	}}
+	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
+	registry := handlers.NewApp(context.WithoutCancel(t.Context()), config)
+	var names []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v2/_catalog" {
+			_ = json.NewEncoder(w).Encode(map[string][]string{"repositories": names})
+			return
+		}
+		registry.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s := &shelf{T: t, signer: trusttest.NewSigner(t)}
+	registries, err := store.NewRegistries(store.Access{})
+	s.must(err)
+	s.place, err = store.Open(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
+	s.must(err)
+	s.must(store.PushRoot(t.Context(), s.place, trusttest.RootFor(t, s.signer)))
+	for _, id := range []string{"a", "b"} {
+		s.push(s.signer, s.documents("ours"), id, 1)
+	}
+	s.push(s.signer, s.documents("another's"), "c", 1)
+
+	whole := []string{"fleet/content", "fleet/documents", "fleet/runtimes/a", "fleet/runtimes/b", "fleet/runtimes/c", "fleet/trust"}
+	for name, c := range map[string]struct {
+		left []string
+		want string
+	}{
+		"all":                           {nil, ""},
+		"nothing":                       {whole, "has none below this prefix"},
+		"without a Kyma's runtime":      {[]string{"fleet/runtimes/b", "fleet/runtimes/c"}, "lacks 1 that are there, such as runtimes/b"},
+		"cut after the Kymas' runtimes": {[]string{"fleet/runtimes/c", "fleet/trust"}, "lacks 1 that are there, such as trust"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names = slices.DeleteFunc(slices.Clone(whole), func(name string) bool { return slices.Contains(c.left, name) })
+			inventory := s.read(func(source *Source) {
+				source.Sole, source.Kymas = false, map[string][]digest.Digest{"a": nil, "b": nil}
+			})
+			if got := strings.Join(inventory.Unknown, "\n"); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+				t.Errorf("unknown are %q, want %q", got, c.want)
+			}
+			noted := map[string]time.Time{}
+			for _, m := range inventory.Shared {
+				noted[m.Key()] = ago(100)
+			}
+			if plan := Decide(inventory, noted, rules); len(inventory.Shared) == 0 || len(plan.Remove) != 0 {
+				t.Errorf("removes %+v of %d", plan.Remove, len(inventory.Shared))
+			}
+		})
+	}
+}
