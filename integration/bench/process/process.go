@@ -1,5 +1,5 @@
-// Package process says what the kernel knows of this machine's processes: what they have used, and which are this one's children. Benchmarks
-// read it before and after what they measure.
+// Package process says what the kernel knows of this machine's processes: what they have used, and which are this one's children.
+// Benchmarks read it before and after what they measure.
 package process
 
 import (
