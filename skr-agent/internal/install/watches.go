@@ -58,7 +58,12 @@ type kindWatch struct {
 	synced  cache.InformerSynced
 	objects cache.Store
 	refused atomic.Pointer[apierrors.StatusError] // why the API server did not let us watch, until it did
+	broke   atomic.Int64                          // when it last could not list or watch, in Unix nanoseconds
 }
+
+// unsureAfterBreak is how long what a watch shows is not relied on after it broke: it tries again more often than that for as long as it does not
+// work.
+const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
 	return &watches{
@@ -137,12 +142,12 @@ func (w *watches) take(manifest types.NamespacedName) keys {
 	return taken
 }
 
-// version returns the version of an object that its watch shows, empty when it shows none.
+// version returns the version of an object that its watch shows, empty when it shows none or may be behind.
 func (w *watches) version(r v1beta2.Resource) string {
 	w.mu.Lock()
 	watch := w.kinds[gvkOf(r).GroupKind()]
 	w.mu.Unlock()
-	if watch == nil || watch.version != r.Version {
+	if watch == nil || watch.version != r.Version || time.Since(time.Unix(0, watch.broke.Load())) < unsureAfterBreak {
 		return ""
 	}
 	shown, there, err := watch.objects.GetByKey(cache.NewObjectName(r.Namespace, r.Name).String())
@@ -195,6 +200,7 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 // failed keeps the log clean while a kind's definition is being deleted or put back, and while a right is missing: that is told in the
 // status of the modules that wait for the watch.
 func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
+	w.broke.Store(time.Now().UnixNano())
 	var refused *apierrors.StatusError
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):

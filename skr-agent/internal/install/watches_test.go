@@ -1,0 +1,35 @@
+package install
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestAWatchThatBrokeSaysNothingOfObjects(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	shown := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", ResourceVersion: "7"}}
+	if err := store.Add(shown); err != nil {
+		t.Fatal(err)
+	}
+	watch := &kindWatch{version: "v1", objects: store, synced: func() bool { return true }}
+	w := &watches{kinds: map[schema.GroupKind]*kindWatch{{Group: "apps", Kind: "Deployment"}: watch}}
+	web := v1beta2.Resource{Name: "web", Namespace: "apps", GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}}
+	if got := w.version(web); got != "7" {
+		t.Fatalf("while it works: version %q", got)
+	}
+	watch.failed(t.Context(), &cache.Reflector{}, errors.New("conversion webhook is away"))
+	if got := w.version(web); got != "" {
+		t.Errorf("right after it broke: version %q", got)
+	}
+	watch.broke.Store(time.Now().Add(-unsureAfterBreak).UnixNano())
+	if got := w.version(web); got != "7" {
+		t.Errorf("a while after it broke last: version %q", got)
+	}
+}
