@@ -37,9 +37,11 @@ test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leave
 	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.
-test-race: ## the race detector over publishing while keys change; needs a C compiler
+test-race: assets ## the race detector over publishing while keys change, and over the agent's pulls; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
-	  CGO_ENABLED=1 go test -race -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/control ./kcp-publisher/internal/publish; \
+	  CGO_ENABLED=1 go test -race -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/control ./kcp-publisher/internal/publish && \
+	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 go test -race \
+	    ./skr-agent/internal/pull ./skr-agent/internal/subscription; \
 	else echo "test-race: no C compiler here, so nothing was checked"; fi
 
 # make test runs a part of the same histories.
