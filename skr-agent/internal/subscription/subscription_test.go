@@ -139,7 +139,7 @@ func TestAPublisherThatRestartsIsFoundAgainSoon(t *testing.T) {
 		}
 		return sends(ctx, 0), nil
 	})
-	if connections < 3 || len(polls) != 2 || polls[1] < time.Hour+time.Minute {
+	if connections < 3 || len(polls) < 2 || polls[1] < time.Hour+time.Minute {
 		t.Errorf("%d connections, polls after %v", connections, polls)
 	}
 }
