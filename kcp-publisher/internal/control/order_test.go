@@ -68,6 +68,20 @@ func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 	}
 }
 
+func TestALookAtRolloutsThatChangesNothingKeepsTheView(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 3)
+	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
+	w.settle()
+	look := func() *plan.View {
+		_, err := w.kymas.Rollouts.Reconcile(quiet(t.Context()), ctrl.Request{})
+		w.must(err)
+		return w.kymas.Rollouts.View()
+	}
+	if before := look(); before == nil || look() != before {
+		t.Error("another view is in use, and all Kymas are looked at again")
+	}
+}
+
 func TestAPromotionIsPublishedBeforeAnybodyAsksForReports(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.must(w.api.Delete(t.Context(), w.policy()))
