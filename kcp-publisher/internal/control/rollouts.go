@@ -30,8 +30,8 @@ type Rollouts struct {
 
 	hearing func(*v1beta2.Kyma) plan.Hearing
 	view    atomic.Pointer[plan.View]
-	// census belongs to Reconcile, which runs once at a time.
-	census plan.Census
+	// members belongs to Reconcile, which runs once at a time.
+	members plan.MemberCache
 }
 
 const (
@@ -71,7 +71,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
 		quietAfter := longestOffline(policies.Items, rollouts.Items)
-		all = r.census.Members(kymas.Items, next.Catalog)
+		all = r.members.Members(kymas.Items, next.Catalog)
 		for i := range all {
 			all[i].Hearing = r.hearing(all[i].Kyma)
 			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) <= quietAfter
