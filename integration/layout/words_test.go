@@ -60,6 +60,9 @@ func checkWords(t *testing.T, path, name string) {
 		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
 			return false // a tag is a contract
 		}
+		if spec, ok := n.(*ast.TypeSpec); ok && regexp.MustCompile(`(?i)census|inhabitant|farewell`).MatchString(spec.Name.Name) {
+			t.Errorf("%s:%d: type %s is not named by the field's word", name, set.Position(spec.Pos()).Line, spec.Name.Name)
+		}
 		literal, ok := n.(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
 			return true

@@ -96,20 +96,26 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.refuse(ctx, before, kyma, facts, err)
 	}
+	due, published := k.Catalog.due.take(req.NamespacedName), false
+	defer func() {
+		if due && !published {
+			k.Catalog.due.add(req.NamespacedName)
+		}
+	}()
 	started := k.Now()
-	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, k.Catalog.due.take(req.NamespacedName)))
+	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due))
 	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, newest.content()}
-	if err == nil && k.settled.still(req.NamespacedName, this, k.Now()) {
+	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still {
+		published = true
 		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
-		return k.lookAgain(kyma, newest.asked), nil
+		return k.lookAgain(kyma, newest.asked, until), nil
 	}
 	var alone time.Duration // how long this runtime waits by itself
 	if err != nil {
-		wait, all := k.backoff.failed(ctx, req.NamespacedName, k.Now(), err)
-		if all {
-			return k.registryUnavailable(ctx, before, kyma, wait)
+		var all bool
+		if alone, all, newest.unread = k.failed(ctx, req.NamespacedName, err); all {
+			return k.registryUnavailable(ctx, before, kyma, alone)
 		}
-		newest.unread, alone = unanswered(err), wait
 	}
 	runtime, err := k.runtime(ctx, before, kyma, rules, newest, &facts)
 	if err != nil {
@@ -120,19 +126,20 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err // another process speaks for the runtime now
 	}
 	if err != nil {
-		wait, all := k.backoff.failed(ctx, req.NamespacedName, k.Now(), err)
-		if all {
-			return k.registryUnavailable(ctx, before, kyma, wait)
+		var all bool
+		if alone, all, facts.PublishError = k.failed(ctx, req.NamespacedName, err); all {
+			return k.registryUnavailable(ctx, before, kyma, alone)
 		}
 		publishFailures.Inc()
-		facts.PublishError, alone = unanswered(err), wait
 	}
+	published = err == nil
 	if done, err := k.finalize(ctx, kyma, facts); done || err != nil {
 		return ctrl.Result{}, err
 	}
 	kyma.Status = status(kyma.Status, runtime, facts, k.Now())
-	k.settled.remember(req.NamespacedName, this, settles(before, kyma, facts, outcome, k.Now(), k.PollInterval))
-	result, err := k.record(ctx, before, kyma, outcome, newest.asked)
+	until := settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
+	k.settled.remember(req.NamespacedName, this, until)
+	result, err := k.record(ctx, before, kyma, outcome, newest.asked, until)
 	if alone > 0 {
 		result.RequeueAfter = alone
 	} else {
@@ -148,7 +155,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	}
 	facts.PublishError = why
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
-	return k.record(ctx, before, kyma, publish.Outcome{}, k.Now())
+	return k.record(ctx, before, kyma, publish.Outcome{}, k.Now(), time.Time{})
 }
 
 // putOff lets a Kyma wait that cannot be resolved, because the control plane is not known yet or is changed by halves. Where that lasts,
@@ -176,6 +183,12 @@ func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules
 	return k.written(ctx, before, kyma, result)
 }
 
+// failed notes that the registry did not answer for a Kyma, and returns for how long to wait: all Kymas, or this one alone for that reason.
+func (k *Kymas) failed(ctx context.Context, kyma types.NamespacedName, err error) (wait time.Duration, all bool, why error) {
+	wait, all = k.backoff.failed(ctx, kyma, k.Now(), err)
+	return wait, all, unanswered(err)
+}
+
 // unanswered is why the registry did not answer for one runtime, in the same words each time: a condition with a port or a time in it
 // would be written again at every pass.
 func unanswered(err error) error {
@@ -196,6 +209,7 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 		}
 		k.backoff.forget(req.NamespacedName)
 		k.settled.forget(req.NamespacedName)
+		k.Catalog.due.take(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil || plan.Skipped(kyma) {

@@ -100,11 +100,16 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	return k.pollOf(kyma) / 2
 }
 
-// lookAgain is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time.
-func (k *Kymas) lookAgain(kyma *v1beta2.Kyma, asked time.Time) ctrl.Result {
+// lookAgain is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the
+// look does not stand any more, whichever is first; zero for one that stands for no other.
+func (k *Kymas) lookAgain(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {
 		wait = max(left, min(statusSettles, wait))
 	}
-	return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(wait), Priority: k.orderOf(kyma)}
+	wait = jitter.JitteredIntervalDuration(wait)
+	if left := until.Sub(k.Now()); left > 0 && left < wait {
+		wait = left
+	}
+	return ctrl.Result{RequeueAfter: wait, Priority: k.orderOf(kyma)}
 }

@@ -1,7 +1,10 @@
 package control
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -57,14 +61,63 @@ func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 	within := func(result ctrl.Result, want time.Duration) bool {
 		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
 	}
-	if result := k.lookAgain(kymaOf("another"), now); !within(result, 30*time.Second) {
+	if result := k.lookAgain(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
 		t.Errorf("asked now, and again after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now.Add(-20*time.Second)); !within(result, 10*time.Second) {
+	if result := k.lookAgain(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
 		t.Errorf("asked 20 seconds ago, and again after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now.Add(-time.Hour)); !within(result, statusSettles) {
+	if result := k.lookAgain(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
+		t.Errorf("it may fall silent in 7 seconds, and is looked at after %s", result.RequeueAfter)
+	}
+	if result := k.lookAgain(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
 		t.Errorf("asked an hour ago, and again after %s", result.RequeueAfter)
+	}
+}
+
+func TestALookAtRolloutsThatChangesNothingKeepsTheView(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 3)
+	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
+	w.settle()
+	look := func() *plan.View {
+		_, err := w.kymas.Rollouts.Reconcile(quiet(t.Context()), ctrl.Request{})
+		w.must(err)
+		return w.kymas.Rollouts.View()
+	}
+	if before := look(); before == nil || look() != before {
+		t.Error("another view is in use, and all Kymas are looked at again")
+	}
+}
+
+func TestAKymaStaysDueUntilItWasPublishedOrIsGone(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 3)
+	w.must(w.api.Delete(t.Context(), w.policy()))
+	w.settle()
+	request, due := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: w.names[1]}}, &w.kymas.Catalog.due
+	look := func(place store.Store) {
+		t.Helper()
+		w.now = w.now.Add(10 * w.kymas.PollInterval)
+		due.add(request.NamespacedName)
+		w.kymas.reports.place = place
+		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
+		w.must(err)
+	}
+	working := w.kymas.reports.place
+	away := asking(t, answers(http.StatusBadGateway)).place
+	w.kymas.backoff.ping = func(context.Context) error { return errors.New("away") }
+	look(away)
+	w.kymas.backoff.ping = nil
+	if !due.take(request.NamespacedName) {
+		t.Error("the registry was away, and the Kyma is not due any more")
+	}
+	w.now = w.now.Add(time.Hour)
+	look(working)
+	if due.take(request.NamespacedName) {
+		t.Error("it was looked at, and is due")
+	}
+	request.Name = "gone"
+	if look(working); due.take(request.NamespacedName) {
+		t.Error("a Kyma that is gone is due")
 	}
 }
 

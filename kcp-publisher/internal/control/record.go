@@ -59,7 +59,7 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 }
 
 // record writes what changed, in one request, and nothing when nothing did.
-func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome, asked time.Time) (ctrl.Result, error) {
+func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome, asked, until time.Time) (ctrl.Result, error) {
 	if outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(outcome.Reason)).Inc()
 		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", plan.RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence,
@@ -73,7 +73,7 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: k.orderOf(after)}, nil
 	}
-	return k.written(ctx, before, after, k.lookAgain(after, asked))
+	return k.written(ctx, before, after, k.lookAgain(after, asked, until))
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {

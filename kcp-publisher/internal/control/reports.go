@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,7 +127,9 @@ func (r *reports) begin() {
 	}
 }
 
-// hearing returns when a Kyma's runtime was heard: by this publisher or, as its status says, by another one, whichever is newer.
+// hearing returns when a Kyma's runtime was heard: by this publisher or, as its status says, by another one, whichever is newer. A report whose
+// content the status does not tell yet does not count: what it says would be judged as missing after it was heard. Until it is told, the runtime is
+// as one that may have been heard, so that nobody calls it silent either.
 func (r *reports) hearing(kyma *v1beta2.Kyma) plan.Hearing {
 	r.begin()
 	known, heard := r.remembered(kyma), plan.Hearing{At: plan.Heard(kyma), Unnoted: r.unnoted(kyma)}
@@ -134,10 +137,26 @@ func (r *reports) hearing(kyma *v1beta2.Kyma) plan.Hearing {
 		return heard
 	}
 	at := plan.HeardIn(kyma, v1beta2.ObservedBundle{Time: metav1.NewTime(known.accepted.Time), Heard: new(metav1.NewTime(r.past(known.seen)))})
-	if at.After(heard.At) {
+	switch {
+	case !at.After(heard.At):
+	case told(kyma, *known.accepted):
 		heard.At = at
+	case at.After(heard.Unnoted) && !refusedReport(kyma):
+		heard.Unnoted = at
 	}
 	return heard
+}
+
+// told reports whether a Kyma's status follows from a report, or from one that says the same.
+func told(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
+	status := kyma.Status.Runtime
+	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
+}
+
+// refusedReport reports whether the status says that a report is refused, by the API server too: what it says may never be told.
+func refusedReport(kyma *v1beta2.Kyma) bool {
+	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
+	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
 // unnoted returns until when another publisher may have heard a Kyma's runtime and not noted it.

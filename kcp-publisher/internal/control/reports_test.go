@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -20,6 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -131,6 +135,53 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 type judged struct {
 	refused bool
 	heard   time.Time
+}
+
+// TestAReportCountsAsHeardOnceItsContentIsTold: a rollout that knows that a runtime was heard, and not yet what it said, would take it for failed.
+func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
+	const later = 2 * time.Hour
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
+		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: "sha256:before",
+	}}
+	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) })
+	newest := bundle.AcceptedReport{Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)}}
+	r.remember(kyma, report{kyma: kyma.UID, runtime: "one", accepted: &newest, seen: noon.Add(later), looked: true})
+	given := func(state v1beta2.State) {
+		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
+			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state}},
+		}
+	}
+	if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(noon.Add(later)) {
+		t.Errorf("before it is told: %+v", got)
+	}
+	stands := func() fleet.RolloutStatus {
+		course := fleet.Course{OfflineAfter: metav1.Duration{Duration: 15 * time.Minute}, OnFailure: fleet.OnFailureRollback, Waves: []fleet.Wave{{
+			Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
+		}}}
+		spec := fleet.RolloutSpec{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0", Revision: 1, Course: course}
+		status := fleet.RolloutStatus{State: fleet.RolloutProgressing, StartedAt: new(metav1.NewTime(noon)), Waves: []fleet.WaveStatus{{Name: "all", Place: new(int64(math.MaxInt64)), StartedAt: new(metav1.NewTime(noon))}}}
+		members := []plan.Member{{Kyma: kyma, Runtime: "one", Hearing: r.hearing(kyma), Follows: []resolve.Follow{{Module: "keda", Channel: "regular", Version: "1.1.0"}}}}
+		seen := plan.Tracks(members, nil)[rollout.Track{Module: "keda", Channel: "regular"}]
+		return rollout.Plan("keda-regular-1", spec, status, seen.Runtimes, rollout.Situation{Channel: "1.1.0", Now: noon.Add(later)}).Status
+	}
+	given("")
+	if got := stands().Waves[0]; got.InFlight != 1 || got.Failed != 0 || got.Deferred != 0 {
+		t.Errorf("a rollout, before it is told: %+v", got)
+	}
+	ingest.Remember(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
+	given(v1beta2.StateReady)
+	if got := r.hearing(kyma); !got.At.Equal(noon.Add(later)) || !got.Unnoted.IsZero() {
+		t.Errorf("once it is told: %+v", got)
+	}
+	if got := stands().Waves[0]; got.Updated != 1 {
+		t.Errorf("a rollout, once it is told: %+v", got)
+	}
+	kyma.Status.Runtime.Observed.Report, kyma.Status.Runtime.Observed.Heard = "sha256:before", new(metav1.NewTime(noon))
+	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse}}
+	if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.IsZero() {
+		t.Errorf("nobody waits for what cannot be told: %+v", got)
+	}
 }
 
 func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {

@@ -30,8 +30,8 @@ type Rollouts struct {
 
 	hearing func(*v1beta2.Kyma) plan.Hearing
 	view    atomic.Pointer[plan.View]
-	// census belongs to Reconcile, which runs once at a time.
-	census plan.Census
+	// members belongs to Reconcile, which runs once at a time.
+	members plan.MemberCache
 }
 
 const (
@@ -70,10 +70,11 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
-		all = r.census.Members(kymas.Items, next.Catalog)
+		quietAfter := longestOffline(policies.Items, rollouts.Items)
+		all = r.members.Members(kymas.Items, next.Catalog)
 		for i := range all {
 			all[i].Hearing = r.hearing(all[i].Kyma)
-			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) < plan.MaxUnnoted
+			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) <= quietAfter
 		}
 		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
 		round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
@@ -85,7 +86,11 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	setRolloutMetrics(round.Newest)
 	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()
-	before := r.view.Swap(next)
+	before := r.view.Load()
+	if next.Same(before) {
+		next = before // another one would make every Kyma be looked at again
+	}
+	r.view.Store(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
 		r.view.Store(before) // or the next look would see no difference
 		return ctrl.Result{}, err
@@ -94,6 +99,17 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{RequeueAfter: r.Interval}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// longestOffline returns after how long without being heard every rollout takes a runtime for silent. From then on nobody waits for it to be looked for.
+func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (longest time.Duration) {
+	for i := range policies {
+		longest = max(longest, policies[i].Spec.OfflineAfter.Duration)
+	}
+	for i := range rollouts {
+		longest = max(longest, rollouts[i].Spec.OfflineAfter.Duration)
+	}
+	return longest
 }
 
 // write makes the API server know a round, so that it may be acted upon.

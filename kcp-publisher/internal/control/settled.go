@@ -50,12 +50,12 @@ type settledLook struct {
 	until time.Time
 }
 
-// still reports whether an equal look found nothing to do a short while ago.
-func (s *settled) still(kyma types.NamespacedName, l look, now time.Time) bool {
+// still reports whether an equal look found nothing to do a short while ago, and returns until when that stands.
+func (s *settled) still(kyma types.NamespacedName, l look, now time.Time) (until time.Time, still bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.looks[kyma]
-	return ok && known.look == l && now.Before(known.until)
+	return known.until, ok && known.look == l && now.Before(known.until)
 }
 
 // remember notes until when a look stands for equal ones, zero for none.

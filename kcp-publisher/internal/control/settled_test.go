@@ -23,7 +23,7 @@ func TestALookStandsForEqualOnesOnly(t *testing.T) {
 	name := types.NamespacedName{Namespace: "kcp-system", Name: "one"}
 	first := look{uid: "a", version: "1", view: &plan.View{}, marked: 1, report: "sha256:a"}
 	s := &settled{}
-	if s.still(name, first, now) {
+	if _, still := s.still(name, first, now); still {
 		t.Error("a first look is none")
 	}
 	s.remember(name, first, now.Add(time.Minute))
@@ -46,7 +46,7 @@ func TestALookStandsForEqualOnesOnly(t *testing.T) {
 	} {
 		next := first
 		c.look(&next)
-		if got := s.still(c.kyma, next, c.at); got != c.want {
+		if _, got := s.still(c.kyma, next, c.at); got != c.want {
 			t.Errorf("%s: got %v", what, got)
 		}
 	}
@@ -55,7 +55,7 @@ func TestALookStandsForEqualOnesOnly(t *testing.T) {
 		t.Error("a change is not counted")
 	}
 	s.forget(name)
-	if s.still(name, first, now) {
+	if _, still := s.still(name, first, now); still {
 		t.Error("it was forgotten")
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +21,7 @@ var (
 	reportedModules held[[]bundle.ReportedModule]
 	knownVersions   held[map[string]string]
 	trackedObjects  held[*v1beta2.TrackingObject]
+	texts           held[string]
 )
 
 // maxHeldBytes bounds, as JSON, the different values of one kind that are looked for among those to come, and maxOneBytes each of them: whoever holds a
@@ -157,5 +158,5 @@ func slimObject(object *v1beta2.TrackingObject) *v1beta2.TrackingObject {
 	return trackedObjects.one(object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// common returns the one text of all that are equal, for such as many objects have.
-func common(text string) string { return unique.Make(text).Value() }
+// common returns the first text of all that are equal, for such as many objects have. It keeps nothing else of what the text was read from.
+func common(text string) string { return texts.one(text, strings.Clone) }

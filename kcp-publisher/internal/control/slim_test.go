@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -99,6 +100,15 @@ func TestASlimKymaSaysWhatItSaid(t *testing.T) {
 	}
 	if other, err := Slim("a tombstone"); err != nil || other != "a tombstone" {
 		t.Errorf("of another object: %v, %v", other, err)
+	}
+}
+
+func TestEqualTextsAreOneAlsoAfterAGarbageCollection(t *testing.T) {
+	at := unsafe.StringData(common(strings.Clone("a text that many objects have")))
+	runtime.GC()
+	runtime.GC()
+	if again := common(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
+		t.Error("it is another one")
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
-// Census counts the members of a fleet again and again, and remembers of each Kyma what it follows for as long as neither it nor the catalog changes.
+// MemberCache counts the members of a fleet again and again, and remembers of each Kyma what it follows for as long as neither it nor the catalog changes.
 // It is for one goroutine.
-type Census struct {
+type MemberCache struct {
 	catalog *catalog.Snapshot
 	// follows are by the Kymas' UIDs, alike by what requests follow: a fleet has some hundred distinct ones.
 	follows map[types.UID]counted
@@ -41,14 +41,14 @@ type Member struct {
 	Hearing Hearing
 }
 
-// Members returns the Kymas that are published to, as Census.Members does.
+// Members returns the Kymas that are published to, as MemberCache.Members does.
 func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
-	return (&Census{}).Members(kymas, snapshot)
+	return (&MemberCache{}).Members(kymas, snapshot)
 }
 
 // Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of those that name one
 // runtime only its owner.
-func (c *Census) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
+func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
 	for id, kyma := range owners {
@@ -74,7 +74,7 @@ func (c *Census) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Mem
 }
 
 // followed returns what a Kyma follows; nothing where its annotations are wrong, because then nothing is published to it.
-func (c *Census) followed(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
+func (c *MemberCache) followed(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
 	request, err := asked(kyma)
 	if err != nil {
 		return nil

@@ -144,10 +144,10 @@ func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
 // BenchmarkMembers reads 10,000 Kymas with 50 modules each as 50 rollouts want to know them.
 func BenchmarkMembers(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
-	census := &Census{}
+	cache := &MemberCache{}
 	b.ReportAllocs()
 	for b.Loop() {
-		if tracks := Tracks(census.Members(kymas, snapshot), nil); len(tracks) != 50 {
+		if tracks := Tracks(cache.Members(kymas, snapshot), nil); len(tracks) != 50 {
 			b.Fatal(len(tracks))
 		}
 	}
@@ -156,23 +156,23 @@ func BenchmarkMembers(b *testing.B) {
 // BenchmarkMembersOfOneRollout reads the same Kymas while one module is rolled out, and the others are at rest.
 func BenchmarkMembersOfOneRollout(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
-	census := &Census{}
+	cache := &MemberCache{}
 	atRest := func(track rollout.Track, _ string) bool { return track.Module != "module-0" }
 	b.ReportAllocs()
 	for b.Loop() {
-		tracks := Tracks(census.Members(kymas, snapshot), atRest)
+		tracks := Tracks(cache.Members(kymas, snapshot), atRest)
 		if n := len(tracks[rollout.Track{Module: "module-0", Channel: "regular"}].Runtimes); n != len(kymas) {
 			b.Fatal(n)
 		}
 	}
 }
 
-func TestACensusForgetsWhatAKymaFollowedOnceItOrTheCatalogIsAnother(t *testing.T) {
+func TestAMemberCacheForgetsWhatAKymaFollowedOnceItOrTheCatalogIsAnother(t *testing.T) {
 	one := living("one")
 	one.UID, one.ResourceVersion = "one", "1"
-	census, before := &Census{}, offering(t, "keda")
+	cache, before := &MemberCache{}, offering(t, "keda")
 	follows := func(kyma *v1beta2.Kyma, with *catalog.Snapshot) int {
-		return len(census.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
+		return len(cache.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
 	}
 	if got := follows(one, before); got != 1 {
 		t.Fatalf("it follows %d modules", got)

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"maps"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -14,6 +16,14 @@ type View struct {
 	Gates   rollout.Gates
 	// Awaited are the runtimes that a rollout waits for: their bundles and reports come first.
 	Awaited map[string]bool
+}
+
+// Same reports whether two views resolve every Kyma alike, and in the same order.
+func (v *View) Same(other *View) bool {
+	if v == nil || other == nil {
+		return v == other
+	}
+	return v.Catalog == other.Catalog && maps.Equal(v.Awaited, other.Awaited) && v.Gates.Same(other.Gates)
 }
 
 // Awaits reports whether a rollout waits for a runtime; a nil view knows of none.

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -102,6 +103,14 @@ func (g *Gate) alike(other *Gate) bool {
 	return g.open && other.open && g.to == other.to
 }
 
+// Same reports whether gates decide the same for every runtime, of the same rollouts, and wait for the same runtimes.
+func (g Gates) Same(others Gates) bool {
+	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
+		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
+			slices.Equal(a.decisions, b.decisions) && maps.Equal(a.decided, b.decided) && slices.Equal(a.awaited, b.awaited)
+	})
+}
+
 // Moved returns the tracks whose gates may decide otherwise than others for some runtime.
 func (g Gates) Moved(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
@@ -120,7 +129,11 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other
 	}
-	return g.Decide(runtime, own) == other.Decide(runtime, own)
+	a, b := g.Decide(runtime, own), other.Decide(runtime, own)
+	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
+		a.Held, b.Held = "", "" // why a version is held is told with an undo only
+	}
+	return a == b
 }
 
 // Awaited returns the runtimes that rollouts wait for.

@@ -1,0 +1,42 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// TestAPreviewGoesByTheConditionOfARuntimeThatReports: the time in the status is noted once a day.
+func TestAPreviewGoesByTheConditionOfARuntimeThatReports(t *testing.T) {
+	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
+		OfflineAfter: metav1.Duration{Duration: 15 * time.Minute}, Waves: []fleet.Wave{{Name: "all", Percent: new(int32(100))}},
+	}}}
+	for name, c := range map[string]struct {
+		status metav1.ConditionStatus
+		reason string
+		want   string
+	}{
+		"it reports":               {metav1.ConditionTrue, v1beta2.ReasonReported, "2.0.0"},
+		"its report is truncated":  {metav1.ConditionTrue, v1beta2.ReasonTruncated, "2.0.0"},
+		"it is silent":             {metav1.ConditionFalse, v1beta2.ReasonSilent, "1.0.0"},
+		"its reports are carried":  {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
+		"nothing is said about it": {metav1.ConditionUnknown, "", "1.0.0"},
+	} {
+		kyma := living("one")
+		heard := metav1.NewTime(noon.Add(-20 * time.Hour))
+		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Time: heard, Heard: &heard}
+		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.0.0"}}
+		kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: c.status, Reason: c.reason}}
+		rollouts := []fleet.Rollout{{ObjectMeta: metav1.ObjectMeta{Name: "keda-regular-1", ResourceVersion: "1"}, Spec: fleet.RolloutSpec{
+			Policy: "all", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0", Course: policy.Spec.Course,
+		}}}
+		preview := (Rules{}).Preview(Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t, "keda"), Policies: []fleet.RolloutPolicy{policy}, Rollouts: rollouts}, noon)
+		if got := preview.Round.Gates[keda].Decide("one", "1.0.0").Version; got != c.want {
+			t.Errorf("%s: it would get version %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package rollout
+
+import "testing"
+
+func TestGatesThatDecideTheSameAreTheSame(t *testing.T) {
+	gate := func(change func(*Gate)) Gates {
+		g := &Gate{rollout: "keda-regular-1", from: "1.0.0", to: "2.0.0", held: "held", decisions: []Decision{{Version: "1.0.0"}}, decided: map[string]int32{"one": 0}, awaited: []string{"one"}}
+		change(g)
+		return Gates{keda: g}
+	}
+	same := gate(func(*Gate) {})
+	for what, c := range map[string]struct {
+		change func(*Gate)
+		want   bool
+	}{
+		"nothing differs":        {func(*Gate) {}, true},
+		"another rollout":        {func(g *Gate) { g.rollout = "keda-regular-2" }, false},
+		"another decision":       {func(g *Gate) { g.decisions[0].Version = "2.0.0" }, false},
+		"a runtime came":         {func(g *Gate) { g.decided["two"] = 0 }, false},
+		"everybody may have it":  {func(g *Gate) { g.open = true }, false},
+		"a runtime is waited on": {func(g *Gate) { g.awaited = nil }, false},
+	} {
+		if got := same.Same(gate(c.change)); got != c.want {
+			t.Errorf("%s: the same %v", what, got)
+		}
+	}
+	if same.Same(nil) || !Gates(nil).Same(Gates{}) {
+		t.Error("a gate that is gone is another decision")
+	}
+}
+
+func TestTheWordsOfAHeldVersionAreNoOtherDecision(t *testing.T) {
+	gate := func(d Decision) *Gate { return &Gate{decisions: []Decision{d}, decided: map[string]int32{"one": 0}} }
+	held := Decision{Version: "1.0.0", Held: "wave one"}
+	for what, c := range map[string]struct {
+		before, after Decision
+		want          bool
+	}{
+		"another wave":          {held, Decision{Version: "1.0.0", Held: "wave two"}, true},
+		"it is not held":        {held, Decision{Version: "1.0.0"}, false},
+		"another version":       {held, Decision{Version: "2.0.0", Held: "wave one"}, false},
+		"it is taken back":      {held, Decision{Version: "1.0.0", Held: "wave one", Undo: "2.0.0"}, false},
+		"taken back, otherwise": {Decision{Version: "1.0.0", Held: "a", Undo: "2.0.0"}, Decision{Version: "1.0.0", Held: "b", Undo: "2.0.0"}, false},
+	} {
+		if got := gate(c.before).Equal(gate(c.after), "one", "1.0.0"); got != c.want {
+			t.Errorf("%s: equal %v", what, got)
+		}
+	}
+}
