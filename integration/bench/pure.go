@@ -59,7 +59,7 @@ func resolving(ctx context.Context) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	counted, err := benchmark(ctx, "./kcp-publisher/internal/control", "Census", "3x")
+	counted, err := benchmark(ctx, "./kcp-publisher/internal/plan", "Members$", "3x")
 	if err != nil {
 		return nil, err
 	}

@@ -51,8 +51,6 @@ type report struct {
 	refused  *refusal.Error
 	// seen is when the accepted one arrived: it was first seen here then, or another publisher may have seen it.
 	seen time.Time
-	// looked says that the registry has answered.
-	looked bool
 	// unread is why a registry that answers did not return the report.
 	unread error
 }
@@ -93,7 +91,6 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 			newest.refused.Detail = bundle.Bounded(newest.refused.Detail, bundle.MaxMessageBytes) // it quotes what was refused
 		}
 	}
-	newest.looked = newest.looked || newest.unread == nil
 	r.remember(kyma, newest)
 	return newest, before, nil
 }
@@ -103,7 +100,7 @@ func (r report) arrived(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedR
 	if last := r.accepted; last != nil && sameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
 		return r.seen // the same in other bytes
 	}
-	return ingest.Arrived(status, accepted, !r.looked, now)
+	return ingest.Arrived(status, accepted, r.accepted == nil, now)
 }
 
 func sameKey(a, b crypto.PublicKey) bool {
@@ -164,7 +161,7 @@ func (r *reports) unnoted(kyma *v1beta2.Kyma) time.Time {
 	known := r.remembered(kyma)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known.looked {
+	if known.accepted != nil {
 		return time.Time{}
 	}
 	return plan.Unnoted(kyma, r.began)

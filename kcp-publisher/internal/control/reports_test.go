@@ -131,6 +131,55 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 	}
 }
 
+// TestARegistryThatHidesAReportFirstProvesNothing: after a restart a report that is missing, or refused, does not make the heartbeats that follow it
+// newer than they are.
+func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
+	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
+	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: trusttest.Thumbprint(t, signer)},
+		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon))}}
+	started, written := noon.Add(10*time.Hour), noon.Add(time.Hour)
+	r := newReports(place, func() time.Time { return started })
+	fetch := func() report {
+		t.Helper()
+		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newest
+	}
+	push := func(sequence int64, signer trust.Signer) {
+		t.Helper()
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: written}, signer)
+		if err == nil {
+			err = store.PushReport(t.Context(), place, "one", blob)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	unnoted := func(when string) {
+		t.Helper()
+		if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(started) {
+			t.Errorf("%s: %+v", when, got)
+		}
+	}
+	fetch()
+	unnoted("without a report")
+	push(2, trusttest.NewSigner(t))
+	if fetch().refused == nil {
+		t.Error("a stranger's report is accepted")
+	}
+	unnoted("with a stranger's report")
+	push(3, signer)
+	if newest := fetch(); newest.accepted == nil || !newest.seen.Equal(written) {
+		t.Errorf("a heartbeat that was hidden: %+v", newest)
+	}
+}
+
 // judged is what became of a report: whether it was refused, and when its runtime was heard by then.
 type judged struct {
 	refused bool
@@ -146,7 +195,7 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 	}}
 	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) })
 	newest := bundle.AcceptedReport{Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)}}
-	r.remember(kyma, report{kyma: kyma.UID, runtime: "one", accepted: &newest, seen: noon.Add(later), looked: true})
+	r.remember(kyma, report{kyma: kyma.UID, runtime: "one", accepted: &newest, seen: noon.Add(later)})
 	given := func(state v1beta2.State) {
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state}},
