@@ -15,11 +15,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// CheckStreamURL returns what is wrong with a URL for Stream.
+// CheckStreamURL returns what is wrong with a URL for Stream. It goes into logs, so that nothing secret may be in it.
 func CheckStreamURL(address string) error {
 	parsed, err := url.Parse(address)
-	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" || parsed.User != nil || parsed.Fragment != "" {
-		return errors.New("want https://HOST[:PORT]/PATH without credentials")
+	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" ||
+		parsed.User != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" {
+		return errors.New("want https://HOST[:PORT]/PATH without credentials, query or fragment")
 	}
 	return nil
 }
@@ -29,7 +30,7 @@ func CheckStreamURL(address string) error {
 // configured.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
-		return nil, fmt.Errorf("%q: %w", address, err)
+		return nil, fmt.Errorf("URL of notifications: %w", err) // without the URL, which may hold credentials
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -68,9 +68,14 @@ func TestAStreamIsAskedForWithTheCredentialsOfItsHostAlone(t *testing.T) {
 	for path, want := range map[string]string{
 		server.URL + "/redirect": "307 Temporary Redirect", server.URL + "/refused": "401 Unauthorized", server.URL + "/other": "not text/event-stream",
 		elsewhere.URL + "/x":      "no user and password for",
-		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "want https://", "https://a:b@registry.example": "want https://", "": "want https://",
+		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "want https://", "https://a:hidden@registry.example": "want https://", "": "want https://",
+		server.URL + "/notifications?token=hidden": "want https://", "https://registry.example?": "want https://", "https://registry.example/#hidden": "want https://",
+		"https://registry.example/%zz?token=hidden": "want https://",
 	} {
-		if _, err := registries.Stream(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := registries.Stream(ctx, path)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}

@@ -137,7 +137,7 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 // notificationCredentials adds a runtime's password for the publisher's notifications, unless there are credentials for their host.
 func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
 	if err := store.CheckStreamURL(address); err != nil {
-		return nil, cli.Usage(fmt.Errorf("--notifications-url %q: %w", address, err))
+		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err)) // without the URL, which may hold credentials
 	}
 	parsed, err := url.Parse(address)
 	if err != nil {

@@ -146,7 +146,7 @@ func (c *Catalog) publish(ctx context.Context, kyma *v1beta2.Kyma) error {
 	return send(ctx, c.Changed, kyma)
 }
 
-func send(ctx context.Context, to chan event.GenericEvent, kyma *v1beta2.Kyma) error {
+func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) error {
 	select {
 	case to <- event.GenericEvent{Object: kyma}:
 		return nil

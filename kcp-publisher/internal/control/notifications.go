@@ -25,14 +25,21 @@ func (k *Kymas) Look(ctx context.Context, runtime string) error {
 	}
 	for _, name := range kymas {
 		k.reports.notify(name)
-		kyma := &v1beta2.Kyma{}
-		kyma.Namespace, kyma.Name = name.Namespace, name.Name
-		kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // by which a rollout may wait for it
-		if err := send(ctx, k.Catalog.Changed, kyma); err != nil {
+		if err := send(ctx, k.Catalog.Changed, notifiedOf(name, runtime)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// notified is a Kyma that is looked at because a notification says so.
+type notified struct{ *v1beta2.Kyma }
+
+func notifiedOf(name types.NamespacedName, runtime string) notified {
+	kyma := &v1beta2.Kyma{}
+	kyma.Namespace, kyma.Name = name.Namespace, name.Name
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // by which a rollout may wait for it
+	return notified{kyma}
 }
 
 // of returns the names of the Kymas of a runtime. It reads the cache without copying what is in it.

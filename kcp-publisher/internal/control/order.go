@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
-// The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody asked for.
+// The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody asked for. What a
+// notification asks for is among the last: whoever sends notifications all the time would keep polls from being made otherwise.
 const (
 	awaited = 1
 	changed = 0
@@ -66,14 +67,19 @@ func (k *Kymas) inOrder() handler.EventHandler {
 			return
 		}
 		priority := changed
-		if kyma, is := e.Object.(*v1beta2.Kyma); is && k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
-			priority = awaited
+		switch kyma := e.Object.(type) {
+		case notified:
+			priority = *k.orderOf(kyma.Kyma)
+		case *v1beta2.Kyma:
+			if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
+				priority = awaited
+			}
 		}
 		ordered.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
 	}}
 }
 
-// orderOf returns the priority of looks at a Kyma that nobody asks for.
+// orderOf returns the priority of looks at a Kyma that nobody asks for, or only a notification.
 func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
 		return new(awaited)

@@ -39,6 +39,33 @@ func TestWhatARolloutWaitsForComesBeforeOtherChangesAndThoseBeforePolls(t *testi
 	}
 }
 
+// TestNotificationsWithoutEndKeepNoPollBack has a poll among notifications of other runtimes.
+func TestNotificationsWithoutEndKeepNoPollBack(t *testing.T) {
+	k := &Kymas{}
+	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+	q := priorityqueue.New[ctrl.Request]("order")
+	defer q.ShutDown()
+	named := func(name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: "kcp-system", Name: name}
+	}
+	look := func(runtime string) {
+		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: notifiedOf(named(runtime), runtime)}, q)
+	}
+	look("before")
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))}, ctrl.Request{NamespacedName: named("polled")})
+	look("after")
+	look("canary")
+	k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf("changed")}, q)
+	var got []string
+	for range 5 {
+		next, _, _ := q.GetWithPriority()
+		got = append(got, next.Name)
+	}
+	if fmt.Sprint(got) != "[canary changed before polled after]" {
+		t.Errorf("the order is %v", got)
+	}
+}
+
 func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 	now := noon
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -262,7 +263,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if e.connected() == 2 {
 			break
 		}
-		e.keepAlive(time.Now().Add(time.Hour))
+		e.keepAlive(time.Now().Add(alive))
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := e.connected(); n != 2 {
@@ -280,6 +281,70 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	e.close()
 	fourth.ended(t)
+}
+
+// TestWhoseConnectionEndsHasToProveItselfAgain has runtimes of which one has a password that was revoked since.
+func TestWhoseConnectionEndsHasToProveItselfAgain(t *testing.T) {
+	e := start(t, 100, false)
+	var agents []*agent
+	for _, id := range []string{"one", "two", "three", "four"} {
+		agents = append(agents, e.connect(t, id))
+	}
+	e.idle(t)
+	e.keepAlive(time.Now().Add(lasts - time.Minute))
+	for _, a := range agents {
+		a.next(t, ":") // all of them last as long as that
+	}
+	e.mu.Lock()
+	ends := map[time.Time]bool{}
+	for _, all := range e.of {
+		ends[all[0].until] = true
+	}
+	e.mu.Unlock()
+	if len(ends) < 2 {
+		t.Error("all end at once, and come back at once")
+	}
+	e.idle(t)
+	e.lowest.Store(2)
+	e.keepAlive(time.Now().Add(lasts + lastsSpread))
+	for _, a := range agents {
+		_ = a.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		if _, err := a.lines.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("got %v, want an end that is no failure", err)
+		}
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "one", password(t, "one"))), nil)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the password of before: got %v, %v", answer, err)
+	}
+	if n := e.connected(); n != 0 {
+		t.Errorf("%d are connected", n)
+	}
+}
+
+// TestARuntimeThatConnectsAllTheTimeIsCutShort has one whose password was stolen.
+func TestARuntimeThatConnectsAllTheTimeIsCutShort(t *testing.T) {
+	e := start(t, 100, false)
+	codes := map[int]int{}
+	began := time.Now()
+	for range 10 * connectsAtOnce {
+		answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "one", password(t, "one"))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes[answer.StatusCode]++
+	}
+	most := connectsAtOnce + int(time.Since(began).Seconds()*connectsPerSecond)
+	if codes[http.StatusOK] > most || codes[http.StatusOK]+codes[http.StatusTooManyRequests] != 10*connectsAtOnce {
+		t.Errorf("got %v, want %d let in at most and the others told to wait", codes, most)
+	}
+	e.connect(t, "two") // which has nothing to do with it
+	e.keepAlive(time.Now().Add(alive))
+	if e.mu.Lock(); len(e.connects) != 0 {
+		t.Errorf("remembered for ever: %v", e.connects)
+	}
+	e.mu.Unlock()
+	e.connect(t, "one") // half a minute later, by what is remembered
 }
 
 // TestASlowReaderDelaysNobody has one that reads nothing at all, and a clock of the test.

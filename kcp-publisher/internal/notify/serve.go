@@ -45,7 +45,7 @@ func Limits(connections int) serve.Limits {
 
 // New returns an http.Handler for bundle.NotificationsPath, and the Subscribers that it accepts.
 func New(options Options) (*Subscribers, http.Handler) {
-	s := &Subscribers{options: options, of: map[string][]*subscriber{}}
+	s := &Subscribers{options: options, of: map[string][]*subscriber{}, connects: map[string]*rate.Limiter{}}
 	h := &handler{Subscribers: s, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), announced: rate.NewLimiter(rate.Every(time.Minute), 1)}
 	return s, h
 }
@@ -83,6 +83,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		refuse(w, "credentials", http.StatusUnauthorized, "want the runtime and its registry password")
 	case !h.options.Leading():
 		refuse(w, "standby", http.StatusServiceUnavailable, "another replica works: try again")
+	case !h.mayConnect(runtime):
+		refuse(w, "limited", http.StatusTooManyRequests, "the runtime connects too often")
 	case h.full(runtime):
 		refuse(w, "full", http.StatusServiceUnavailable, "too many connections: try again later")
 	default:

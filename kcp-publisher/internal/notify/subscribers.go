@@ -2,11 +2,14 @@ package notify
 
 import (
 	"context"
+	"maps"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -21,6 +24,10 @@ const (
 	sweep = time.Second
 	// writeTimeout is how long an agent may take to receive some bytes, which its connection has room for unless it has not read for days.
 	writeTimeout = 5 * time.Second
+	// A connection ends after lasts and up to lastsSpread more: only a new one is asked for a password that counts.
+	lasts, lastsSpread = 30 * time.Minute, 30 * time.Minute
+	// connectsPerSecond and connectsAtOnce bound the connections of one runtime that are let in.
+	connectsPerSecond, connectsAtOnce = 1, 5
 )
 
 // What is sent, as server-sent events.
@@ -38,7 +45,7 @@ var (
 	})
 	refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kyma_pull_publisher_subscriptions_refused_total",
-		Help: "Requests of agents for notifications that were refused: credentials (a wrong user or password), limited (too many refusals), full (too many connections) or standby (another replica works).",
+		Help: "Requests of agents for notifications that were refused: credentials (a wrong user or password), limited (too many refusals, or connections of one runtime in a second), full (too many connections) or standby (another replica works).",
 	}, []string{"reason"})
 )
 
@@ -52,14 +59,16 @@ type Subscribers struct {
 	of    map[string][]*subscriber
 	count int
 	ended bool
+	// connects bounds how often runtimes connect, for those that did a short while ago.
+	connects map[string]*rate.Limiter
 }
 
 // subscriber is one connection. Its fields are guarded by the mutex of Subscribers, but for the connection, which has one writer at a time.
 type subscriber struct {
 	runtime string
 	conn    net.Conn
-	// written is when something was written last.
-	written time.Time
+	// written is when something was written last, until when the connection ends.
+	written, until time.Time
 	// writing says that there is a goroutine which writes, owed that it is to send a notification after what it sends now.
 	writing, owed bool
 }
@@ -100,11 +109,28 @@ func (s *Subscribers) keepAlive(now time.Time) {
 	defer s.mu.Unlock()
 	for _, all := range s.of {
 		for _, one := range all {
-			if !one.writing && now.Sub(one.written) >= alive {
+			switch {
+			case one.writing:
+			case !now.Before(one.until):
+				s.drop(one)
+			case now.Sub(one.written) >= alive:
 				s.write(one, comment)
 			}
 		}
 	}
+	maps.DeleteFunc(s.connects, func(_ string, connects *rate.Limiter) bool { return connects.TokensAt(now) >= connectsAtOnce })
+}
+
+// mayConnect reports whether a runtime, whose password is right, may connect now. Each connection may end another one of that runtime.
+func (s *Subscribers) mayConnect(runtime string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	connects, known := s.connects[runtime]
+	if !known {
+		connects = rate.NewLimiter(connectsPerSecond, connectsAtOnce)
+		s.connects[runtime] = connects
+	}
+	return connects.Allow()
 }
 
 // add takes a connection whose request was answered with data still to be written. It reports whether there was room for it.
@@ -118,7 +144,7 @@ func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	if len(others) > 0 && (len(others) >= eachAtMost || s.count >= s.options.Connections) {
 		s.drop(others[0])
 	}
-	one := &subscriber{runtime: runtime, conn: conn}
+	one := &subscriber{runtime: runtime, conn: conn, until: time.Now().Add(lasts + rand.N(lastsSpread))}
 	s.of[runtime] = append(s.of[runtime], one)
 	s.count++
 	subscriptions.Inc()

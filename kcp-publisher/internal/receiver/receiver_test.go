@@ -1,7 +1,10 @@
 package receiver
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -153,6 +156,48 @@ func TestAReceiverDoesNotStartWithoutAToken(t *testing.T) {
 	}
 	if _, err := OpenTokenFile(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no file is taken")
+	}
+}
+
+// TestWhoHasNoTokenKeepsNobodyOut has as many clients without the token as there may be connections, none of which ends its own.
+func TestWhoHasNoTokenKeepsNobodyOut(t *testing.T) {
+	tokens, err := OpenTokenFile(tokenFile(t, secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(), Look: func(string) bool { return true }})
+	listener, err := serve.Listen(t.Context(), "127.0.0.1:0", nil, Limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := serve.New(r, Limits)
+	served := make(chan struct{})
+	go func() { defer close(served); _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close(); <-served })
+	send := func(authorization string) int {
+		t.Helper()
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: receiver\r\nAuthorization: %s\r\nContent-Length: 0\r\n\r\n", Path, authorization); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("no answer: %v", err)
+		}
+		return answer.StatusCode
+	}
+	for range Limits.Connections {
+		if code := send("Bearer wrong"); code != http.StatusUnauthorized && code != http.StatusTooManyRequests {
+			t.Fatalf("without the token: got %d", code)
+		}
+	}
+	if code := send("Bearer " + secret); code != http.StatusAccepted {
+		t.Errorf("with the token: got %d", code)
 	}
 }
 

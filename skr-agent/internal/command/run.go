@@ -187,7 +187,7 @@ func (f *runFlags) check() (checked, error) {
 	case f.skew <= 0:
 		err = fmt.Errorf("--clock-skew %s: want more than 0", f.skew)
 	case f.notifications != "" && store.CheckStreamURL(f.notifications) != nil:
-		err = fmt.Errorf("--notifications-url %q: %w", f.notifications, store.CheckStreamURL(f.notifications))
+		err = fmt.Errorf("--notifications-url: %w", store.CheckStreamURL(f.notifications)) // without the URL, which may hold credentials
 	default:
 		return checked{accounts, mirrors}, nil
 	}

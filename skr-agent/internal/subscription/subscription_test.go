@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 )
 
 // run lets a Subscription be for a while by the test's clock, and returns how often it connected and when it asked for polls.
@@ -141,5 +142,42 @@ func TestAPublisherThatRestartsIsFoundAgainSoon(t *testing.T) {
 	})
 	if connections < 3 || len(polls) < 2 || polls[1] < time.Hour+time.Minute {
 		t.Errorf("%d connections, polls after %v", connections, polls)
+	}
+}
+
+// TestAConnectionThatIsEndedNowAndThenIsNoFailure has a publisher that ends each one after 40 minutes.
+func TestAConnectionThatIsEndedNowAndThenIsNoFailure(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	var opened []time.Duration
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		s := New(Options{Log: log, Notify: func() {}, Open: func(context.Context) (io.ReadCloser, error) {
+			opened = append(opened, time.Since(began))
+			reader, writer := io.Pipe()
+			go func() {
+				for range 80 {
+					time.Sleep(30 * time.Second)
+					_, _ = io.WriteString(writer, ":\n\n")
+				}
+				_ = writer.Close()
+			}()
+			return reader, nil
+		}})
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = s.Start(ctx) }()
+		time.Sleep(24 * time.Hour)
+		cancel()
+		<-ended
+		time.Sleep(time.Hour) // what is left of the last connection
+	})
+	for i := 1; i < len(opened); i++ {
+		if pause := opened[i] - opened[i-1] - 40*time.Minute; pause > reconnectSpread {
+			t.Errorf("connected again after %s", pause)
+		}
+	}
+	if len(opened) < 35 || len(lines) != 1 {
+		t.Errorf("%d connections, and it says %q", len(opened), lines)
 	}
 }
