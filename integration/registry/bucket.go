@@ -49,13 +49,17 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		}
 	}
 	var listeners []net.Listener
+	defer func() {
+		for _, listener := range listeners {
+			_ = listener.Close() // unless something failed it is closed already
+		}
+	}()
 	for _, address := range []*string{&b.Gateway, &b.Host, &b.Direct} {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
 		*address = listener.Addr().String()
-		defer listener.Close() //nolint:errcheck // it is closed below unless something else failed
 		listeners = append(listeners, listener)
 	}
 	for _, listener := range listeners { // all three were taken before one is free again

@@ -96,6 +96,13 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.refuse(ctx, before, kyma, facts, err)
 	}
+	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, ""}
+	return k.look(ctx, req, before, kyma, rules, facts, this)
+}
+
+// look asks for the newest report of a Kyma's runtime and publishes what follows, unless an equal look found nothing to do. This is what it depends on,
+// but for the report.
+func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta2.Kyma, rules plan.Rules, facts ingest.Facts, this look) (ctrl.Result, error) {
 	due, published := k.Catalog.due.take(req.NamespacedName), false
 	defer func() {
 		if due && !published {
@@ -104,7 +111,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}()
 	started := k.Now()
 	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due))
-	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, newest.content()}
+	this.report = newest.content()
 	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still {
 		published = true
 		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
@@ -121,7 +128,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	outcome, err := k.publish(ctx, kyma, rules, runtime, view, &facts)
+	outcome, err := k.publish(ctx, kyma, rules, runtime, this.view, &facts)
 	if errors.Is(err, publish.ErrMayNotPush) {
 		return ctrl.Result{}, err // another process speaks for the runtime now
 	}

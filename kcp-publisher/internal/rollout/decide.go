@@ -60,7 +60,7 @@ func WhyHeld(newest *fleet.Rollout, runtime Runtime) string {
 	switch {
 	case p.status.State == fleet.RolloutSuperseded || p.status.State == fleet.RolloutSucceeded:
 		return ""
-	case runtime.Version == p.spec.To && !(p.back() && touched):
+	case runtime.Version == p.spec.To && (!p.back() || !touched):
 		return ""
 	}
 	return p.held(p.members[0].wave)
