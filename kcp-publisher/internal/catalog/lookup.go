@@ -37,10 +37,8 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 	if err := o.mayAsk(kyma); err != nil {
 		return "", err
 	}
-	for _, c := range o.meta.Spec.Channels {
-		if c.Channel == channel && c.Version != "" {
-			return c.Version, nil
-		}
+	if version := o.version(channel); version != "" {
+		return version, nil
 	}
 	return "", reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
 }

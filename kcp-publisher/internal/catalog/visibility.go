@@ -130,8 +130,12 @@ func (s *Snapshot) Channel(module, channel string) string {
 	if o == nil {
 		return ""
 	}
+	return o.version(channel)
+}
+
+func (o *offer) version(channel string) string {
 	for _, c := range o.meta.Spec.Channels {
-		if c.Channel == channel {
+		if c.Channel == channel && c.Version != "" {
 			return c.Version
 		}
 	}

@@ -131,8 +131,7 @@ func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
 	a := answer{Runtime: plan.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		a.Age = now.Sub(plan.Heard(kyma)).Round(time.Second).String()
-		said := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
-		a.Unchanged = said != nil && said.Status == metav1.ConditionTrue && said.Reason != v1beta2.ReasonCarried
+		a.Unchanged = plan.Reports(kyma)
 	}
 	for _, m := range kyma.Status.Modules {
 		if module == "" || m.Name == module {

@@ -3,9 +3,6 @@ package plan
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
@@ -34,18 +31,12 @@ type Preview struct {
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {
-		if reports(members[i].Kyma) {
+		if Reports(members[i].Kyma) {
 			members[i].Hearing.At = now
 		}
 	}
 	round := rollout.Look(f.Policies, f.Rollouts, Tracks(members, nil), now)
 	return &Preview{rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round}
-}
-
-// reports reports whether a runtime is heard by what its Kyma's condition says: the time in the status is noted once a day.
-func reports(kyma *v1beta2.Kyma) bool {
-	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
-	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
 // Request returns what a Kyma's runtime would ask for, with what rollouts would let it have.

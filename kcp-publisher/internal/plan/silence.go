@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
@@ -51,6 +54,13 @@ func Heard(kyma *v1beta2.Kyma) time.Time {
 		return HeardIn(kyma, *r.Observed)
 	}
 	return time.Time{}
+}
+
+// Reports reports whether a runtime is heard by what its Kyma's condition says: the time in the status is noted once a day. Reports that are
+// carried by hand say nothing of now.
+func Reports(kyma *v1beta2.Kyma) bool {
+	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
+	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
 // HeardIn is Heard for what was observed of a Kyma's runtime and may not be in its status.
