@@ -108,7 +108,7 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		if got := bundleSource(t, f, "one"); got != promoted || !strings.Contains(output, promoted) {
 			t.Errorf("the bundle is of commit %s, want %s; the command said\n%s", got, promoted, output)
 		}
-		provenance, code := fleet.Run(ctx, f.Binaries().Agent, "provenance", "configmap/scaler-settings", "-n", v1beta2.RuntimeNamespace, "--kubeconfig", r.Kubeconfig())
+		provenance, code := fleet.Run(ctx, f.Binaries().Agent, "provenance", "cm/scaler-settings", "-n", v1beta2.RuntimeNamespace, "--kubeconfig", r.Kubeconfig())
 		if code != 0 || !strings.Contains(provenance, "source     commit "+promoted+" of ") {
 			t.Errorf("an object of the runtime does not lead back to commit %s: exit code %d\n%s", promoted, code, provenance)
 		}

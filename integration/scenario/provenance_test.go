@@ -50,7 +50,7 @@ func TestAnObjectInARuntimeLeadsBackToThePublishersKey(t *testing.T) {
 
 	var found chain
 	t.Run("from the object to the key", func(t *testing.T) {
-		for _, object := range []string{"configmap/scaler-settings", "ConfigMap/scaler-settings", "deployments.apps/scaler-manager"} {
+		for _, object := range []string{"configmap/scaler-settings", "ConfigMap/scaler-settings", "cm/scaler-settings", "deployments.apps/scaler-manager", "deploy/scaler-manager"} {
 			must(t, json.Unmarshal([]byte(provenance(0, object, "-n", v1beta2.RuntimeNamespace, "-o", "json")), &found))
 			b := found.Bundle
 			if found.Module != "scaler" || found.Version != "1.7.0" || found.Component == "" || len(found.Content) == 0 || !strings.HasPrefix(found.Manifest, v1beta2.RuntimeNamespace+"/") ||

@@ -22,7 +22,7 @@ import (
 // promoteFlags are what `promote` takes.
 type promoteFlags struct {
 	from, to, url, author, branch, key, format string
-	dryRun                                     bool
+	dryRun, create                             bool
 	git                                        gitFlags
 }
 
@@ -42,6 +42,7 @@ func newPromote() *cobra.Command {
 	flags.StringVar(&f.author, "author", "", `committer, who also signs off, "NAME <ADDRESS>"`)
 	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: the branch itself")
 	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
+	flags.BoolVar(&f.create, "create", false, "make the channel that gets the version if the module does not have it")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
 	cli.OutputFlag(flags, &f.format)
 	return cmd
@@ -111,7 +112,7 @@ func (f *promoteFlags) promote(ctx context.Context, repository *git.Repository, 
 	if err != nil {
 		return promoted{}, fmt.Errorf("%s: %w", where, err)
 	}
-	edited, promotion, err := promote.Edit(data, meta.Line, module, f.from, f.to)
+	edited, promotion, err := promote.Edit(data, meta.Line, module, f.from, f.to, f.create)
 	if err != nil {
 		return promoted{}, fmt.Errorf("%s: %s: %w", where, strings.TrimSuffix(meta.Place, fmt.Sprintf(":%d", meta.Line)), err)
 	}

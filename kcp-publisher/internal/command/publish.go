@@ -46,6 +46,8 @@ type publishFlags struct {
 	attachCosign     bool
 	git              gitFlags
 	state            string
+	dryRun           bool
+	allowUnresolved  bool
 }
 
 func newPublish(*cli.Root) *cobra.Command {
@@ -54,7 +56,8 @@ func newPublish(*cli.Root) *cobra.Command {
 		Use: "publish", Short: "publishes a folder of YAML, or that of a commit, to its runtimes, without any Kubernetes", Args: cli.Exactly(0, "no arguments"),
 		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or a Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
 			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing. Annotations and labels of Kymas mean\n" +
-			"what they mean to `run`; what needs a control plane is named and ignored.",
+			"what they mean to `run`; what needs a control plane is named and ignored.\n" +
+			"The exit code is 1 when a runtime could not be published, or a module that it asks for did not resolve: its bundle is published with what did.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -69,6 +72,8 @@ func newPublish(*cli.Root) *cobra.Command {
 	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
 	publisherKeyFlags(flags, &f.keys)
 	flags.StringVar(&f.state, "state", "", "state file that remembers what was published, so that no old bundle in the registry counts; default: published.json in the folder of --keys")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only show what would be pushed, and write nothing")
+	flags.BoolVar(&f.allowUnresolved, "allow-unresolved", false, "end with exit code 0 although modules did not resolve")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	attachFlag(flags, &f.attachCosign)
@@ -90,7 +95,7 @@ const defaultValidity = 7 * 24 * time.Hour
 // published is one row of what `publish` prints.
 type published struct {
 	Runtime string `json:"runtime"`
-	// Action is pushed, unchanged, skipped or failed; Reason is why a bundle was pushed.
+	// Action is pushed, would-push, unchanged, skipped or failed; Reason is why a bundle was pushed.
 	Action   string           `json:"action"`
 	Reason   plan.Reason      `json:"reason,omitempty"`
 	Sequence int64            `json:"sequence,omitempty"`
@@ -145,6 +150,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
+	if len(objects.Kymas) == 0 {
+		return fmt.Errorf("--from %s: there is no Kyma in it, and so no runtime to publish to", f.from)
+	}
 	rules := plan.Rules{Settings: settings, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())
 	file, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
@@ -156,17 +164,40 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err := errors.Join(memory.save(), memory.close()); err != nil {
 		return err
 	}
+	if f.dryRun {
+		wouldPush(rows)
+	}
 	if err := cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
-	failed := 0
+	return f.verdict(rows)
+}
+
+// wouldPush says of what a dry run pushed that it is in no registry. Sequence and digest will be others.
+func wouldPush(rows []published) {
+	for i := range rows {
+		if rows[i].Action == "pushed" {
+			rows[i].Action, rows[i].Sequence, rows[i].Digest = "would-push", 0, ""
+		}
+	}
+}
+
+// verdict returns why the fleet is not published as it was asked for.
+func (f *publishFlags) verdict(rows []published) error {
+	failed, unresolved := 0, []string{}
 	for _, row := range rows {
 		if row.Error != "" {
 			failed++
 		}
+		if slices.ContainsFunc(row.Problems, func(p bundle.Problem) bool { return p.State != v1beta2.StateReady }) {
+			unresolved = append(unresolved, row.Runtime)
+		}
 	}
-	if failed > 0 {
+	switch {
+	case failed > 0:
 		return fmt.Errorf("%d of %d runtimes could not be published", failed, len(rows))
+	case len(unresolved) > 0 && !f.allowUnresolved:
+		return fmt.Errorf("modules of %d of %d runtimes did not resolve (%s): see their problems; with --allow-unresolved this is no failure", len(unresolved), len(rows), named(unresolved))
 	}
 	return nil
 }
@@ -219,6 +250,9 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	if err != nil {
 		return nil, nil, err
 	}
+	if f.dryRun {
+		place = store.DryRun(place)
+	}
 	if err := loaded.PublishRoots(ctx, place); err != nil {
 		return nil, nil, err
 	}
@@ -269,6 +303,9 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 	}
 	path := cmp.Or(f.state, filepath.Join(f.keys.Dir, "published.json"))
 	const consequence = "Modules that do not resolve now are left out of their bundles until they do."
+	if f.dryRun {
+		return statefile.Read(path, location)
+	}
 	memory, err := statefile.Open(ctx, path, location)
 	switch {
 	case err != nil && f.state == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):

@@ -40,7 +40,7 @@ func fleet(t *testing.T) string {
 func publishTo(t *testing.T, from, layout, keys string) []published {
 	t.Helper()
 	var rows []published
-	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "-o", "json")), &rows); err != nil {
+	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved", "-o", "json")), &rows); err != nil {
 		t.Fatal(err)
 	}
 	return rows
@@ -82,7 +82,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 		}
 	})
 	t.Run("The table says it to people", func(t *testing.T) {
-		table := done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys)
+		table := done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved")
 		for _, want := range []string{"RUNTIME", "r-1", "r-2", "unchanged", "keda@1.0.0", "module nope: is unknown"} {
 			if !strings.Contains(table, want) {
 				t.Errorf("no %q in\n%s", want, table)
@@ -95,6 +95,78 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 			t.Errorf("got %+v", rows[1])
 		}
 	})
+}
+
+func TestADryRunSaysWhatWouldBePushedAndWritesNothing(t *testing.T) {
+	from, dir, keys := fleet(t), t.TempDir(), keyFolder(t)
+	layout, keysBefore := filepath.Join(dir, "layout"), namesIn(t, keys)
+	dry := func() []published {
+		var rows []published
+		out := done(t, "publish", "--dry-run", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &rows); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	for _, row := range dry() {
+		if row.Action != "would-push" || row.Digest != "" || !slices.Equal(row.Modules, []string{"keda@1.0.0"}) || row.Reason == "" {
+			t.Errorf("got %+v", row)
+		}
+	}
+	if names := namesIn(t, keys); len(namesIn(t, dir)) != 0 || !slices.Equal(names, keysBefore) {
+		t.Errorf("it wrote %v, and %v beside the keys", namesIn(t, dir), names)
+	}
+	publishTo(t, from, layout, keys)
+	write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1"))
+	index := read(t, filepath.Join(layout, "index.json"))
+	if rows := dry(); rows[0].Action != "would-push" || !slices.Equal(rows[0].Removals, []string{"keda"}) || rows[1].Action != "unchanged" {
+		t.Errorf("after a change: %+v", rows)
+	}
+	if read(t, filepath.Join(layout, "index.json")) != index {
+		t.Error("the layout changed")
+	}
+	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || rows[1].Action != "unchanged" {
+		t.Errorf("the run after it: %+v", rows)
+	}
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func TestWhatDoesNotResolveIsAFailureUnlessItIsAllowed(t *testing.T) {
+	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys, "-o", "json"}
+	o := run(args...)
+	var rows []published
+	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
+		t.Errorf("what resolved was not published: %v, %+v", err, rows)
+	}
+	if want := "modules of 1 of 2 runtimes did not resolve (r-2): see their problems; with --allow-unresolved this is no failure"; o.code != cli.ExitFailed || !strings.Contains(o.err, want) {
+		t.Errorf("exit code %d, %s", o.code, o.err)
+	}
+	if o := run(append(args, "--allow-unresolved")...); o.code != cli.ExitDone {
+		t.Errorf("allowed: %+v", o)
+	}
+	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "keda"))
+	if o := run(args...); o.code != cli.ExitDone {
+		t.Errorf("nothing is wrong any more: %+v", o)
+	}
+}
+
+func TestAFolderWithoutAnyKymaIsAnError(t *testing.T) {
+	o := run("publish", "--from", t.TempDir(), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", keyFolder(t))
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "there is no Kyma in it") {
+		t.Errorf("%+v", o)
+	}
 }
 
 func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
@@ -137,7 +209,7 @@ func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
 	kyma("bare", "operator.kyma-project.io/sync-module-catalog: \"false\", operator.kyma-project.io/sync-no-module-copy: \"true\"")
 	kyma("bad", "kyma-pull.dev/carried: a year")
 	write(t, filepath.Join(from, "skipped.yaml"), strings.Replace(kymaYAML("skipped", "r-skipped"), "labels: {", "labels: {operator.kyma-project.io/skip-reconciliation: \"true\", ", 1))
-	write(t, filepath.Join(from, "policy.yaml"), "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: careful}\nspec: {modules: [keda], waves: [{name: all}]}\n")
+	write(t, filepath.Join(from, "policy.yaml"), "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: careful}\nspec: {modules: [keda], waves: [{name: all, percent: 100}]}\n")
 
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
 	var rows []published

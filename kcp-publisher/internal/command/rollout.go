@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -34,7 +33,7 @@ func newRollout() *cobra.Command {
 		f.steer("resume", "resumes a paused rollout", pause(false)),
 		newRolloutApprove(f),
 		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", abort),
-		f.steer("undo", "rolls back every runtime that the rollout updated", undo))
+		newRolloutUndo(f))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
 }
@@ -142,6 +141,23 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	}
 }
 
+func newRolloutUndo(f *rolloutFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "undo ROLLOUT", Short: "rolls back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := f.connect()
+			if err != nil {
+				return err
+			}
+			var all v1alpha1.RolloutList
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
+				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
+			}
+			return f.change(cmd, args[0], func(r *v1alpha1.Rollout) (string, error) { return undo(r, all.Items) })
+		},
+	}
+}
+
 func (f *rolloutFlags) change(cmd *cobra.Command, name string, change func(*v1alpha1.Rollout) (string, error)) error {
 	api, err := f.connect()
 	if err != nil {
@@ -210,9 +226,12 @@ func abort(r *v1alpha1.Rollout) (string, error) {
 	return fmt.Sprintf("stops: those that have version %s keep it, nobody else gets it (undo gives them %s back)", r.Spec.To, r.Spec.From), nil
 }
 
-func undo(r *v1alpha1.Rollout) (string, error) {
-	if r.Status.State == v1alpha1.RolloutSuperseded {
-		return "", errors.New("a newer one came after it: undo that")
+func undo(r *v1alpha1.Rollout, all []v1alpha1.Rollout) (string, error) {
+	switch newer := rollout.Newer(r, all); {
+	case newer != "":
+		return "", fmt.Errorf("rollout %s came after it: undo that", newer)
+	case r.Status.State == v1alpha1.RolloutSuperseded, r.Status.State == v1alpha1.RolloutRollingBack, r.Status.State == v1alpha1.RolloutRolledBack:
+		return "", hasEnded(r)
 	}
 	r.Spec.Undo = true
 	return fmt.Sprintf("goes back: those it gave version %s get %s again", r.Spec.To, r.Spec.From), nil

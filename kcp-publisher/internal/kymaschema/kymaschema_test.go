@@ -24,7 +24,7 @@ func TestWhatTheAPIServerWouldRefuseIsRefusedByItsField(t *testing.T) {
 		"A channel in capitals":                          {spec: func(s *v1beta2.KymaSpec) { s.Channel = "Ü!" }, want: "spec.channel: "},
 		"A channel of a few thousand letters":            {spec: func(s *v1beta2.KymaSpec) { s.Channel = strings.Repeat("a", 9000) }, want: "spec.channel: "},
 		"No channel":                                     {spec: func(s *v1beta2.KymaSpec) { s.Channel = "" }, want: "spec.channel: "},
-		"A module twice":                                 {spec: func(s *v1beta2.KymaSpec) { s.Modules = append(s.Modules, module("keda")) }, want: "spec.modules[2]: duplicate value"},
+		"A module twice":                                 {spec: func(s *v1beta2.KymaSpec) { s.Modules = append(s.Modules, module("keda")) }, want: `spec.modules[2]: {"name":"keda"}: appears twice`},
 		"A policy that there is not":                     {spec: func(s *v1beta2.KymaSpec) { s.Modules[0].CustomResourcePolicy = "Sometimes" }, want: "spec.modules[0].customResourcePolicy: "},
 		"A version that is none":                         {spec: func(s *v1beta2.KymaSpec) { s.Modules[0].Version = "latest" }, want: "spec.modules[0].version: "},
 		"A module's channel with a way to the next line": {spec: func(s *v1beta2.KymaSpec) { s.Modules[1].Channel = "\x1b[2J\nfast" }, want: `spec.modules[1].channel: "\x1b[2J\nfast"`},

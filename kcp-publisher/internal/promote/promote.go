@@ -39,8 +39,8 @@ func (p Promotion) Message(author string) string {
 var ErrNothing = errors.New("there is nothing to promote")
 
 // Edit promotes the version of a module that the channel source has to another channel, in a file whose ModuleReleaseMeta of that
-// module is the document that begins at the given line.
-func Edit(file []byte, line int, module, source, channel string) ([]byte, Promotion, error) {
+// module is the document that begins at the given line. A channel that is not there is made only if create says so.
+func Edit(file []byte, line int, module, source, channel string, create bool) ([]byte, Promotion, error) {
 	p := Promotion{Module: module, Source: source, Channel: channel}
 	if source == channel {
 		return nil, p, fmt.Errorf("channel %q is both where the version comes from and where it goes", channel)
@@ -65,9 +65,12 @@ func Edit(file []byte, line int, module, source, channel string) ([]byte, Promot
 	}
 	p.To = version.Value
 	e := editor{lines: strings.SplitAfter(string(file), "\n")}
-	if to == nil {
+	switch {
+	case to == nil && !create:
+		err = fmt.Errorf("there is no such channel, only %s: with --create it is made", strings.Join(names(channels), ", "))
+	case to == nil:
 		err = e.add(channels, from, channel)
-	} else {
+	default:
 		err = e.replace(field(to, "version"), &p)
 	}
 	if err != nil {
@@ -88,6 +91,15 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+func names(channels *yaml.Node) (all []string) {
+	for _, c := range channels.Content {
+		if name := field(c, "channel"); name != nil {
+			all = append(all, name.Value)
+		}
+	}
+	return all
 }
 
 func item(channels *yaml.Node, channel string) *yaml.Node {

@@ -55,7 +55,7 @@ func TestOnlyTheVersionOfTheChannelChanges(t *testing.T) {
 			if strings.Count(c.file, c.old) != 1 {
 				t.Fatalf("%q is not once in\n%s", c.old, c.file)
 			}
-			got, p, err := Edit([]byte(c.file), c.line, "keda", "fast", c.to)
+			got, p, err := Edit([]byte(c.file), c.line, "keda", "fast", c.to, c.to == "slow")
 			if want := strings.Replace(c.file, c.old, c.text, 1); err != nil || string(got) != want || p.To != "2.0.0" {
 				t.Errorf("%+v, %v, got\n%s\nwant\n%s", p, err, got, want)
 			}
@@ -72,6 +72,7 @@ func TestWhatCannotBePromotedIsRefused(t *testing.T) {
 		"the channel has it":           {strings.Replace(meta, "1.0.0", "2.0.0", 1), "fast", "regular", `line 8: module keda: channel "regular": there is nothing to promote: it has version 2.0.0`},
 		"the channel has a newer one":  {meta, "regular", "fast", `channel "fast": it has version 2.0.0, and 1.0.0 is older`},
 		"a channel that is not there":  {meta, "slow", "regular", `line 8: module keda: channel "slow" has no version`},
+		"a channel that nobody made":   {meta, "fast", "reglar", `line 8: module keda: channel "reglar": there is no such channel, only regular, fast: with --create it is made`},
 		"one channel":                  {meta, "fast", "fast", `channel "fast" is both`},
 		"a channel without a version":  {strings.Replace(meta, "    version: 1.0.0 # since May\n", "", 1), "fast", "regular", "has no field version: write one by hand"},
 		"no channels":                  {"# nothing\nkind: ModuleReleaseMeta\n", "fast", "regular", "line 2: ModuleReleaseMeta of module keda: spec.channels: is required"},
@@ -82,12 +83,12 @@ func TestWhatCannotBePromotedIsRefused(t *testing.T) {
 		"a file that cannot be parsed": {"a: [", "fast", "regular", "document 1: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, _, err := Edit([]byte(c.file), 2, "keda", c.from, c.to); err == nil || !strings.Contains(err.Error(), c.want) {
+			if got, _, err := Edit([]byte(c.file), 2, "keda", c.from, c.to, strings.HasPrefix(name, "a new")); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v\n%s\nwant %s", err, got, c.want)
 			}
 		})
 	}
-	if _, _, err := Edit([]byte(strings.Replace(meta, "1.0.0", "2.0.0", 1)), 2, "keda", "fast", "regular"); !errors.Is(err, ErrNothing) {
+	if _, _, err := Edit([]byte(strings.Replace(meta, "1.0.0", "2.0.0", 1)), 2, "keda", "fast", "regular", false); !errors.Is(err, ErrNothing) {
 		t.Errorf("got %v", err)
 	}
 }

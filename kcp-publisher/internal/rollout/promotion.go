@@ -33,6 +33,21 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 }
 
+// Newer returns the name of the rollout that came last after this one on its track, empty for the newest. Only the newest can be undone.
+func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
+	newest := than
+	for i := range all {
+		r := &all[i]
+		if r.Spec.Module == than.Spec.Module && r.Spec.Channel == than.Spec.Channel && r.Spec.Revision > newest.Spec.Revision {
+			newest = r
+		}
+	}
+	if newest == than {
+		return ""
+	}
+	return newest.Name
+}
+
 // Name is that of a track's rollout with a revision. A channel's name has no dash, so that it can be told from the module's.
 func Name(track Track, revision int64) string {
 	const maxModule = 180 // a name has at most 253 bytes

@@ -21,7 +21,7 @@ import (
 // File is a state file, locked for one process. It is safe for concurrent use.
 type File struct {
 	path, location string
-	lock           *flock.Flock
+	lock           *flock.Flock // nil where the file is only read
 	// New says that there was no file.
 	New bool
 
@@ -58,6 +58,13 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	return f, nil
+}
+
+// Read reads a state file for a location and never writes it: what is remembered is forgotten with the process. A file that is not there is
+// empty.
+func Read(path, location string) (*File, error) {
+	f := &File{path: path, location: location}
+	return f, f.read()
 }
 
 // writable returns why the file could not be written: what is pushed and not remembered is told of too late.
@@ -127,11 +134,11 @@ func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// Save writes the file if anything changed: as a whole, or not at all.
+// Save writes the file if anything changed: as a whole, or not at all. One that is only read stays as it is.
 func (f *File) Save() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.changed {
+	if !f.changed || f.lock == nil {
 		return nil
 	}
 	data, err := json.MarshalIndent(f.state, "", "  ")
@@ -154,4 +161,9 @@ func (f *File) Save() error {
 }
 
 // Close lets other processes use the file.
-func (f *File) Close() error { return f.lock.Unlock() }
+func (f *File) Close() error {
+	if f.lock == nil {
+		return nil
+	}
+	return f.lock.Unlock()
+}

@@ -39,7 +39,7 @@ func newProvenance() *cobra.Command {
 		Use: "provenance KIND/NAME", Short: "follows an object back to its module, bundle and the key that signed it",
 		Long: "provenance reads the object's Manifest, the bundle in force and what it was signed with from the runtime, and verifies the bundle\n" +
 			"once more by the root of trust that the agent follows.\n\n" +
-			"KIND is a kind or resource, with its group where that is needed: configmap, deployments.apps. It changes nothing.",
+			"KIND is a kind or resource, with its group where that is needed, or a short name: configmap, deployments.apps, deploy. It changes nothing.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") || strings.HasSuffix(args[0], "/") {
 				return cli.Usage(errors.New("want one object as KIND/NAME"))
@@ -111,7 +111,7 @@ func readObject(ctx context.Context, config *rest.Config, api client.Client, kin
 	}, nil
 }
 
-// mappingOf finds what a person calls a kind: in singular or plural, in any case, with its group or without.
+// mappingOf finds what a person calls a kind: in singular or plural, by its short name, in any case, with its group or without.
 func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -121,7 +121,7 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the runtime for its kinds: %w", err)
 	}
-	mapper := restmapper.NewDiscoveryRESTMapper(groups)
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), api, nil)
 	resource := schema.ParseGroupResource(strings.ToLower(kind))
 	gvk, err := mapper.KindFor(resource.WithVersion(""))
 	if err != nil {

@@ -1,0 +1,71 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
+)
+
+func TestADryRunConforms(t *testing.T) {
+	storetest.Conform(t, store.DryRun(store.NewLayout(filepath.Join(t.TempDir(), "nowhere"))))
+	storetest.Conform(t, store.DryRun(store.NewMemory()))
+}
+
+func TestADryRunReadsWhatIsThereAndLeavesItAsItIs(t *testing.T) {
+	ctx, base := t.Context(), store.NewMemory()
+	manifest := func(text string) bundle.Blob {
+		blob, err := bundle.NewManifest(ocispec.Manifest{ArtifactType: "text/" + text, Config: ocispec.DescriptorEmptyJSON})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return blob
+	}
+	repository := func(s store.Store) store.ReadWriter {
+		opened, err := s.Repository(ctx, "runtimes/berlin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return opened
+	}
+	old, next := manifest("old"), manifest("next")
+	if err := store.PushManifest(ctx, repository(base), old, bundle.TagDesired); err != nil {
+		t.Fatal(err)
+	}
+	dry := store.DryRun(base)
+	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil || found != old.Descriptor.Digest {
+		t.Errorf("the dry run sees %s, %v", found, err)
+	}
+	if err := store.PushManifest(ctx, repository(dry), next, bundle.TagDesired); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil || found != next.Descriptor.Digest {
+		t.Errorf("after a push the dry run sees %s, %v", found, err)
+	}
+	if err := repository(dry).Tag(ctx, old.Descriptor, "kept"); err != nil {
+		t.Errorf("tag what is there: %v", err)
+	}
+	if got, err := store.Fetch(ctx, repository(dry), "kept"); err != nil || !bytes.Equal(got.Bytes, old.Bytes) {
+		t.Errorf("what is there has a tag and is %+v, %v", got, err)
+	}
+	if found, err := store.Head(ctx, repository(base), bundle.TagDesired); err != nil || found != old.Descriptor.Digest {
+		t.Errorf("the store itself has %s, %v", found, err)
+	}
+	if _, err := store.Head(ctx, repository(base), "kept"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the store itself has the tag: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "layout")
+	if err := store.PushManifest(ctx, repository(store.DryRun(store.NewLayout(dir))), next, bundle.TagDesired); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder was made: %v", err)
+	}
+}

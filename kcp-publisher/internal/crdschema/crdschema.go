@@ -1,0 +1,168 @@
+// Package crdschema says what the API server would say of an object of the control plane: by the schemas of the chart's own
+// CustomResourceDefinitions, with the API server's own defaulting and validation. An object that nobody validated goes in, such as one from a
+// file or a report; what is wrong with it comes out, by its fields. It is pure.
+package crdschema
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apimachineryvalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/charts"
+)
+
+// Schema is that of one kind, in the version that is stored.
+type Schema struct {
+	structural *schema.Structural
+	validator  validation.SchemaValidator
+	rules      *cel.Validator // nil without rules
+}
+
+const folder = "kcp-publisher/files/crds/"
+
+// schemas are read when the first object of a kind comes: compiling their rules takes a while.
+var schemas = map[string]func() (*Schema, error){
+	"Kyma":              once("operator.kyma-project.io_kymas.yaml"),
+	"Manifest":          once("operator.kyma-project.io_manifests.yaml"),
+	"ModuleReleaseMeta": once("operator.kyma-project.io_modulereleasemetas.yaml"),
+	"ModuleTemplate":    once("operator.kyma-project.io_moduletemplates.yaml"),
+	"Rollout":           once("fleet.kyma-project.io_rollouts.yaml"),
+	"RolloutPolicy":     once("fleet.kyma-project.io_rolloutpolicies.yaml"),
+	"Watcher":           once("operator.kyma-project.io_watchers.yaml"),
+}
+
+// Of returns the schema of a kind of the control plane, such as Kyma.
+func Of(kind string) (*Schema, error) {
+	if schemas[kind] == nil {
+		return nil, fmt.Errorf("the chart has no CustomResourceDefinition of kind %s", kind)
+	}
+	return schemas[kind]()
+}
+
+func once(file string) func() (*Schema, error) {
+	return sync.OnceValues(func() (*Schema, error) {
+		s, err := read(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the chart's %s: %w", file, err)
+		}
+		return s, nil
+	})
+}
+
+func read(file string) (*Schema, error) {
+	data, err := charts.PublisherCRDs.ReadFile(folder + file)
+	if err != nil {
+		return nil, err
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(data, &crd); err != nil {
+		return nil, err
+	}
+	for _, version := range crd.Spec.Versions {
+		if !version.Storage {
+			continue
+		}
+		var internal apiextensions.JSONSchemaProps
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+			return nil, err
+		}
+		structural, err := schema.NewStructural(&internal)
+		if err != nil {
+			return nil, err
+		}
+		validator, _, err := validation.NewSchemaValidator(&internal)
+		if err != nil {
+			return nil, err
+		}
+		return &Schema{structural: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
+	}
+	return nil, errors.New("no version is stored")
+}
+
+// Default sets the defaults of an object as the API server sets them.
+func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
+
+// Problem is a field that the API server would refuse. Its text is bounded: values are whatever somebody wrote.
+type Problem struct{ Field, Message string }
+
+func (p *Problem) Error() string { return p.Field + ": " + p.Message }
+
+// Validate returns what the API server would refuse in an object that has its defaults. Rules are not evaluated where values are wrong.
+func (s *Schema) Validate(object map[string]any) []*Problem {
+	found := validation.ValidateCustomResource(nil, object, s.validator)
+	if len(found) == 0 {
+		found = listtype.ValidateListSetsAndMaps(nil, s.structural, object)
+	}
+	if len(found) == 0 && s.rules != nil {
+		found, _ = s.rules.Validate(context.Background(), nil, s.structural, object, nil, celconfig.RuntimeCELCostBudget)
+	}
+	return problems(found)
+}
+
+// ValidateMeta returns what the API server would refuse of the metadata that people write of a namespaced object. One without a namespace is
+// put into some.
+func ValidateMeta(object map[string]any) []*Problem {
+	whole := unstructured.Unstructured{Object: object}
+	meta := metav1.ObjectMeta{
+		Name: whole.GetName(), Namespace: cmp.Or(whole.GetNamespace(), metav1.NamespaceDefault), Labels: whole.GetLabels(), Annotations: whole.GetAnnotations(),
+		Finalizers: whole.GetFinalizers(),
+	}
+	return problems(apimachineryvalidation.ValidateObjectMeta(&meta, true, apimachineryvalidation.NameIsDNSSubdomain, field.NewPath("metadata")))
+}
+
+func problems(found field.ErrorList) []*Problem {
+	told := make([]*Problem, 0, len(found))
+	for _, wrong := range found {
+		told = append(told, &Problem{Field: wrong.Field, Message: quoted(wrong) + detail(wrong)})
+	}
+	return told
+}
+
+// quoted returns the value that is wrong, bounded, where it helps to see it.
+func quoted(wrong *field.Error) string {
+	const most = 64
+	switch value := wrong.BadValue.(type) {
+	case string:
+		if wrong.Type != field.ErrorTypeRequired && wrong.Type != field.ErrorTypeTypeInvalid {
+			return bundle.Quote(value, most) + ": "
+		}
+	case map[string]any:
+		if data, err := json.Marshal(value); err == nil && wrong.Type == field.ErrorTypeDuplicate {
+			return bundle.Bounded(string(data), most) + ": "
+		}
+	}
+	return ""
+}
+
+func detail(wrong *field.Error) string {
+	const most = 256
+	if text := strings.TrimPrefix(wrong.Detail, wrong.Field+" in body "); text != "" {
+		return bundle.Bounded(text, most)
+	}
+	switch wrong.Type {
+	case field.ErrorTypeRequired:
+		return "is required"
+	case field.ErrorTypeDuplicate:
+		return "appears twice"
+	}
+	return strings.ToLower(wrong.Type.String())
+}

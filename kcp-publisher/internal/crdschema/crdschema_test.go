@@ -1,0 +1,62 @@
+package crdschema
+
+import (
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/charts"
+)
+
+func TestEveryDefinitionOfTheChartHasItsSchema(t *testing.T) {
+	files, err := charts.PublisherCRDs.ReadDir(strings.TrimSuffix(folder, "/"))
+	if err != nil || len(files) != len(schemas) {
+		t.Fatalf("%d files and %d schemas, %v", len(files), len(schemas), err)
+	}
+	for _, file := range files {
+		data, err := charts.PublisherCRDs.ReadFile(folder + file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(data, &crd); err != nil {
+			t.Fatal(err)
+		}
+		if schema, err := Of(crd.Spec.Names.Kind); err != nil || schema == nil {
+			t.Errorf("%s: %v", file.Name(), err)
+		}
+	}
+	if _, err := Of("ConfigMap"); err == nil {
+		t.Error("a kind that the chart does not define has a schema")
+	}
+}
+
+func TestProblemsNameFieldsInFewWords(t *testing.T) {
+	policies, err := Of("RolloutPolicy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wave := func(fields map[string]any) map[string]any {
+		return map[string]any{"spec": map[string]any{"waves": []any{fields}}}
+	}
+	for name, c := range map[string]struct {
+		object map[string]any
+		want   string
+	}{
+		"A good one":                {wave(map[string]any{"name": "all", "percent": int64(100)}), ""},
+		"A value of another type":   {wave(map[string]any{"name": int64(3), "percent": int64(100)}), "spec.waves[0].name: must be of type string: \"integer\""},
+		"What is required":          {wave(map[string]any{"percent": int64(100)}), "spec.waves[0].name: is required"},
+		"A rule that is broken":     {wave(map[string]any{"name": "all"}), "spec.waves[0]: exactly one of selector, percent and count is required"},
+		"A value of endless length": {wave(map[string]any{"name": strings.Repeat("A", 9000), "percent": int64(100)}), "spec.waves[0].name: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policies.Default(c.object)
+			got := policies.Validate(c.object)
+			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) == 0 || !strings.HasPrefix(got[0].Error(), c.want) || len(got[0].Error()) > 512) {
+				t.Errorf("got %v, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package source
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// fieldIn returns the node of a field of a document, such as spec.modules[2].name: its key where it has one. Of a field that is not there it
+// returns the innermost one around it.
+func fieldIn(document *yaml.Node, path string) *yaml.Node {
+	value := document
+	if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
+		value = value.Content[0]
+	}
+	at := value
+	for path != "" {
+		key, next, rest := step(value, path)
+		if next == nil {
+			break
+		}
+		at, value, path = key, next, rest
+	}
+	return at
+}
+
+// step goes from a value to what the first part of a path names in it: its key, or itself where it has none, its value, and the rest of the path.
+func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
+	switch value.Kind {
+	case yaml.SequenceNode:
+		index, rest, found := strings.Cut(strings.TrimPrefix(path, "["), "]")
+		i, err := strconv.Atoi(index)
+		if !found || err != nil || i < 0 || i >= len(value.Content) {
+			return nil, nil, path
+		}
+		return value.Content[i], value.Content[i], strings.TrimPrefix(rest, ".")
+	case yaml.MappingNode:
+		// Keys may have dots in them, so that the longest one that fits is meant.
+		longest := -1
+		for i := 0; i+1 < len(value.Content); i += 2 {
+			name := value.Content[i].Value
+			for _, written := range []string{name, "[" + name + "]"} {
+				after, fits := strings.CutPrefix(path, written)
+				if fits && (after == "" || after[0] == '.' || after[0] == '[') && (next == nil || len(written) > longest) {
+					longest, key, next, rest = len(written), value.Content[i], value.Content[i+1], strings.TrimPrefix(after, ".")
+				}
+			}
+		}
+		return key, next, rest
+	}
+	return nil, nil, path
+}
