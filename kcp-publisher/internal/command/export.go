@@ -63,6 +63,8 @@ type exported struct {
 	SizeBytes    int64          `json:"sizeBytes"`
 	LeftOutBytes int64          `json:"leftOutBytes"`
 	Contents     []export.Entry `json:"contents"`
+	// Unlisted are the modules whose components list no images, where images were asked for.
+	Unlisted []string `json:"unlistedImages,omitempty"`
 }
 
 func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
@@ -75,7 +77,7 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	if err != nil {
 		return err
 	}
-	told := exported{Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents}
+	told := exported{Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents, Unlisted: parcel.Unlisted}
 	for _, entry := range parcel.Contents {
 		told.LeftOutBytes += entry.LeftOutBytes
 	}
@@ -207,5 +209,9 @@ func (e exported) draw(out io.Writer) {
 	t.Render()
 	for _, file := range e.Files {
 		fmt.Fprintln(out, file)
+	}
+	if len(e.Unlisted) > 0 {
+		fmt.Fprintf(out, "no images of %s are in it: their components list none; where they use any, carry those by another way or list them as resources of the component\n",
+			strings.Join(e.Unlisted, ", "))
 	}
 }

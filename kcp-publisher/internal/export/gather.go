@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -42,6 +44,8 @@ type gathering struct {
 	known  map[string]map[place]bool
 	images *imageFinder
 	roots  map[string]int64 // by runtime: the newest root that it has
+	// unlisted are modules with their versions that list no images.
+	unlisted map[string]bool
 	// carried are the bundles that the file is about, and statements what they say.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
@@ -49,7 +53,7 @@ type gathering struct {
 
 // Gather reads the newest bundles of the runtimes and all that they refer to, but for the bytes of the contents.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
-	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, roots: map[string]int64{}}
+	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, roots: map[string]int64{}, unlisted: map[string]bool{}}
 	for _, runtime := range options.Runtimes {
 		if err := g.runtime(ctx, runtime); err != nil {
 			return Parcel{}, fmt.Errorf("runtime %s: %w", runtime, err)
@@ -61,7 +65,9 @@ func Gather(ctx context.Context, options Options) (Parcel, error) {
 	if err := g.list(ctx); err != nil {
 		return Parcel{}, fmt.Errorf("list of images: %w", err)
 	}
-	return selected(g.needs, g.known), nil
+	parcel := selected(g.needs, g.known)
+	parcel.Unlisted = slices.Sorted(maps.Keys(g.unlisted))
+	return parcel, nil
 }
 
 func (g *gathering) runtime(ctx context.Context, runtime string) error {
@@ -99,7 +105,21 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	needs[0].always = true
 	needs[0].reference = bundle.DesiredRepository(runtime) + ":" + bundle.TagDesired
 	g.needs = append(g.needs, needs...)
+	g.noteUnlisted(newest)
 	return nil
+}
+
+// noteUnlisted notes whose images are asked for and not known.
+func (g *gathering) noteUnlisted(b published) {
+	taken := b.State.All()
+	if g.Offers {
+		taken = append(taken, b.State.Offers...)
+	}
+	for _, m := range taken {
+		if g.Images && len(m.Spec.LocalizedImages) == 0 {
+			g.unlisted[m.Module+" "+m.Version] = true
+		}
+	}
 }
 
 // published is a bundle with its own bytes.

@@ -71,6 +71,20 @@ func TestImagesAreTakenForThePlatformsAskedFor(t *testing.T) {
 	}
 }
 
+func TestModulesThatListNoImagesAreNamed(t *testing.T) {
+	f := newFleet(t)
+	f.image("lab/keda:1", "linux/amd64")
+	f.publish("berlin", f.module("keda", 10, f.host+"/lab/keda:1"), f.module("mail", 10))
+	options := f.options("berlin")
+	if got := f.gather(options).Unlisted; len(got) != 0 {
+		t.Errorf("without images: %v", got)
+	}
+	options.Images = true
+	if got := f.gather(options).Unlisted; len(got) != 1 || !strings.HasPrefix(got[0], "mail ") {
+		t.Errorf("with images: %v", got)
+	}
+}
+
 func TestTheSameExportGivesTheSameFileAgain(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")

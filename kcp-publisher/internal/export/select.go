@@ -49,6 +49,9 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
+	// Unlisted are modules with their versions whose components list no images, so that none of theirs are carried. It is empty where no
+	// images were asked for.
+	Unlisted []string
 }
 
 // place is a blob in a repository.
