@@ -52,3 +52,12 @@ func Answered(err error) (status int, ok bool) {
 	}
 	return 0, false
 }
+
+// AnsweredBy returns the host of the registry whose answer became an error, empty where it is not known.
+func AnsweredBy(err error) string {
+	var response *errcode.ErrorResponse
+	if errors.As(err, &response) && response.URL != nil {
+		return response.URL.Host
+	}
+	return ""
+}

@@ -50,6 +50,9 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 		return ExitDone
 	}
 	fmt.Fprintf(told, "%s: %v\n", root.Name(), err)
+	if text := hint(err); text != "" {
+		fmt.Fprintf(told, "hint: %s\n", text)
+	}
 	switch {
 	case IsUsage(err):
 		fmt.Fprintf(told, "run `%s --help`\n", root.Name())
