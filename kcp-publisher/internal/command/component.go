@@ -28,7 +28,7 @@ type componentCommand struct {
 }
 
 func newComponent() *cobra.Command {
-	return cli.Group("component", "shows, verifies and copies OCM component versions", newComponentShow(), newComponentVerify(), newComponentCopy())
+	return cli.Group("component", "makes, shows, verifies and copies OCM component versions", newComponentCreate(), newComponentShow(), newComponentVerify(), newComponentCopy())
 }
 
 func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {

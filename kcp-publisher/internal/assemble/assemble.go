@@ -1,0 +1,116 @@
+// Package assemble makes an OCM component version of a module's files: a folder with manifests, a kustomization, or a Helm chart goes in, a
+// component descriptor with its blobs comes out. The same files make the same bytes.
+package assemble
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// Component is a component version in the making.
+type Component struct {
+	Descriptor ocm.Descriptor
+	// Content is what is installed; the descriptor's first resource refers to it.
+	Content bundle.Blob
+}
+
+// New makes a component version of files, with the images that they use and those that are named besides. digests are known digests of
+// images, by reference; an image that names a digest itself needs none.
+func New(name, version, provider string, files Files, images []string, digests map[string]digest.Digest) (*Component, error) {
+	if err := errors.Join(ocm.CheckName(name), ocm.CheckVersion(version)); err != nil {
+		return nil, err
+	}
+	content := bundle.NewBlob(files.MediaType, files.Packed)
+	installed := ocm.Resource{
+		Element: ocm.Element{Name: "raw-manifest", Version: version}, Type: files.Type, Relation: "local",
+		Access: ocm.Access{Type: ocm.AccessLocalBlob, LocalReference: content.Descriptor.Digest.String(), MediaType: files.MediaType},
+		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: content.Descriptor.Digest.Encoded()},
+	}
+	c := &Component{Content: content, Descriptor: ocm.Descriptor{
+		Schema: ocm.SchemaV2, Name: name, Version: version, Provider: ocm.Provider{Name: provider}, Resources: []ocm.Resource{installed},
+	}}
+	for _, image := range images {
+		resource, err := imageResource(image, digests[image])
+		if err != nil {
+			return nil, fmt.Errorf("image %q: %w", image, err)
+		}
+		c.Descriptor.Resources = append(c.Descriptor.Resources, resource)
+	}
+	tellApart(c.Descriptor.Resources)
+	return c, nil
+}
+
+// Media types and annotations of a component version in an OCI registry.
+//
+// Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md.
+const (
+	mediaTypeConfig     = "application/vnd.ocm.software.component.config.v1+json"
+	mediaTypeDescriptor = "application/vnd.ocm.software.component-descriptor.v2+yaml+tar"
+	annotationVersion   = "software.ocm.componentversion"
+)
+
+// Repository is where a component is below a registry's path.
+func (c *Component) Repository() string { return "component-descriptors/" + c.Descriptor.Name }
+
+// Push writes the component version into its repository and returns the digest of its manifest. A version that is there already with
+// other content stays as it is, which is an error.
+func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Digest, error) {
+	manifest, blobs, err := c.manifest()
+	if err != nil {
+		return "", err
+	}
+	tag := ocm.Tag(c.Descriptor.Version)
+	switch there, err := store.Head(ctx, to, tag); {
+	case err == nil && there == manifest.Descriptor.Digest:
+		return there, nil
+	case err == nil:
+		return "", fmt.Errorf("component %s:%s is there already with other content, as %s: versions do not change: choose another", c.Descriptor.Name, c.Descriptor.Version, there)
+	case !errors.Is(err, store.ErrNotFound):
+		return "", fmt.Errorf("look for component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
+	}
+	for _, blob := range blobs {
+		if err := store.PushBlob(ctx, to, blob); err != nil {
+			return "", fmt.Errorf("push component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
+		}
+	}
+	return manifest.Descriptor.Digest, store.PushManifest(ctx, to, manifest, tag)
+}
+
+// manifest returns the component version as an OCI artifact, and the blobs that it refers to.
+func (c *Component) manifest() (bundle.Blob, []bundle.Blob, error) {
+	document, err := c.Descriptor.Document()
+	if err != nil {
+		return bundle.Blob{}, nil, err
+	}
+	if document, err = yaml.JSONToYAML(document); err != nil {
+		return bundle.Blob{}, nil, err
+	}
+	packed, err := packTar([]file{{"component-descriptor.yaml", document}})
+	if err != nil {
+		return bundle.Blob{}, nil, err
+	}
+	layer := bundle.NewBlob(mediaTypeDescriptor, packed)
+	pointer, err := json.Marshal(map[string]any{"componentDescriptorLayer": layer.Descriptor})
+	if err != nil {
+		return bundle.Blob{}, nil, err
+	}
+	config := bundle.NewBlob(mediaTypeConfig, pointer)
+	manifest, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor,
+		Layers:      []ocispec.Descriptor{layer.Descriptor, c.Content.Descriptor},
+		Annotations: map[string]string{annotationVersion: strings.TrimPrefix(c.Repository(), "component-descriptors/") + ":" + c.Descriptor.Version},
+	})
+	return bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), []bundle.Blob{layer, c.Content, config}, err
+}

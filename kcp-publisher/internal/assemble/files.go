@@ -1,0 +1,225 @@
+package assemble
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+)
+
+// Files are what a module installs, as they are packed.
+type Files struct {
+	// Type is the resource's: directoryTree, helmChart or kustomize.
+	Type      string
+	MediaType string
+	Packed    []byte
+	// Images are those that the files use, as far as they are plain manifests; Rendered says that they are not, so that only a cluster knows
+	// which images there are.
+	Images   []string
+	Rendered bool
+}
+
+// maxBytes bounds all files together: agents take no content that is larger.
+const maxBytes = 64 << 20
+
+const (
+	typeDirectory, typeChart, typeKustomize = "directoryTree", "helmChart", "kustomize"
+	mediaTypeTar, mediaTypeChart            = "application/x-tar", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+)
+
+// Read packs what is at a path: a chart as a folder or as `helm package` writes it, a folder with a kustomization, or a folder or file with
+// manifests.
+func Read(from string) (Files, error) {
+	info, err := os.Stat(from)
+	switch {
+	case err != nil:
+		return Files{}, err
+	case info.IsDir() && exists(from, "Chart.yaml"):
+		return chartFolder(from)
+	case info.IsDir() && (exists(from, "kustomization.yaml") || exists(from, "kustomization.yml") || exists(from, "Kustomization")):
+		return kustomization(from)
+	case info.IsDir():
+		return manifests(os.DirFS(from), from)
+	case strings.HasSuffix(from, ".tgz") || strings.HasSuffix(from, ".tar.gz"):
+		return chartArchive(from)
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return Files{}, err
+	}
+	return packManifests([]file{{filepath.Base(from), data}}, filepath.Dir(from))
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// file is one with its path inside the folder.
+type file struct {
+	name string
+	data []byte
+}
+
+func chartArchive(from string) (Files, error) {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return Files{}, err
+	}
+	if _, err := loader.LoadArchive(bytes.NewReader(data)); err != nil {
+		return Files{}, fmt.Errorf("%s: is no chart: %w", from, err)
+	}
+	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: data, Rendered: true}, nil
+}
+
+// chartFolder packs a chart as `helm package` does, but the same way each time.
+func chartFolder(from string) (Files, error) {
+	chart, err := loader.LoadDir(from)
+	if err != nil {
+		return Files{}, fmt.Errorf("%s: %w", from, err)
+	}
+	var files []file
+	for _, f := range chart.Raw {
+		files = append(files, file{path.Join(chart.Name(), f.Name), f.Data})
+	}
+	packed, err := packTar(files)
+	if err != nil {
+		return Files{}, fmt.Errorf("%s: %w", from, err)
+	}
+	var zipped bytes.Buffer
+	writer := gzip.NewWriter(&zipped)
+	if _, err := writer.Write(packed); err != nil {
+		return Files{}, err
+	}
+	if err := writer.Close(); err != nil {
+		return Files{}, err
+	}
+	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: zipped.Bytes(), Rendered: true}, nil
+}
+
+func kustomization(from string) (Files, error) {
+	files, err := readFolder(os.DirFS(from), func(string) bool { return true })
+	if err != nil {
+		return Files{}, fmt.Errorf("%s: %w", from, err)
+	}
+	packed, err := packTar(files)
+	return Files{Type: typeKustomize, MediaType: mediaTypeTar, Packed: packed, Rendered: true}, err
+}
+
+func manifests(folder fs.FS, root string) (Files, error) {
+	files, err := readFolder(folder, func(name string) bool {
+		return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+	})
+	if err != nil {
+		return Files{}, fmt.Errorf("%s: %w", root, err)
+	}
+	if len(files) == 0 {
+		return Files{}, fmt.Errorf("%s: has neither a Chart.yaml, nor a kustomization, nor any YAML file", root)
+	}
+	return packManifests(files, root)
+}
+
+// packManifests packs plain manifests, every document of which has to be an object.
+func packManifests(files []file, root string) (Files, error) {
+	var problems []error
+	var objects []map[string]any
+	for _, f := range files {
+		documents, err := strict.Documents(f.data, strict.Limits{})
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", filepath.Join(root, f.name), err))
+			continue
+		}
+		for _, document := range documents {
+			var object map[string]any
+			err := document.Decode(&object)
+			if err == nil {
+				err = checkObject(object)
+			}
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s:%d: %w", filepath.Join(root, f.name), document.Line, err))
+				continue
+			}
+			objects = append(objects, object)
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return Files{}, err
+	}
+	if len(objects) == 0 {
+		return Files{}, fmt.Errorf("%s: there is no object in it", root)
+	}
+	packed, err := packTar(files)
+	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed, Images: imagesIn(objects)}, err
+}
+
+// checkObject refuses what has not what every object must have.
+func checkObject(object map[string]any) error {
+	metadata, _ := object["metadata"].(map[string]any)
+	for _, required := range []struct {
+		field string
+		value any
+	}{{"apiVersion", object["apiVersion"]}, {"kind", object["kind"]}, {"metadata.name", metadata["name"]}} {
+		if text, _ := required.value.(string); text == "" {
+			return fmt.Errorf("%s: is required: this is no Kubernetes object", required.field)
+		}
+	}
+	return nil
+}
+
+// readFolder reads the regular files of a folder that are wanted, in the order of their paths. Hidden files and folders are left out.
+func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
+	size := 0
+	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name != "." && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir() || !wanted(name):
+			return nil
+		case !entry.Type().IsRegular():
+			return fmt.Errorf("%s: is no regular file: put the file itself in its place", name)
+		}
+		data, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return err
+		}
+		if size += len(data); size > maxBytes {
+			return fmt.Errorf("more than %d MiB", maxBytes>>20)
+		}
+		files = append(files, file{name, data})
+		return nil
+	})
+	return files, err
+}
+
+// packTar packs files in the order of their paths, with nothing in it that differs from one time or machine to another.
+func packTar(files []file) ([]byte, error) {
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	var packed bytes.Buffer
+	writer := tar.NewWriter(&packed)
+	for _, f := range files {
+		if err := writer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: 0o644, Size: int64(len(f.data)), Format: tar.FormatPAX}); err != nil {
+			return nil, err
+		}
+		if _, err := io.Copy(writer, bytes.NewReader(f.data)); err != nil {
+			return nil, err
+		}
+	}
+	return packed.Bytes(), writer.Close()
+}

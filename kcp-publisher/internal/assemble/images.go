@@ -1,0 +1,107 @@
+package assemble
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+)
+
+// imageResource describes an image. Its name and version are those of the image where they can be: only such an image is localized where
+// a signature is required.
+func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return ocm.Resource{}, err
+	}
+	resource := ocm.Resource{Type: "ociImage", Relation: "external", Access: ocm.Access{Type: ocm.AccessOCIArtifact, ImageReference: image}}
+	resource.Name = named.Name()[strings.LastIndex(named.Name(), "/")+1:]
+	tag := "latest"
+	if tagged, ok := named.(reference.Tagged); ok {
+		tag = tagged.Tag()
+	}
+	if resource.Version = tag; ocm.CheckVersion(tag) != nil {
+		resource.Version = "0.0.0-" + strings.Map(prerelease, tag)
+	}
+	if pinned, ok := named.(reference.Digested); ok {
+		known = pinned.Digest()
+	}
+	if known == "" {
+		return resource, nil
+	}
+	if known.Algorithm() != digest.SHA256 {
+		return resource, fmt.Errorf("digest %s: want one by sha256", known)
+	}
+	resource.Digest = &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: known.Encoded()}
+	return resource, nil
+}
+
+// prerelease keeps of a tag what a semantic version may have behind its dash.
+func prerelease(r rune) rune {
+	if r == '_' {
+		return '-'
+	}
+	return r
+}
+
+// tellApart gives resources of one name and version that are different images an identity each.
+func tellApart(resources []ocm.Resource) {
+	seen := map[string]int{}
+	for i := range resources {
+		key := resources[i].Name + ":" + resources[i].Version
+		if seen[key]++; seen[key] > 1 {
+			resources[i].ExtraIdentity = map[string]string{"image": strings.TrimSuffix(resources[i].Access.ImageReference, ":"+resources[i].Version)}
+		}
+	}
+}
+
+// Unpinned are the images of the component whose digest is not known.
+func (c *Component) Unpinned() (images []string) {
+	for _, r := range c.Descriptor.Resources {
+		if r.IsImage() && !r.Digest.Covered() {
+			images = append(images, r.Access.ImageReference)
+		}
+	}
+	return images
+}
+
+// imagesIn returns the images of containers anywhere in an object, sorted.
+func imagesIn(objects []map[string]any) []string {
+	var found []string
+	var look func(value any)
+	look = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			for key, inner := range value {
+				if slices.Contains([]string{"containers", "initContainers", "ephemeralContainers"}, key) {
+					found = append(found, imagesOf(inner)...)
+				}
+				look(inner)
+			}
+		case []any:
+			for _, inner := range value {
+				look(inner)
+			}
+		}
+	}
+	for _, object := range objects {
+		look(object)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func imagesOf(containers any) (images []string) {
+	list, _ := containers.([]any)
+	for _, c := range list {
+		container, _ := c.(map[string]any)
+		if image, _ := container["image"].(string); image != "" {
+			images = append(images, image)
+		}
+	}
+	return images
+}

@@ -1,0 +1,241 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/assemble"
+)
+
+// createFlags are what `component create` takes.
+type createFlags struct {
+	from, to, provider, key, signature string
+	defaultCR, template, format        string
+	images                             []string
+	registry                           cli.Registry
+}
+
+func newComponentCreate() *cobra.Command {
+	f := &createFlags{}
+	cmd := &cobra.Command{
+		Use: "create NAME:VERSION", Short: "makes a component version of a folder or chart", Args: cli.Exactly(1, "NAME:VERSION"),
+		Long: "create packs a Helm chart, a kustomization or a folder with manifests as an OCM component version, and writes it into a registry or archive.\n" +
+			"Images of plain manifests become its resources; name those of charts and kustomizations with --image. The same files make the same component,\n" +
+			"so that it may be repeated. A version that is there with other content is refused.",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "chart as a folder or .tgz file, folder with a kustomization, or folder or file with manifests")
+	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file by its ending .tar, .tgz or .tar.gz")
+	flags.StringVar(&f.provider, "provider", "", "who provides the component; default: the domain in its name")
+	flags.StringArrayVar(&f.images, "image", nil, "image that the module uses, as NAME:TAG or NAME:TAG@DIGEST; may be repeated")
+	flags.StringVar(&f.key, "sign", "", "file with an RSA private key in PEM, which signs the component; digests of images that name none are asked of their registries")
+	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
+	flags.StringVar(&f.template, "module-template", "", "also write the ModuleTemplate of the version to this file, to be applied to the control plane")
+	flags.StringVar(&f.defaultCR, "default-cr", "", "file with the module's default CR, which becomes part of the ModuleTemplate")
+	cli.OutputFlag(flags, &f.format)
+	f.registry.AddFlags(flags)
+	return cmd
+}
+
+// created is what `component create` prints.
+type created struct {
+	Component string   `json:"component"`
+	Version   string   `json:"version"`
+	Where     string   `json:"where"`
+	Digest    string   `json:"digest"`
+	Type      string   `json:"type"`
+	SizeBytes int      `json:"sizeBytes"`
+	Images    []string `json:"images"`
+	// Unpinned are images whose digest is not part of the component.
+	Unpinned []string `json:"unpinned,omitempty"`
+	Signed   string   `json:"signed,omitempty"`
+	// Unlisted says that the module is rendered in the runtimes and no image of it was named.
+	Unlisted bool `json:"unlistedImages,omitempty"`
+}
+
+func (f *createFlags) run(cmd *cobra.Command, argument string) error {
+	name, version, ok := strings.Cut(argument, ":")
+	switch {
+	case !ok:
+		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as example.org/module/mailer:1.0.0", argument))
+	case f.from == "" || f.to == "":
+		return cli.Usage(errors.New("--from and --to are required"))
+	case f.defaultCR != "" && f.template == "":
+		return cli.Usage(errors.New("--default-cr: belongs into the ModuleTemplate: say --module-template FILE"))
+	}
+	ctx := cmd.Context()
+	registries, err := f.registry.Registries(store.Access{})
+	if err != nil {
+		return err
+	}
+	c, row, err := f.assemble(ctx, name, version, registries)
+	if err != nil {
+		return err
+	}
+	template, err := f.moduleTemplate(name, version)
+	if err != nil {
+		return err
+	}
+	if row.Digest, row.Where, err = f.push(ctx, c, registries); err != nil {
+		return err
+	}
+	if template != nil {
+		if err := os.WriteFile(f.template, template, 0o644); err != nil {
+			return fmt.Errorf("--module-template: %w", err)
+		}
+	}
+	return cli.Print(cmd.OutOrStdout(), f.format, row, row.draw)
+}
+
+func (f *createFlags) assemble(ctx context.Context, name, version string, registries *store.Registries) (*assemble.Component, created, error) {
+	files, err := assemble.Read(f.from)
+	if err != nil {
+		return nil, created{}, fmt.Errorf("--from: %w", err)
+	}
+	images := append(files.Images, f.images...)
+	slices.Sort(images)
+	images = slices.Compact(images)
+	var digests map[string]digest.Digest
+	if f.key != "" {
+		if digests, err = digestsOf(ctx, images, registries); err != nil {
+			return nil, created{}, err
+		}
+	}
+	domain, _, _ := strings.Cut(name, "/")
+	c, err := assemble.New(name, version, cmp.Or(f.provider, domain), files, images, digests)
+	if err != nil {
+		return nil, created{}, cli.Usage(err)
+	}
+	row := created{
+		Component: name, Version: version, Type: files.Type, SizeBytes: len(files.Packed), Images: append([]string{}, images...), Unpinned: c.Unpinned(),
+		Unlisted: files.Rendered && len(images) == 0,
+	}
+	if f.key == "" {
+		return c, row, nil
+	}
+	data, err := os.ReadFile(f.key)
+	if err != nil {
+		return nil, row, cli.Usage(fmt.Errorf("--sign: %w", err))
+	}
+	key, err := assemble.ReadKey(data)
+	if err != nil {
+		return nil, row, cli.Usage(fmt.Errorf("--sign %s: %w", f.key, err))
+	}
+	row.Signed = f.signature
+	return c, row, c.Sign(f.signature, key)
+}
+
+// digestsOf asks the registries of images for the digests that the images do not name.
+func digestsOf(ctx context.Context, images []string, registries *store.Registries) (map[string]digest.Digest, error) {
+	found := map[string]digest.Digest{}
+	for _, image := range images {
+		named, err := reference.ParseNormalizedNamed(image)
+		if err != nil {
+			return nil, fmt.Errorf("image %q: %w", image, err)
+		}
+		if _, pinned := named.(reference.Digested); pinned {
+			continue
+		}
+		repository, err := registries.Repository(named.Name())
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", image, err)
+		}
+		tag := "latest"
+		if tagged, ok := named.(reference.Tagged); ok {
+			tag = tagged.Tag()
+		}
+		if found[image], err = store.Head(ctx, repository, tag); err != nil {
+			return nil, fmt.Errorf("image %s: a signature has to cover its digest, which its registry does not tell: write it as NAME:TAG@sha256:DIGEST: %w", image, err)
+		}
+	}
+	return found, nil
+}
+
+func (f *createFlags) push(ctx context.Context, c *assemble.Component, registries *store.Registries) (pushed, where string, err error) {
+	if path, ok := strings.CutPrefix(f.to, archiveScheme); ok {
+		writer, err := archive.Create(path, archive.FormatOf(path))
+		if err != nil {
+			return "", "", err
+		}
+		d, err := c.Push(ctx, writer.Target(c.Repository()))
+		if err != nil {
+			return "", "", errors.Join(err, writer.Discard())
+		}
+		return d.String(), path, writer.Close()
+	}
+	place, err := store.Open(f.to, registries)
+	if err != nil {
+		return "", "", cli.Usage(fmt.Errorf("--to: %w", err))
+	}
+	repository, err := place.Repository(ctx, c.Repository())
+	if err != nil {
+		return "", "", err
+	}
+	d, err := c.Push(ctx, repository)
+	return d.String(), place.Name(c.Repository()), err
+}
+
+// moduleTemplate returns the ModuleTemplate of the version, nil where nobody asks for it. The module is called as the last part of the
+// component's name.
+func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
+	if f.template == "" {
+		return nil, nil
+	}
+	module := name[strings.LastIndex(name, "/")+1:]
+	template := v1beta2.ModuleTemplate{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: module + "-" + strings.ReplaceAll(version, "+", "-"), Namespace: "kcp-system", Labels: map[string]string{v1beta2.LabelModuleName: module},
+		},
+		Spec: v1beta2.ModuleTemplateSpec{ModuleName: module, Version: version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)}},
+	}
+	if f.defaultCR != "" {
+		data, err := os.ReadFile(f.defaultCR)
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("--default-cr: %w", err))
+		}
+		template.Spec.Data = &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict(data, &template.Spec.Data.Object); err != nil {
+			return nil, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
+		}
+		if template.Spec.Data.GetKind() == "" || template.Spec.Data.GetName() == "" {
+			return nil, cli.Usage(fmt.Errorf("--default-cr %s: apiVersion, kind and metadata.name are required", f.defaultCR))
+		}
+	}
+	return yaml.Marshal(template)
+}
+
+func (c created) draw(out io.Writer) {
+	fmt.Fprintf(out, "%s:%s is in %s\n", c.Component, c.Version, c.Where)
+	fmt.Fprintf(out, "  digest   %s\n", c.Digest)
+	fmt.Fprintf(out, "  content  %s, %s\n", c.Type, sizeText(int64(c.SizeBytes)))
+	for _, image := range c.Images {
+		fmt.Fprintf(out, "  image    %s\n", image)
+	}
+	if c.Unlisted {
+		fmt.Fprintln(out, "  images   none: it is rendered in the runtimes; name those that it uses with --image, so that they are localized, mirrored and carried")
+	}
+	for _, image := range c.Unpinned {
+		fmt.Fprintf(out, "  unpinned %s: write it as NAME:TAG@sha256:DIGEST to make its digest part of the component\n", image)
+	}
+	fmt.Fprintf(out, "  signed   %s\n", cmp.Or(c.Signed, "no: --sign KEY"))
+}

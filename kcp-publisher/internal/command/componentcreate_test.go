@@ -1,0 +1,146 @@
+package command
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+const (
+	mailerYAML = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: mailer, namespace: kyma-system}
+spec:
+  template:
+    spec:
+      initContainers: [{name: prepare, image: "registry.example/mail/prepare:1.0.0@sha256:` + someHash + `"}]
+      containers: [{name: mailer, image: "registry.example/mail/mailer:1.2.3@sha256:` + someHash + `"}]
+`
+	someHash     = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	mailerConfig = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail, namespace: kyma-system}\n"
+)
+
+// rsaKey writes a private key and its public one, and returns their paths.
+func rsaKey(t *testing.T) (private, public string) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	private, public = filepath.Join(dir, "release.key"), filepath.Join(dir, "release.pub")
+	write(t, private, string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	write(t, public, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+	return private, public
+}
+
+func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
+	module, from := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(module, "deploy", "mailer.yaml"), mailerYAML)
+	write(t, filepath.Join(module, "config.yaml"), mailerConfig)
+	write(t, filepath.Join(module, "README.md"), "for people")
+	private, public := rsaKey(t)
+	cr := filepath.Join(t.TempDir(), "cr.yaml")
+	write(t, cr, "apiVersion: example.org/v1\nkind: Mailer\nmetadata: {name: default}\n")
+	ctf := filepath.Join(from, "components.tgz")
+	create := func(ctf string) []string {
+		return []string{
+			"component", "create", "example.org/module/mailer:1.2.3", "--from", module, "--to", "ctf:" + ctf, "--sign", private,
+			"--module-template", filepath.Join(from, "mailer.yaml"), "--default-cr", cr, "-o", "json",
+		}
+	}
+	var row created
+	if err := json.Unmarshal([]byte(done(t, create(ctf)...)), &row); err != nil {
+		t.Fatal(err)
+	}
+	images := []string{"registry.example/mail/mailer:1.2.3@sha256:" + someHash, "registry.example/mail/prepare:1.0.0@sha256:" + someHash}
+	if !slices.Equal(row.Images, images) || row.Signed != "release" || row.Type != "directoryTree" || len(row.Unpinned) != 0 {
+		t.Errorf("got %+v", row)
+	}
+
+	t.Run("The same files make the same component", func(t *testing.T) {
+		var again created
+		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)), &again); err != nil || again.Digest != row.Digest {
+			t.Errorf("got %s, before %s, %v", again.Digest, row.Digest, err)
+		}
+	})
+	t.Run("Its signature counts", func(t *testing.T) {
+		policy := filepath.Join(t.TempDir(), "policy.yaml")
+		write(t, policy, "apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, signatures: [release], keys: ["+public+"]}\n")
+		out := done(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf, "--signature-policy", policy)
+		if !strings.Contains(out, "may be used") {
+			t.Errorf("got %s", out)
+		}
+		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", ctf)
+		for _, want := range []string{"raw-manifest", "directoryTree", "image registry.example/mail/mailer", "signed by release"} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("no %q in\n%s", want, shown)
+			}
+		}
+	})
+	t.Run("It is published with its template", func(t *testing.T) {
+		write(t, filepath.Join(from, "meta.yaml"), "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleReleaseMeta\nmetadata: {name: mailer, namespace: kcp-system}\n"+
+			"spec: {moduleName: mailer, ocmComponentName: example.org/module/mailer, channels: [{channel: regular, version: 1.2.3}]}\n")
+		write(t, filepath.Join(from, "kyma.yaml"), kymaYAML("one", "r-1", "mailer"))
+		rows := publishTo(t, from, filepath.Join(t.TempDir(), "layout"), keyFolder(t))
+		if len(rows) != 1 || !slices.Equal(rows[0].Modules, []string{"mailer@1.2.3"}) || rows[0].Problems != nil {
+			t.Errorf("got %+v", rows)
+		}
+	})
+	t.Run("A version does not change", func(t *testing.T) {
+		folder := filepath.Join(t.TempDir(), "folder")
+		done(t, create(folder)...)
+		done(t, create(folder)...)
+		write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "mail,", "other,", 1))
+		if o := run(create(folder)...); o.code != cli.ExitFailed || !strings.Contains(o.err, "is there already with other content") {
+			t.Errorf("got %+v", o)
+		}
+	})
+}
+
+func TestWhatCannotBecomeAComponentIsRefused(t *testing.T) {
+	good, chart := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(good, "mailer.yaml"), strings.ReplaceAll(mailerYAML, "@sha256:"+someHash, ""))
+	write(t, filepath.Join(chart, "Chart.yaml"), "apiVersion: v2\nname: mailer\n")
+	private, public := rsaKey(t)
+	bad, plain := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(plain, "config.yaml"), mailerConfig)
+	write(t, filepath.Join(bad, "deep", "a.yaml"), mailerConfig+"---\nkind: ConfigMap\nmetadata: {name: b}\n")
+	to := func() string { return "ctf:" + filepath.Join(t.TempDir(), "out") }
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no version":              {[]string{"example.org/module/mailer", "--from", good, "--to", to()}, cli.ExitUsage, "want NAME:VERSION"},
+		"a name without a domain": {[]string{"mailer:1.0.0", "--from", good, "--to", to()}, cli.ExitUsage, `component name "mailer": want DOMAIN/PATH`},
+		"no place":                {[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--from and --to are required"},
+		"an empty folder":         {[]string{"example.org/mailer:1.0.0", "--from", t.TempDir(), "--to", to()}, cli.ExitFailed, "has neither a Chart.yaml, nor a kustomization, nor any YAML file"},
+		"a folder not there":      {[]string{"example.org/mailer:1.0.0", "--from", "/nowhere", "--to", to()}, cli.ExitFailed, "--from: stat /nowhere"},
+		"no object":               {[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed, filepath.Join("deep", "a.yaml") + ":5: apiVersion: is required"},
+		"a broken chart":          {[]string{"example.org/mailer:1.0.0", "--from", chart, "--to", to()}, cli.ExitFailed, "version"},
+		"a public key":            {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", public}, cli.ExitUsage, "holds no RSA private key"},
+		"an image nobody serves":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image", "127.0.0.1:1/mailer:1"}, cli.ExitFailed, "its digest, which its registry does not tell"},
+		"a broken image":          {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--image", "a b"}, cli.ExitUsage, `image "a b"`},
+		"a CR without template":   {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage, "say --module-template FILE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := run(append([]string{"component", "create"}, c.args...)...)
+			if o.code != c.code || !strings.Contains(o.err, c.want) {
+				t.Errorf("got %+v\nwant %d with %s", o, c.code, c.want)
+			}
+		})
+	}
+}
