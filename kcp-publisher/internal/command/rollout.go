@@ -3,20 +3,20 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/steer"
 )
 
 // rolloutFlags are what all commands on rollouts take.
@@ -29,10 +29,10 @@ func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
 	cmd := cli.Group("rollout", "shows and controls rollouts",
 		newRolloutList(f), newRolloutShow(f),
-		f.steer("pause", "pauses a rollout: no further runtime gets the version", pause(true)),
-		f.steer("resume", "resumes a paused rollout", pause(false)),
+		f.steer("pause", "pauses a rollout: no further runtime gets the version", steer.Pause(true)),
+		f.steer("resume", "resumes a paused rollout", steer.Pause(false)),
 		newRolloutApprove(f),
-		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", abort),
+		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", steer.Abort),
 		newRolloutUndo(f))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
@@ -125,7 +125,7 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 }
 
 // steer makes a command that changes the spec of a rollout; change gives what to tell.
-func (f *rolloutFlags) steer(name, short string, change func(*v1alpha1.Rollout) (string, error)) *cobra.Command {
+func (f *rolloutFlags) steer(name, short string, change steer.Change) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], change) },
@@ -136,7 +136,11 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.change(cmd, args[0], func(r *v1alpha1.Rollout) (string, error) { return approve(r, args[1]) })
+			err := f.change(cmd, args[0], steer.Approve(args[1]))
+			if errors.Is(err, steer.ErrNoApproval) {
+				return cli.Usage(err)
+			}
+			return err
 		},
 	}
 }
@@ -153,90 +157,20 @@ func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			return f.change(cmd, args[0], func(r *v1alpha1.Rollout) (string, error) { return undo(r, all.Items) })
+			return f.change(cmd, args[0], steer.Undo(all.Items))
 		},
 	}
 }
 
-func (f *rolloutFlags) change(cmd *cobra.Command, name string, change func(*v1alpha1.Rollout) (string, error)) error {
+func (f *rolloutFlags) change(cmd *cobra.Command, name string, change steer.Change) error {
 	api, err := f.connect()
 	if err != nil {
 		return err
 	}
-	var told string
-	// The publisher writes the status of a rollout at any time.
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		one, err := f.find(cmd.Context(), api, name)
-		if err != nil {
-			return err
-		}
-		before := one.DeepCopy()
-		if told, err = change(one); err != nil {
-			return fmt.Errorf("rollout %s: %w", name, err)
-		}
-		if err := api.Patch(cmd.Context(), one, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("change Rollout %s/%s: %w", f.namespace, name, err)
-		}
-		return nil
-	})
+	told, err := steer.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, change)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, told)
 	return nil
-}
-
-func pause(paused bool) func(*v1alpha1.Rollout) (string, error) {
-	return func(r *v1alpha1.Rollout) (string, error) {
-		if rollout.Finished(r.Status.State) {
-			return "", hasEnded(r)
-		}
-		r.Spec.Paused = paused
-		if paused {
-			return "is paused: no further runtime gets version " + r.Spec.To, nil
-		}
-		return "goes on", nil
-	}
-}
-
-func approve(r *v1alpha1.Rollout, wave string) (string, error) {
-	var waiting []string
-	for _, w := range r.Spec.Waves {
-		if w.Approval && !slices.Contains(r.Spec.ApprovedWaves, w.Name) {
-			waiting = append(waiting, w.Name)
-		}
-	}
-	switch {
-	case rollout.Finished(r.Status.State):
-		return "", hasEnded(r)
-	case slices.Contains(r.Spec.ApprovedWaves, wave):
-		return "has wave " + wave + " approved already", nil
-	case !slices.Contains(waiting, wave):
-		return "", cli.Usage(fmt.Errorf("wave %q asks for no approval; those that do: %s", wave, cmp.Or(strings.Join(waiting, ", "), "none")))
-	}
-	r.Spec.ApprovedWaves = append(r.Spec.ApprovedWaves, wave)
-	return "may begin wave " + wave, nil
-}
-
-func abort(r *v1alpha1.Rollout) (string, error) {
-	if rollout.Finished(r.Status.State) || r.Status.State == v1alpha1.RolloutRollingBack {
-		return "", hasEnded(r)
-	}
-	r.Spec.Abort = true
-	return fmt.Sprintf("stops: those that have version %s keep it, nobody else gets it (undo gives them %s back)", r.Spec.To, r.Spec.From), nil
-}
-
-func undo(r *v1alpha1.Rollout, all []v1alpha1.Rollout) (string, error) {
-	switch newer := rollout.Newer(r, all); {
-	case newer != "":
-		return "", fmt.Errorf("rollout %s came after it: undo that", newer)
-	case r.Status.State == v1alpha1.RolloutSuperseded, r.Status.State == v1alpha1.RolloutRollingBack, r.Status.State == v1alpha1.RolloutRolledBack:
-		return "", hasEnded(r)
-	}
-	r.Spec.Undo = true
-	return fmt.Sprintf("goes back: those it gave version %s get %s again", r.Spec.To, r.Spec.From), nil
-}
-
-func hasEnded(r *v1alpha1.Rollout) error {
-	return fmt.Errorf("it is %s already: %s", r.Status.State, r.Status.Message)
 }

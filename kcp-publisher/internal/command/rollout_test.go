@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // underWay is a rollout in its second wave of two, the second with approval, three minutes after noon.
@@ -86,66 +85,6 @@ func TestARolloutIsFollowedToItsEnd(t *testing.T) {
 	show(underWay())
 	if strings.Count(drawn.String(), up) != 1 {
 		t.Errorf("want %q once in %q", up, drawn.String())
-	}
-}
-
-func TestSteeringARollout(t *testing.T) {
-	finished := func(state v1alpha1.RolloutState) func(*v1alpha1.Rollout) {
-		return func(r *v1alpha1.Rollout) { r.Status.State, r.Status.Message = state, "over" }
-	}
-	approving := func(wave string) func(*v1alpha1.Rollout) (string, error) {
-		return func(r *v1alpha1.Rollout) (string, error) { return approve(r, wave) }
-	}
-	undone := func(others ...v1alpha1.Rollout) func(*v1alpha1.Rollout) (string, error) {
-		return func(r *v1alpha1.Rollout) (string, error) { return undo(r, append(others, *r)) }
-	}
-	of := func(module string, revision int64) v1alpha1.Rollout {
-		other := *underWay()
-		other.Name, other.Spec.Module, other.Spec.Revision = fmt.Sprintf("%s-regular-%d", module, revision), module, revision
-		return other
-	}
-	own := underWay().Spec
-	for name, c := range map[string]struct {
-		before func(*v1alpha1.Rollout)
-		do     func(*v1alpha1.Rollout) (string, error)
-		refuse string
-		after  func(v1alpha1.RolloutSpec) bool
-	}{
-		"pause":                          {nil, pause(true), "", func(s v1alpha1.RolloutSpec) bool { return s.Paused }},
-		"resume":                         {func(r *v1alpha1.Rollout) { r.Spec.Paused = true }, pause(false), "", func(s v1alpha1.RolloutSpec) bool { return !s.Paused }},
-		"pause what is over":             {finished(v1alpha1.RolloutSucceeded), pause(true), "it is Succeeded already: over", nil},
-		"approve":                        {nil, approving("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "others" }},
-		"approve twice":                  {func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }, approving("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 }},
-		"approve what nobody asks":       {nil, approving("canaries"), `wave "canaries" asks for no approval; those that do: others`, nil},
-		"approve what is over":           {finished(v1alpha1.RolloutStopped), approving("others"), "it is Stopped already: over", nil},
-		"abort":                          {nil, abort, "", func(s v1alpha1.RolloutSpec) bool { return s.Abort }},
-		"abort what is over":             {finished(v1alpha1.RolloutRolledBack), abort, "it is RolledBack already: over", nil},
-		"undo":                           {nil, undone(), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
-		"undo what succeeded":            {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision-1), of("another", own.Revision+1)), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
-		"undo what others came after":    {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision+2), of(own.Module, own.Revision+1)), fmt.Sprintf("rollout %s-regular-%d came after it: undo that", own.Module, own.Revision+2), nil},
-		"undo what was superseded":       {finished(v1alpha1.RolloutSuperseded), undone(), "it is Superseded already: over", nil},
-		"undo what is rolled back":       {finished(v1alpha1.RolloutRolledBack), undone(), "it is RolledBack already: over", nil},
-		"undo what is being rolled back": {finished(v1alpha1.RolloutRollingBack), undone(), "it is RollingBack already: over", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := underWay()
-			if c.before != nil {
-				c.before(r)
-			}
-			told, err := c.do(r)
-			if c.refuse != "" {
-				if err == nil || err.Error() != c.refuse {
-					t.Errorf("refused with %v", err)
-				}
-				return
-			}
-			if err != nil || told == "" || !c.after(r.Spec) {
-				t.Errorf("%q, %v, %+v", told, err, r.Spec)
-			}
-		})
-	}
-	if _, err := approve(underWay(), "nobody"); !cli.IsUsage(err) {
-		t.Errorf("a wave that is not there is no mistake in the call: %v", err)
 	}
 }
 

@@ -133,8 +133,10 @@ type ModuleVersion struct {
 
 // Rollout is a promotion on its way, or ended.
 type Rollout struct {
-	Name   string                 `json:"name"`
-	Spec   v1alpha1.RolloutSpec   `json:"spec"`
-	Status v1alpha1.RolloutStatus `json:"status"`
-	Active bool                   `json:"active"`
+	Name string `json:"name"`
+	// Namespace is that of the Rollout, which whoever steers it names.
+	Namespace string                 `json:"namespace"`
+	Spec      v1alpha1.RolloutSpec   `json:"spec"`
+	Status    v1alpha1.RolloutStatus `json:"status"`
+	Active    bool                   `json:"active"`
 }

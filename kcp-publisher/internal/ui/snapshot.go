@@ -1,0 +1,116 @@
+package ui
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+// maxChoices bounds how many values a filter offers; all can be typed into the address.
+const maxChoices = 100
+
+// snapshot is a fleet with what every page of it needs. It is never written once it is made.
+type snapshot struct {
+	fleet.Fleet
+	revision uint64
+	byID     map[string]int
+	channels []string
+	// labels are the keys of labels that several runtimes share, the most telling first.
+	labels []string
+	causes []causeGroup
+}
+
+// causeGroup is how many runtimes have the same first cause.
+type causeGroup struct {
+	Health    fleet.Health
+	Situation fleet.Situation
+	Message   string
+	Advice    string
+	Runtimes  int
+	// Example is one of them.
+	Example string
+}
+
+func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
+	s := &snapshot{Fleet: f, revision: revision, byID: make(map[string]int, len(f.Runtimes))}
+	channels, labels := map[string]int{}, map[string]int{}
+	for i := range f.Runtimes {
+		r := &f.Runtimes[i]
+		s.byID[r.ID] = i
+		channels[r.Channel]++
+		for key := range r.Labels {
+			labels[key]++
+		}
+	}
+	s.channels = firstChoices(slices.Sorted(maps.Keys(channels)))
+	s.labels = sharedLabels(labels, f.Runtimes)
+	s.causes = groupCauses(f.Runtimes)
+	return s
+}
+
+func (s *snapshot) at(now time.Time) *snapshot {
+	later := *s
+	later.Time = now
+	return &later
+}
+
+func firstChoices(all []string) []string { return all[:min(len(all), maxChoices)] }
+
+// sharedLabels returns the keys by which a fleet can be grouped: those that at least two runtimes have, with fewer values than runtimes.
+func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
+	values := map[string]map[string]bool{}
+	for i := range runtimes {
+		for key, value := range runtimes[i].Labels {
+			if values[key] == nil {
+				values[key] = map[string]bool{}
+			}
+			if len(values[key]) <= maxChoices {
+				values[key][value] = true
+			}
+		}
+	}
+	shared := slices.Sorted(maps.Keys(keys))
+	shared = slices.DeleteFunc(shared, func(key string) bool {
+		return keys[key] < 2 || len(values[key]) > maxChoices || len(values[key]) == keys[key]
+	})
+	return firstChoices(shared)
+}
+
+// groupCauses counts the runtimes by their first cause, the worst health and the most runtimes first.
+func groupCauses(runtimes []fleet.Runtime) []causeGroup {
+	type key struct {
+		health    fleet.Health
+		situation fleet.Situation
+		message   string
+	}
+	groups := map[key]*causeGroup{}
+	for i := range runtimes {
+		r := &runtimes[i]
+		if r.Cause == nil || r.Health == fleet.Healthy {
+			continue
+		}
+		k := key{r.Health, r.Cause.Situation, r.Cause.Message}
+		if groups[k] == nil {
+			groups[k] = &causeGroup{Health: r.Health, Situation: r.Cause.Situation, Message: r.Cause.Message, Advice: r.Cause.Advice, Example: r.ID}
+		}
+		groups[k].Runtimes++
+	}
+	all := make([]causeGroup, 0, len(groups))
+	for _, g := range groups {
+		all = append(all, *g)
+	}
+	slices.SortFunc(all, func(a, b causeGroup) int {
+		return cmp.Or(rank(a.Health)-rank(b.Health), b.Runtimes-a.Runtimes, cmp.Compare(a.Message, b.Message))
+	})
+	return all
+}
+
+// healths are all healths, the worst first.
+var healths = []fleet.Health{
+	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Suspended, fleet.Deleting, fleet.Healthy,
+}
+
+func rank(h fleet.Health) int { return slices.Index(healths, h) }
