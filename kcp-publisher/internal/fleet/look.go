@@ -66,7 +66,7 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 		for n := range status.Failures {
 			status.Failures[n].Reason = text(status.Failures[n].Reason) // a runtime's own words
 		}
-		sorted = append(sorted, Rollout{Name: r.Name, Spec: r.Spec, Status: status, Active: !rollout.Finished(r.Status.State)})
+		sorted = append(sorted, Rollout{Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status, Active: !rollout.Finished(r.Status.State)})
 	}
 	slices.SortStableFunc(sorted, func(a, b Rollout) int {
 		if a.Active != b.Active {

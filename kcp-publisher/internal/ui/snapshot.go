@@ -2,8 +2,13 @@ package ui
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
@@ -21,10 +26,15 @@ type snapshot struct {
 	// labels are the keys of labels that several runtimes share, the most telling first.
 	labels []string
 	causes []causeGroup
+	// keys are those of the runtimes' groups of causes, empty where nothing is in the way.
+	keys []string
+	// worstFirst are the places of all runtimes, the worst health first and by id.
+	worstFirst []int
 }
 
 // causeGroup is how many runtimes have the same first cause.
 type causeGroup struct {
+	Key       string
 	Health    fleet.Health
 	Situation fleet.Situation
 	Message   string
@@ -47,7 +57,18 @@ func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
 	}
 	s.channels = firstChoices(slices.Sorted(maps.Keys(channels)))
 	s.labels = sharedLabels(labels, f.Runtimes)
-	s.causes = groupCauses(f.Runtimes)
+	s.keys = make([]string, len(f.Runtimes))
+	for i := range f.Runtimes {
+		if r := &f.Runtimes[i]; r.Cause != nil && r.Health != fleet.Healthy {
+			s.keys[i] = causeKey(r)
+		}
+	}
+	s.causes = groupCauses(f.Runtimes, s.keys)
+	s.worstFirst = make([]int, len(f.Runtimes))
+	for i := range s.worstFirst {
+		s.worstFirst[i] = i
+	}
+	slices.SortStableFunc(s.worstFirst, func(a, b int) int { return rank(f.Runtimes[a].Health) - rank(f.Runtimes[b].Health) })
 	return s
 }
 
@@ -80,23 +101,17 @@ func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 }
 
 // groupCauses counts the runtimes by their first cause, the worst health and the most runtimes first.
-func groupCauses(runtimes []fleet.Runtime) []causeGroup {
-	type key struct {
-		health    fleet.Health
-		situation fleet.Situation
-		message   string
-	}
-	groups := map[key]*causeGroup{}
+func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
+	groups := map[string]*causeGroup{}
 	for i := range runtimes {
-		r := &runtimes[i]
-		if r.Cause == nil || r.Health == fleet.Healthy {
+		r, key := &runtimes[i], keys[i]
+		if key == "" {
 			continue
 		}
-		k := key{r.Health, r.Cause.Situation, r.Cause.Message}
-		if groups[k] == nil {
-			groups[k] = &causeGroup{Health: r.Health, Situation: r.Cause.Situation, Message: r.Cause.Message, Advice: r.Cause.Advice, Example: r.ID}
+		if groups[key] == nil {
+			groups[key] = &causeGroup{Key: key, Health: r.Health, Situation: r.Cause.Situation, Message: r.Cause.Message, Advice: r.Cause.Advice, Example: r.ID}
 		}
-		groups[k].Runtimes++
+		groups[key].Runtimes++
 	}
 	all := make([]causeGroup, 0, len(groups))
 	for _, g := range groups {
@@ -106,6 +121,28 @@ func groupCauses(runtimes []fleet.Runtime) []causeGroup {
 		return cmp.Or(rank(a.Health)-rank(b.Health), b.Runtimes-a.Runtimes, cmp.Compare(a.Message, b.Message))
 	})
 	return all
+}
+
+// causeKey is the same for runtimes that have the same in their way: health, situation and message, but for the runtime's own name and numbers,
+// such as how long it is silent.
+func causeKey(r *fleet.Runtime) string {
+	message := strings.ReplaceAll(r.Cause.Message, r.ID, "")
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%s\x00%s\x00%s", r.Health, r.Cause.Situation, spans.ReplaceAllString(message, "#"))
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
+
+// spans are durations and times.
+var spans = regexp.MustCompile(`\b(\d+(\.\d+)?(h|m|s|ms| days?| hours?| minutes?| seconds?|d)\b)+|\b\d{4}-\d\d-\d\d[T ][0-9:.Z+-]+`)
+
+// causeText returns the message of a group of causes.
+func (s *snapshot) causeText(key string) string {
+	for i := range s.causes {
+		if s.causes[i].Key == key {
+			return s.causes[i].Message
+		}
+	}
+	return "one that nobody has any more"
 }
 
 // healths are all healths, the worst first.

@@ -33,8 +33,10 @@ var errNotReadYet = errors.New("the control plane is still being read")
 type Source struct {
 	namespace string
 	cache     cache.Cache
-	look      func(fleet.Input) fleet.Fleet
-	now       func() time.Time
+	// kyma returns the Kyma of a runtime.
+	kyma func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
+	look func(fleet.Input) fleet.Fleet
+	now  func() time.Time
 
 	// dirty holds one signal at most: that something changed since the last look.
 	dirty chan struct{}
@@ -47,7 +49,12 @@ type Source struct {
 
 // NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. Whoever calls it runs the cache.
 func NewSource(objects cache.Cache, namespace string, look func(fleet.Input) fleet.Fleet, now func() time.Time) *Source {
-	return &Source{namespace: namespace, cache: objects, look: look, now: now, dirty: make(chan struct{}, 1), next: make(chan struct{})}
+	s := &Source{namespace: namespace, cache: objects, look: look, now: now, dirty: make(chan struct{}, 1), next: make(chan struct{})}
+	s.kyma = func(ctx context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
+		kyma := &v1beta2.Kyma{}
+		return kyma, objects.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}, kyma)
+	}
+	return s
 }
 
 // Run looks at the fleet whenever it changes, until ctx ends.
@@ -146,14 +153,4 @@ func (s *Source) snapshot() (*snapshot, <-chan struct{}, error) {
 		return nil, s.next, errNotReadYet
 	}
 	return s.current, s.next, nil
-}
-
-// kyma returns the Kyma of a runtime.
-func (s *Source) kyma(ctx context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
-	kyma := &v1beta2.Kyma{}
-	if s.cache == nil {
-		return kyma, nil
-	}
-	err := s.cache.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}, kyma)
-	return kyma, err
 }

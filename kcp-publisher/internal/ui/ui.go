@@ -13,10 +13,18 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const (
+	maxBodyBytes = 4 << 10
+	maxQuery     = 2 << 10
+	// maxStreams bounds the open streams of events; a page without one asks every half minute.
+	maxStreams = 256
 )
 
 // Options are what the pages show.
@@ -26,10 +34,90 @@ type Options struct {
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
 	// Events returns the Events of a Kyma, read with the rights of whose request ctx is of. Nil shows none.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
+	Log    logr.Logger
 	Now    func() time.Time
 }
 
-// Handler returns the pages. It refuses a request without a Viewer.
+// pages serves them.
+type pages struct {
+	Options
+	// streams has a place for each stream that may be open.
+	streams chan struct{}
+}
+
+// Handler returns the pages. It refuses a request without a Viewer, and changes that another site's page asks for.
 func Handler(o Options) http.Handler {
-	return http.NotFoundHandler()
+	p := &pages{Options: o, streams: make(chan struct{}, maxStreams)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", p.seen(p.overview))
+	mux.HandleFunc("GET /runtimes/{id}", p.seen(p.runtime))
+	mux.HandleFunc("GET /rollouts", p.seen(p.rollouts))
+	mux.HandleFunc("GET /rollouts/{name}", p.seen(p.rollout))
+	mux.HandleFunc("POST /rollouts/{name}", p.seen(p.steer))
+	mux.HandleFunc("GET /modules", p.seen(p.modules))
+	mux.HandleFunc("GET /live", p.seen(p.live))
+	mux.HandleFunc("/", p.seen(p.nowhere))
+	protected := http.NewCrossOriginProtection().Handler(mux)
+	return Secure(Assets(protected))
+}
+
+// Secure sets what keeps a browser from running, loading or showing anything of others, and bounds requests.
+func Secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if len(r.URL.RawQuery) > maxQuery {
+			http.Error(w, "the address is too long", http.StatusRequestURITooLong)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// asked is a request of somebody who may see the fleet.
+type asked struct {
+	*http.Request
+	viewer *Viewer
+	fleet  *snapshot
+	next   <-chan struct{}
+}
+
+// seen lets a request through whose viewer may see the fleet's namespace.
+func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		viewer := viewerOf(r.Context())
+		if viewer == nil || viewer.MaySee == nil {
+			http.Error(w, "nobody is signed in", http.StatusUnauthorized)
+			return
+		}
+		page := asked{Request: r, viewer: viewer}
+		may, err := viewer.MaySee(r.Context(), p.Source.namespace)
+		if err != nil {
+			p.Log.Error(err, "ask whether a viewer may see the fleet", "viewer", viewer.Name)
+			p.tell(w, page, http.StatusServiceUnavailable, "Your rights cannot be checked now", "The control plane did not answer. Try again in a moment.")
+			return
+		}
+		if !may {
+			p.tell(w, page, http.StatusForbidden, "You may not see this fleet",
+				"It takes the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.")
+			return
+		}
+		if page.fleet, page.next, err = p.Source.snapshot(); err != nil {
+			w.Header().Set("Refresh", "2")
+			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane", "This page shows the fleet as soon as it is read.")
+			return
+		}
+		serve(w, page)
+	}
+}
+
+func (p *pages) nowhere(w http.ResponseWriter, r asked) {
+	p.tell(w, r, http.StatusNotFound, "There is no such page", "The address may have been mistyped, or what it named is gone.")
 }

@@ -1,0 +1,136 @@
+// Keeps a page current: the server says that the fleet changed, the page asks for itself again and takes over what differs. Without this script
+// every page works, and is current when it is loaded.
+"use strict";
+
+(() => {
+  const source = document.body.dataset.live;
+  const pollEvery = 30000;
+  let stream = null;
+  let poll = 0;
+  let tag = "";
+  let asking = null;
+
+  // take makes one node as another is, and leaves what is the same alone: focus, scroll position and open details stay.
+  function take(old, fresh) {
+    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
+      old.replaceWith(document.importNode(fresh, true));
+      return;
+    }
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+      return;
+    }
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && !(old.nodeName === "DETAILS" && name === "open")) old.removeAttribute(name);
+    }
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+    const mine = [...old.childNodes];
+    const theirs = [...fresh.childNodes];
+    theirs.forEach((node, i) => (i < mine.length ? take(mine[i], node) : old.append(document.importNode(node, true))));
+    mine.slice(theirs.length).forEach((node) => node.remove());
+    if (old.nodeName === "SELECT" && old !== document.activeElement) old.value = fresh.value;
+    if (old.nodeName === "INPUT" && old !== document.activeElement && old.value !== fresh.value) old.value = fresh.value;
+  }
+
+  async function refresh(address = location.href) {
+    asking?.abort();
+    const mine = (asking = new AbortController());
+    try {
+      const answer = await fetch(address, { headers: tag && address === location.href ? { "If-None-Match": tag } : {}, signal: mine.signal });
+      if (answer.redirected || answer.status === 401) {
+        location.reload(); // who is looking has to sign in again
+        return;
+      }
+      if (answer.status === 304) {
+        state("on");
+        return;
+      }
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const main = fresh.getElementById("main");
+      if (!main || mine.signal.aborted) return;
+      if (address !== location.href) history.replaceState(null, "", address);
+      tag = answer.headers.get("ETag") || "";
+      document.title = fresh.title;
+      take(document.getElementById("main"), main);
+      if (source) state(stream ? "on" : "poll");
+    } catch (trouble) {
+      if (trouble.name !== "AbortError") state("off");
+    }
+  }
+
+  const says = { on: "Live", poll: "Every 30 s", off: "Not live" };
+  function state(name) {
+    const shown = document.getElementById("live");
+    if (shown && shown.dataset.state !== name) {
+      shown.dataset.state = name;
+      shown.textContent = says[name];
+    }
+  }
+
+  // A hidden page needs no stream: a browser has few of them for one host.
+  function listen() {
+    clearInterval(poll);
+    stream?.close();
+    stream = null;
+    if (document.hidden) return;
+    stream = new EventSource(source);
+    stream.addEventListener("fleet", () => refresh());
+    stream.addEventListener("error", () => {
+      state("off");
+      if (stream?.readyState !== EventSource.CLOSED) return;
+      stream = null;
+      refresh();
+      clearInterval(poll);
+      poll = setInterval(() => refresh(), pollEvery);
+    });
+  }
+
+  // Filters apply as they are chosen.
+  function filter(form) {
+    const fields = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) {
+      if (value) fields.set(name, value);
+    }
+    if (!fields.has("module")) fields.delete("version");
+    const query = fields.toString();
+    refresh(new URL(query ? `${form.action}?${query}` : form.action, location.href).href);
+  }
+
+  let typing = 0;
+  document.addEventListener("input", (e) => {
+    const form = e.target.closest("form[data-auto]");
+    if (!form) return;
+    clearTimeout(typing);
+    typing = setTimeout(() => filter(form), e.target.type === "search" ? 250 : 0);
+  });
+  document.addEventListener("submit", (e) => {
+    if (!e.target.matches("form[data-auto]")) return;
+    e.preventDefault();
+    clearTimeout(typing);
+    filter(e.target);
+  });
+
+  // Times grow old without the server.
+  function age(ms) {
+    const ahead = ms < -60000;
+    const min = Math.floor(Math.abs(ms) / 60000);
+    if (min < 1) return "just now";
+    const hours = Math.floor(min / 60);
+    const span = min < 60 ? `${min} min` : hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} days`;
+    return ahead ? `in ${span}` : `${span} ago`;
+  }
+  setInterval(() => {
+    for (const t of document.querySelectorAll("time[datetime]")) {
+      const text = age(Date.now() - Date.parse(t.dateTime));
+      if (t.textContent !== text) t.textContent = text;
+    }
+  }, 15000);
+
+  document.documentElement.classList.add("script");
+  if (source) {
+    document.addEventListener("visibilitychange", listen);
+    listen();
+  }
+})();

@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed assets/*
+var assetFiles embed.FS
+
+// version changes with the assets, so that browsers keep them for as long as they are the same.
+var version = hashOf(assetFiles)
+
+// templates are the pages by name, each with the frame around it.
+var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "message")
+
+func parse(names ...string) map[string]*template.Template {
+	parsed := map[string]*template.Template{}
+	for _, name := range names {
+		parsed[name] = template.Must(template.New(name).Funcs(texts).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/"+name+".html"))
+	}
+	return parsed
+}
+
+func hashOf(files embed.FS) string {
+	sum := sha256.New()
+	_ = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, _ error) error {
+		if !entry.IsDir() {
+			content, _ := files.ReadFile(path)
+			sum.Write(content)
+		}
+		return nil
+	})
+	return hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
+// Assets serves the style sheet, the script and the icon, which tell nobody anything, and leaves all else to next.
+func Assets(next http.Handler) http.Handler {
+	files := http.FileServerFS(assetFiles)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, "/assets/") || strings.HasSuffix(r.URL.Path, "/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "public, max-age=3600")
+		if r.URL.Query().Get("v") == version {
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
+		files.ServeHTTP(w, r)
+	})
+}
+
+// frame is what every page has around it.
+type frame struct {
+	Title     string
+	Section   string
+	Namespace string
+	Version   string
+	Viewer    *Viewer
+	Now       time.Time
+	// Live says that the page changes with the fleet.
+	Live bool
+	Body any
+}
+
+// render writes a page. One that is as the browser has it already is not sent again.
+func (p *pages) render(w http.ResponseWriter, r asked, name string, status int, f frame) {
+	f.Namespace, f.Version, f.Viewer, f.Now = p.Source.namespace, version, r.viewer, p.Now()
+	var page bytes.Buffer
+	if err := templates[name].ExecuteTemplate(&page, "frame", f); err != nil {
+		p.Log.Error(err, "render a page", "page", name)
+		http.Error(w, "this page cannot be shown; the log says why", http.StatusInternalServerError)
+		return
+	}
+	sum := sha256.Sum256(page.Bytes())
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("ETag", tag)
+	if status == http.StatusOK && r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes())
+}
+
+// message is a page that says one thing.
+type message struct{ Heading, Text string }
+
+func (p *pages) tell(w http.ResponseWriter, r asked, status int, heading, text string) {
+	p.render(w, r, "message", status, frame{Title: heading, Body: message{heading, text}})
+}
