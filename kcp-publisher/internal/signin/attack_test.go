@@ -1,0 +1,147 @@
+package signin_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func attacks(t *testing.T, w *world) {
+	s := w.serve(t, siteOptions{oidc: true})
+	mia, _ := w.account(t, "mia", "")
+	w.bind(t, namespace, "viewer", accountOf("mia"))
+	t.Run("another site posts", func(t *testing.T) {
+		v := s.visitor(t)
+		v.signIn(t, mia).has(t, http.StatusOK, shown)
+		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
+			v.ask(t, http.MethodPost, "/sign-out", nil, headers...).has(t, http.StatusForbidden)
+			v.ask(t, http.MethodPost, "/rollouts/keda-2/pause", nil, headers...).has(t, http.StatusForbidden)
+			v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {mia}}, headers...).has(t, http.StatusForbidden)
+		}
+		v.get(t, "/").has(t, http.StatusOK, shown)
+	})
+	t.Run("another name leads here", func(t *testing.T) {
+		v := s.visitor(t)
+		v.get(t, "/", "Host", "evil.example", "Authorization", "Bearer "+mia).has(t, http.StatusMisdirectedRequest)
+	})
+	t.Run("a link leads away after signing in", func(t *testing.T) {
+		v := s.visitor(t)
+		in := v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {mia}, "next": {"//evil.example/x"}})
+		in.has(t, http.StatusOK, shown+" at /")
+		w.provider.as(map[string]any{"name": "mia"}, nil, nil)
+		if in := s.visitor(t).get(t, "/sign-in/oidc?next=https://evil.example/x"); in.path != "/" {
+			t.Errorf("leads to %s", in)
+		}
+	})
+	t.Run("a page of another frames it or runs something in it", func(t *testing.T) {
+		in := s.visitor(t).get(t, "/sign-in?next="+url.QueryEscape(`/"><script>alert(1)</script>`))
+		policy := in.headers.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(in.text, "<script") ||
+			in.headers.Get("Cache-Control") != "no-store" || in.headers.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%v: %s", in.headers, in)
+		}
+	})
+	t.Run("a cookie of another key", func(t *testing.T) {
+		other := w.serve(t, siteOptions{key: strings.Repeat("o", 64)})
+		v := other.visitor(t)
+		v.signIn(t, mia).has(t, http.StatusOK, shown)
+		v.site = s
+		v.get(t, "/").has(t, http.StatusOK, "Your session has ended")
+	})
+	t.Run("a form without end", func(t *testing.T) {
+		s.visitor(t).signIn(t, strings.Repeat("x", 1<<20)).has(t, http.StatusBadRequest)
+		s.visitor(t).signIn(t, "two words").has(t, http.StatusUnauthorized)
+	})
+	t.Run("tokens are tried", func(t *testing.T) { triedTokens(t, w, mia) })
+	t.Run("a provider's answer is forged", func(t *testing.T) { forgedAnswers(t, w, s) })
+	t.Run("nothing secret is logged", func(t *testing.T) {
+		log := s.log.String()
+		for _, secret := range []string{mia, clientSecret, "hunter2", "code=", strings.Split(mia, ".")[1]} {
+			if strings.Contains(log, secret) {
+				t.Errorf("the log has %q: %s", secret, log)
+			}
+		}
+		if !strings.Contains(log, "refused a token") {
+			t.Errorf("the log says nothing of refused tokens: %s", log)
+		}
+	})
+}
+
+func triedTokens(t *testing.T, w *world, good string) {
+	s := w.serve(t, siteOptions{})
+	v := s.visitor(t)
+	v.signIn(t, good).has(t, http.StatusOK, shown)
+	stranger, refused := s.visitor(t), 0
+	for range 60 {
+		switch in := stranger.signIn(t, "wrong"+rand.Text()); in.status {
+		case http.StatusTooManyRequests:
+			refused++
+		case http.StatusUnauthorized:
+		default:
+			t.Fatalf("a wrong token: %s", in)
+		}
+	}
+	if refused == 0 {
+		t.Error("60 tries at once are all looked at")
+	}
+	v.get(t, "/").has(t, http.StatusOK, shown) // who is in, is in
+}
+
+func forgedAnswers(t *testing.T, w *world, s *site) {
+	another, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		forge  func(map[string]any)
+		signer *ecdsa.PrivateKey
+	}{
+		"the nonce of another sign-in": {func(claims map[string]any) { claims["nonce"] = "another" }, nil},
+		"no nonce":                     {func(claims map[string]any) { delete(claims, "nonce") }, nil},
+		"for another client":           {func(claims map[string]any) { claims["aud"] = "another" }, nil},
+		"of another issuer":            {func(claims map[string]any) { claims["iss"] = "https://evil.example" }, nil},
+		"expired":                      {func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, nil},
+		"signed by another key":        {nil, another},
+		"for a user of Kubernetes":     {func(claims map[string]any) { claims["name"] = "" }, nil},
+	} {
+		w.provider.as(map[string]any{"name": "mia"}, c.forge, c.signer)
+		if in := s.visitor(t).get(t, "/sign-in/oidc"); in.status != http.StatusUnauthorized {
+			t.Errorf("%s: %s", name, in)
+		}
+	}
+	w.provider.as(map[string]any{"name": "mia"}, nil, nil)
+	v := s.visitor(t)
+	v.get(t, "/sign-in/callback?code=x&state=y").has(t, http.StatusBadRequest, "Nobody left for the OIDC provider")
+
+	// The answer of the attacker's own sign-in, in the victim's browser.
+	v.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if r.URL.Path == "/sign-in/callback" {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	answered := v.get(t, "/sign-in/oidc").headers.Get("Location")
+	back, err := url.Parse(answered)
+	require.NoError(t, err)
+	victim := s.visitor(t)
+	victim.get(t, back.RequestURI()).has(t, http.StatusBadRequest)
+	victim.CheckRedirect = v.CheckRedirect
+	victim.get(t, "/sign-in/oidc")
+	victim.CheckRedirect = nil
+	victim.get(t, back.RequestURI()).has(t, http.StatusUnauthorized)
+
+	// The first browser has one try.
+	v.CheckRedirect = nil
+	v.get(t, back.RequestURI()+"&iss=https://evil.example").has(t, http.StatusUnauthorized)
+	v.get(t, back.RequestURI()).has(t, http.StatusBadRequest)
+
+	w.provider.setDown(true)
+	defer w.provider.setDown(false)
+	fresh := w.serve(t, siteOptions{oidc: true})
+	fresh.visitor(t).get(t, "/sign-in/oidc").has(t, http.StatusServiceUnavailable, "The OIDC provider did not answer")
+}

@@ -1,0 +1,104 @@
+package signin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// Mapping says how the claims of an ID token become a user, as the flags of kube-apiserver say it, so that the same RoleBindings count.
+//
+// Source: kube-apiserver, --oidc-username-claim, --oidc-username-prefix, --oidc-groups-claim, --oidc-groups-prefix.
+type Mapping struct {
+	Issuer string
+	// UsernameClaim is "sub" by default. UsernamePrefix is by default the issuer and "#", but for the claim "email"; "-" is none.
+	UsernameClaim, UsernamePrefix string
+	// GroupsClaim is a string or a list of strings; without one users have no groups.
+	GroupsClaim, GroupsPrefix string
+}
+
+const (
+	// reserved begins the names of users and groups that are Kubernetes' own: who names one from outside wants to be somebody else.
+	reserved = "system:"
+	// maxName and maxGroups bound what a provider may say of one user.
+	maxName   = 512
+	maxGroups = 500
+)
+
+// user returns whom the claims of a verified ID token name.
+func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, error) {
+	claim := m.UsernameClaim
+	if claim == "" {
+		claim = "sub"
+	}
+	var name string
+	if err := json.Unmarshal(claims[claim], &name); err != nil || name == "" || len(name) > maxName {
+		return nil, fmt.Errorf("ID token: claim %q: want a name of at most %d bytes", claim, maxName)
+	}
+	if claim == "email" {
+		if err := verified(claims); err != nil {
+			return nil, err
+		}
+	}
+	name = m.usernamePrefix(claim) + name
+	if strings.HasPrefix(name, reserved) {
+		return nil, fmt.Errorf("ID token: user %q: names with %q belong to Kubernetes", name, reserved)
+	}
+	groups, err := m.groups(claims)
+	if err != nil {
+		return nil, err
+	}
+	return &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}, nil
+}
+
+// verified demands that an address is the user's, where the provider says anything of that.
+func verified(claims map[string]json.RawMessage) error {
+	said, ok := claims["email_verified"]
+	if !ok {
+		return nil
+	}
+	var yes bool
+	if err := json.Unmarshal(said, &yes); err != nil || !yes {
+		return errors.New("ID token: the email address is not verified")
+	}
+	return nil
+}
+
+func (m Mapping) usernamePrefix(claim string) string {
+	switch {
+	case m.UsernamePrefix == "-", m.UsernamePrefix == "" && claim == "email":
+		return ""
+	case m.UsernamePrefix == "":
+		return m.Issuer + "#"
+	}
+	return m.UsernamePrefix
+}
+
+// groups returns the groups that count. Reserved ones are left out: a provider that lets users name groups would make them administrators.
+func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
+	raw, ok := claims[m.GroupsClaim]
+	if m.GroupsClaim == "" || !ok {
+		return nil, nil
+	}
+	var named []string
+	var one string
+	if err := json.Unmarshal(raw, &one); err == nil {
+		named = []string{one}
+	} else if err := json.Unmarshal(raw, &named); err != nil {
+		return nil, fmt.Errorf("ID token: claim %q: want a string or a list of strings", m.GroupsClaim)
+	}
+	if len(named) > maxGroups {
+		return nil, fmt.Errorf("ID token: claim %q: %d groups, at most %d", m.GroupsClaim, len(named), maxGroups)
+	}
+	var groups []string
+	for _, group := range named {
+		group = m.GroupsPrefix + group
+		if group != "" && len(group) <= maxName && !strings.HasPrefix(group, reserved) {
+			groups = append(groups, group)
+		}
+	}
+	return groups, nil
+}

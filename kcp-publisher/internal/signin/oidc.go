@@ -1,0 +1,227 @@
+package signin
+
+import (
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+const (
+	// providerTimeout bounds a request to the provider, providerBytes its answer.
+	providerTimeout = 10 * time.Second
+	providerBytes   = 1 << 20
+)
+
+// OIDCOptions say which provider users sign in with, and as which client.
+type OIDCOptions struct {
+	Mapping
+	ClientID string
+	// ClientSecretFile is read at each exchange; empty for a public client.
+	ClientSecretFile string
+	// CAFile has the authorities of the provider's certificate; empty for those of the machine.
+	CAFile string
+	// Scopes are asked for beside openid.
+	Scopes []string
+	// Redirect is where the provider sends users back to.
+	Redirect string
+	// APIToken says that the API server trusts the same issuer and client: the ID token is then the user's bearer token, which TokenReview
+	// judges and the page acts with, and Mapping is the API server's own.
+	APIToken bool
+}
+
+// OIDC exchanges codes of a provider for users. The provider is looked up when it is needed first, so that the page starts without it.
+type OIDC struct {
+	options OIDCOptions
+	client  *http.Client
+
+	mu       sync.Mutex // guards what follows
+	provider *oidc.Provider
+}
+
+// NewOIDC checks the options; nobody is asked yet.
+func NewOIDC(options OIDCOptions) (*OIDC, error) {
+	if !strings.HasPrefix(options.Issuer, "https://") {
+		return nil, fmt.Errorf("issuer %q: want an https:// URL", options.Issuer)
+	}
+	if options.ClientID == "" {
+		return nil, errors.New("client id: name the client that the provider knows the page as")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // as net/http has it
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if options.CAFile != "" {
+		pem, err := os.ReadFile(options.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate in PEM", options.CAFile)
+		}
+		transport.TLSClientConfig.RootCAs = roots
+	}
+	if options.ClientSecretFile != "" {
+		if _, err := os.ReadFile(options.ClientSecretFile); err != nil {
+			return nil, err
+		}
+	}
+	return &OIDC{options: options, client: &http.Client{
+		Transport: bounded{transport}, Timeout: providerTimeout,
+		// A provider says where its endpoints are; a redirect would carry codes and the client's secret elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// bounded ends answers that are too long.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(request)
+	if err == nil {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, providerBytes), answer.Body}
+	}
+	return answer, err
+}
+
+// flow is what is remembered between leaving for the provider and coming back, in a sealed cookie.
+type flow struct {
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	Landing  string `json:"landing"`
+}
+
+// discovered returns the provider, looked up once.
+func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.provider == nil {
+		// The provider keeps the context's client for its keys, beyond this request.
+		provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
+		if err != nil {
+			return nil, fmt.Errorf("look up the OIDC provider %s: %w", o.options.Issuer, err)
+		}
+		o.provider = provider
+	}
+	return o.provider, nil
+}
+
+func (o *OIDC) config(provider *oidc.Provider) (*oauth2.Config, error) {
+	config := &oauth2.Config{
+		ClientID: o.options.ClientID, Endpoint: provider.Endpoint(), RedirectURL: o.options.Redirect,
+		Scopes: append([]string{oidc.ScopeOpenID}, o.options.Scopes...),
+	}
+	if o.options.ClientSecretFile != "" {
+		secret, err := os.ReadFile(o.options.ClientSecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("client secret: %w", err)
+		}
+		config.ClientSecret = strings.TrimSpace(string(secret))
+	}
+	return config, nil
+}
+
+// begin returns the provider's address to send the user to.
+func (o *OIDC) begin(ctx context.Context, f flow) (string, error) {
+	provider, err := o.discovered(ctx)
+	if err != nil {
+		return "", err
+	}
+	config, err := o.config(provider)
+	if err != nil {
+		return "", err
+	}
+	return config.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
+}
+
+// arrival is who came back from the provider.
+type arrival struct {
+	user    *user.DefaultInfo
+	token   string // the ID token
+	expires time.Time
+}
+
+// errDenied says that the provider let nobody in.
+var errDenied = errors.New("the OIDC provider did not sign you in")
+
+// finish takes what the provider sent the user back with, and exchanges its code.
+func (o *OIDC) finish(ctx context.Context, f flow, request *http.Request) (arrival, error) {
+	query := request.URL.Query()
+	for _, name := range []string{"state", "iss", "error", "code"} {
+		if len(query[name]) > 1 {
+			return arrival{}, fmt.Errorf("%w: the answer says %q twice", errDenied, name)
+		}
+	}
+	if subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(f.State)) != 1 {
+		return arrival{}, fmt.Errorf("%w: the answer belongs to another sign-in", errDenied)
+	}
+	// Source: RFC 9207, which has providers name themselves.
+	if issuer := query.Get("iss"); issuer != "" && issuer != o.options.Issuer {
+		return arrival{}, fmt.Errorf("%w: the answer is another provider's", errDenied)
+	}
+	if query.Get("error") != "" || query.Get("code") == "" {
+		return arrival{}, errDenied
+	}
+	provider, err := o.discovered(ctx)
+	if err != nil {
+		return arrival{}, err
+	}
+	config, err := o.config(provider)
+	if err != nil {
+		return arrival{}, err
+	}
+	tokens, err := config.Exchange(oidc.ClientContext(ctx, o.client), query.Get("code"), oauth2.VerifierOption(f.Verifier))
+	if err != nil {
+		return arrival{}, exchangeFailure(err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	if raw == "" {
+		return arrival{}, errors.New("the OIDC provider sent no ID token")
+	}
+	return o.verify(ctx, provider, f, raw)
+}
+
+// exchangeFailure leaves out what the provider answered: it may hold what nobody should read in a log.
+func exchangeFailure(err error) error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%w: the exchange of the code failed with %q", errDenied, refused.ErrorCode)
+	}
+	return fmt.Errorf("exchange the code: %w", err)
+}
+
+func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f flow, raw string) (arrival, error) {
+	verified, err := provider.VerifierContext(oidc.ClientContext(ctx, o.client), &oidc.Config{ClientID: o.options.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return arrival{}, fmt.Errorf("ID token: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(f.Nonce)) != 1 {
+		return arrival{}, fmt.Errorf("%w: the ID token belongs to another sign-in", errDenied)
+	}
+	came := arrival{token: raw, expires: verified.Expiry}
+	if o.options.APIToken {
+		return came, nil // the API server says whose it is
+	}
+	claims := map[string]json.RawMessage{}
+	if err := verified.Claims(&claims); err != nil {
+		return arrival{}, fmt.Errorf("ID token: %w", err)
+	}
+	came.user, err = o.options.user(claims)
+	return came, err
+}

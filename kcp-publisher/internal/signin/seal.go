@@ -1,0 +1,153 @@
+package signin
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	// minSecret is the length of a session key's line from which on it counts as a secret.
+	minSecret = 32
+	// maxSecrets are the key in use, and behind a rotation the one before it.
+	maxSecrets = 2
+	// secretsPoll is how often the file is read at most.
+	secretsPoll = 10 * time.Second
+)
+
+// errSealed says that something did not come from this program, or that its time is over. It never says more.
+var errSealed = errors.New("not sealed by this program, or expired")
+
+// KeyFile is the file with what cookies are sealed with: a secret, and behind a rotation the one before it in a second line. It is read
+// again while the program runs.
+type KeyFile struct {
+	path string
+	now  func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	read    time.Time
+	secrets []string
+}
+
+// OpenKeyFile reads the file for the first time.
+func OpenKeyFile(path string, now func() time.Time) (*KeyFile, error) {
+	f := &KeyFile{path: path, now: now}
+	_, err := f.load()
+	return f, err
+}
+
+// load returns the secrets, the newest first. A file that became unreadable leaves those before in force: it is replaced while it is read.
+func (f *KeyFile) load() ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := f.now(); now.Sub(f.read) >= secretsPoll {
+		secrets, err := readSecrets(f.path)
+		if err != nil && f.secrets == nil {
+			return nil, err
+		}
+		if err == nil {
+			f.secrets = secrets
+		}
+		f.read = now
+	}
+	return f.secrets, nil
+}
+
+func readSecrets(path string) ([]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var secrets []string
+	for line := range strings.Lines(strings.TrimSpace(string(data))) {
+		secret := strings.TrimSpace(line)
+		if len(secret) < minSecret {
+			return nil, fmt.Errorf("%s: line %d has %d characters, want at least %d: make one with `openssl rand -hex 32`", path, len(secrets)+1, len(secret), minSecret)
+		}
+		secrets = append(secrets, secret)
+	}
+	if len(secrets) == 0 || len(secrets) > maxSecrets {
+		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, each in a line, the newest first", path, len(secrets))
+	}
+	return secrets, nil
+}
+
+// sealed is what is encrypted.
+type sealed struct {
+	Expires time.Time       `json:"expires"`
+	Value   json.RawMessage `json:"value"`
+}
+
+// seal encrypts a value for a purpose, until a time. What was sealed for one purpose cannot be opened for another: each has a key of its own.
+func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, error) {
+	secrets, err := f.load()
+	if err != nil {
+		return "", err
+	}
+	plain, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	if plain, err = json.Marshal(sealed{Expires: expires, Value: plain}); err != nil {
+		return "", err
+	}
+	key, err := purposeKey(secrets[0], purpose)
+	if err != nil {
+		return "", err
+	}
+	encrypter, err := jose.NewEncrypter(jose.A256GCM, jose.Recipient{Algorithm: jose.DIRECT, Key: key}, nil)
+	if err != nil {
+		return "", err
+	}
+	object, err := encrypter.Encrypt(plain)
+	if err != nil {
+		return "", err
+	}
+	return object.CompactSerialize()
+}
+
+// open decrypts what seal encrypted for the same purpose.
+func (f *KeyFile) open(purpose, text string, into any) error {
+	secrets, err := f.load()
+	if err != nil {
+		return err
+	}
+	object, err := jose.ParseEncryptedCompact(text, []jose.KeyAlgorithm{jose.DIRECT}, []jose.ContentEncryption{jose.A256GCM})
+	if err != nil {
+		return errSealed
+	}
+	for _, secret := range secrets {
+		key, err := purposeKey(secret, purpose)
+		if err != nil {
+			return err
+		}
+		plain, err := object.Decrypt(key)
+		if err != nil {
+			continue
+		}
+		var s sealed
+		if err := json.Unmarshal(plain, &s); err != nil || !f.now().Before(s.Expires) {
+			return errSealed
+		}
+		if err := json.Unmarshal(s.Value, into); err != nil {
+			return errSealed
+		}
+		return nil
+	}
+	return errSealed
+}
+
+// purposeKey derives the AES-256 key of a purpose.
+//
+// Source: RFC 5869, HMAC-based Extract-and-Expand Key Derivation Function.
+func purposeKey(secret, purpose string) ([]byte, error) {
+	return hkdf.Key(sha256.New, []byte(secret), nil, "kyma-pull page "+purpose, 32)
+}

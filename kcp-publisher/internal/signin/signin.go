@@ -1,0 +1,336 @@
+package signin
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/oauth2"
+	"golang.org/x/time/rate"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// Paths that this package answers; all others are the page's.
+const (
+	pathSignIn   = "/sign-in"
+	pathToken    = pathSignIn + "/token"
+	pathOIDC     = pathSignIn + "/oidc"
+	pathCallback = pathSignIn + "/callback"
+	pathSignOut  = "/sign-out"
+)
+
+// PathSignOut is where a form is posted to sign out, PathCallback where an OIDC provider sends users back to.
+const (
+	PathSignOut  = pathSignOut
+	PathCallback = pathCallback
+)
+
+const (
+	// triesPerSecond and triesAtOnce bound how often the API server or the provider is asked about what strangers send.
+	triesPerSecond = 5
+	triesAtOnce    = 30
+	// flowLifetime is how long signing in at the provider may take.
+	flowLifetime = 10 * time.Minute
+	// maxForm bounds a form: a token and little else.
+	maxForm = maxToken + 4<<10
+)
+
+// User is who was let in.
+type User struct {
+	user.Info
+	// Token is the user's own bearer token for the API server; empty where the page has none to act with.
+	Token string
+	// Session says that there is something to sign out of.
+	Session bool
+}
+
+// Options are what a Service needs.
+type Options struct {
+	// External is where browsers find the page: https, or http on this machine. Requests for other hosts are refused.
+	External *url.URL
+	Keys     *KeyFile
+	// Tokens takes bearer tokens; nil takes none. It is needed for OIDCOptions.APIToken.
+	Tokens *Tokens
+	// TokenForm lets people sign in with a token of theirs, by a form or the Authorization header.
+	TokenForm bool
+	// OIDC is the provider; nil for none.
+	OIDC *OIDC
+	// Lifetime is how long a session lasts at most. Streams of events end, and are asked for again, every Recheck.
+	Lifetime, Recheck time.Duration
+	Now               func() time.Time
+	Log               logr.Logger
+}
+
+// Service lets users in. It is safe for concurrent use.
+type Service struct {
+	Options
+	tries *rate.Limiter
+}
+
+// New returns a service.
+func New(o Options) (*Service, error) {
+	local := o.External.Hostname() == "localhost" || o.External.Hostname() == "127.0.0.1"
+	switch {
+	case o.External.Scheme != "https" && (o.External.Scheme != "http" || !local):
+		return nil, errors.New("want https://HOST, or http://localhost:PORT to try it out: browsers keep the session's cookie for no other")
+	case o.External.Host == "" || strings.Trim(o.External.Path, "/") != "" || o.External.RawQuery != "" || o.External.User != nil:
+		return nil, errors.New("want a host and nothing else, such as https://fleet.example.org")
+	case o.OIDC == nil && !o.TokenForm:
+		return nil, errors.New("nobody could sign in: configure an OIDC issuer, or let people sign in with tokens")
+	}
+	return &Service{Options: o, tries: rate.NewLimiter(triesPerSecond, triesAtOnce)}, nil
+}
+
+// session is what the session's cookie holds: a token that is reviewed again and again, or whom the provider named.
+type session struct {
+	Token  string   `json:"token,omitempty"`
+	Name   string   `json:"name,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+}
+
+type userKey struct{}
+
+// UserOf returns the user of a request that the Service let through.
+func UserOf(ctx context.Context) (User, bool) {
+	found, ok := ctx.Value(userKey{}).(User)
+	return found, ok
+}
+
+// Handler puts the service before a page, which gets requests of users only.
+func (s *Service) Handler(page http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+pathSignIn, s.showForm)
+	mux.HandleFunc("POST "+pathToken, s.takeToken)
+	mux.HandleFunc("GET "+pathOIDC, s.leave)
+	mux.HandleFunc("GET "+pathCallback, s.comeBack)
+	mux.HandleFunc("POST "+pathSignOut, s.signOut)
+	mux.Handle("/", s.protect(page))
+	// Requests that change something come from this page: browsers say where one comes from.
+	checked := http.NewCrossOriginProtection().Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Whoever has a name of their own lead here could read what browsers send to it.
+		if !strings.EqualFold(r.Host, s.External.Host) {
+			http.Error(w, "this page is at "+s.External.String(), http.StatusMisdirectedRequest)
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "same-origin")
+		w.Header().Set("X-Frame-Options", "DENY")
+		w.Header().Set("Cache-Control", "no-store")
+		checked.ServeHTTP(w, r)
+	})
+}
+
+// protect lets users through to the page.
+func (s *Service) protect(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		found, err := s.authenticate(r)
+		switch {
+		case err == nil:
+			// A stream of events ends, and is asked for again, as often as sessions are looked at.
+			ctx, cancel := context.WithTimeout(r.Context(), s.Recheck)
+			defer cancel()
+			page.ServeHTTP(w, r.WithContext(context.WithValue(ctx, userKey{}, found)))
+		case errors.Is(err, errTries):
+			s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Others are signing in. Try again in a few seconds.")
+		case errors.Is(err, errSignedOut), errors.Is(err, errNotAccepted), errors.Is(err, errSealed):
+			s.turnAway(w, r)
+		default:
+			s.Log.Error(err, "cannot tell who asks")
+			s.refuse(w, http.StatusServiceUnavailable, "Cannot tell who you are", "The API server did not answer. Your session is kept; try again in a moment.")
+		}
+	})
+}
+
+// turnAway sends people to the form, and tells programs that they are nobody.
+func (s *Service) turnAway(w http.ResponseWriter, r *http.Request) {
+	ended := read(r, sessionCookie) != ""
+	remove(w, r, sessionCookie)
+	if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="kyma-pull"`)
+		http.Error(w, "sign in first", http.StatusUnauthorized)
+		return
+	}
+	query := url.Values{}
+	if next := landing(r.URL.RequestURI()); next != "/" {
+		query.Set("next", next)
+	}
+	if ended {
+		query.Set("ended", "true")
+	}
+	address := url.URL{Path: pathSignIn, RawQuery: query.Encode()}
+	http.Redirect(w, r, address.String(), http.StatusSeeOther)
+}
+
+var (
+	errSignedOut = errors.New("nobody is signed in")
+	errTries     = errors.New("too many tries")
+)
+
+// authenticate returns who asks: by the header, or by the session's cookie.
+func (s *Service) authenticate(r *http.Request) (User, error) {
+	if header := r.Header.Get("Authorization"); header != "" && s.TokenForm {
+		scheme, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "bearer") {
+			return User{}, errNotAccepted
+		}
+		return s.byStrangersToken(r.Context(), strings.TrimSpace(token))
+	}
+	text := read(r, sessionCookie)
+	if text == "" {
+		return User{}, errSignedOut
+	}
+	var found session
+	if err := s.Keys.open(sessionCookie, text, &found); err != nil {
+		return User{}, err
+	}
+	if found.Token == "" {
+		return User{Info: &user.DefaultInfo{Name: found.Name, Groups: found.Groups}, Session: true}, nil
+	}
+	named, err := s.byToken(r.Context(), found.Token)
+	named.Session = true
+	return named, err
+}
+
+// byStrangersToken is byToken for one that nobody has vouched for yet: of those that are refused there are only so many.
+func (s *Service) byStrangersToken(ctx context.Context, token string) (User, error) {
+	if s.tries.TokensAt(s.Now()) < 1 && (s.Tokens == nil || s.Tokens.remembered(token) == nil) {
+		return User{}, errTries
+	}
+	found, err := s.byToken(ctx, token)
+	if err != nil {
+		s.tries.AllowN(s.Now(), 1)
+	}
+	return found, err
+}
+
+func (s *Service) byToken(ctx context.Context, token string) (User, error) {
+	if s.Tokens == nil {
+		return User{}, errNotAccepted
+	}
+	found, err := s.Tokens.review(ctx, token)
+	if err != nil {
+		return User{}, err
+	}
+	if !s.Tokens.acting() {
+		token = ""
+	}
+	return User{Info: found, Token: token}, nil
+}
+
+// takeToken signs in with a token from the form.
+func (s *Service) takeToken(w http.ResponseWriter, r *http.Request) {
+	if !s.TokenForm {
+		http.NotFound(w, r)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		s.refuse(w, http.StatusBadRequest, "Cannot read the form", "It is larger than any token.")
+		return
+	}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	_, err := s.byStrangersToken(r.Context(), token)
+	switch {
+	case errors.Is(err, errTries):
+		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
+		return
+	case errors.Is(err, errNotAccepted):
+		s.Log.Info("refused a token", "from", r.RemoteAddr)
+		s.form(w, http.StatusUnauthorized, formData{Refused: true, Next: landing(r.PostForm.Get("next"))})
+		return
+	case err != nil:
+		s.Log.Error(err, "cannot sign in")
+		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The API server did not answer. Try again in a moment.")
+		return
+	}
+	s.enter(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landing(r.PostForm.Get("next")))
+}
+
+// enter begins a session.
+func (s *Service) enter(w http.ResponseWriter, r *http.Request, begun session, expires time.Time, next string) {
+	text, err := s.Keys.seal(sessionCookie, begun, expires)
+	if err == nil {
+		err = write(w, r, sessionCookie, text, expires, s.Now())
+	}
+	if err != nil {
+		s.Log.Error(err, "cannot begin a session")
+		s.refuse(w, http.StatusInternalServerError, "Cannot sign in", err.Error())
+		return
+	}
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+// leave sends the user to the provider.
+func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
+	if s.OIDC == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if !s.tries.AllowN(s.Now(), 1) {
+		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
+		return
+	}
+	f := flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Landing: landing(r.URL.Query().Get("next"))}
+	address, err := s.OIDC.begin(r.Context(), f)
+	if err != nil {
+		s.Log.Error(err, "cannot send a user to the OIDC provider")
+		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The OIDC provider did not answer. Try again in a moment.")
+		return
+	}
+	expires := s.Now().Add(flowLifetime)
+	text, err := s.Keys.seal(flowCookie, f, expires)
+	if err == nil {
+		err = write(w, r, flowCookie, text, expires, s.Now())
+	}
+	if err != nil {
+		s.Log.Error(err, "cannot begin to sign in")
+		s.refuse(w, http.StatusInternalServerError, "Cannot sign in", "The page's log says why.")
+		return
+	}
+	http.Redirect(w, r, address, http.StatusFound)
+}
+
+// comeBack takes the user that the provider sends.
+func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
+	if s.OIDC == nil {
+		http.NotFound(w, r)
+		return
+	}
+	var f flow
+	// Without the cookie nobody left from here in this browser: somebody wants the user to work in another's name.
+	if err := s.Keys.open(flowCookie, read(r, flowCookie), &f); err != nil {
+		s.refuse(w, http.StatusBadRequest, "Cannot sign in", "Nobody left for the OIDC provider in this browser, or it took too long. Begin again.")
+		return
+	}
+	remove(w, r, flowCookie)
+	came, err := s.OIDC.finish(r.Context(), f, r)
+	if err == nil && came.user == nil {
+		_, err = s.byToken(r.Context(), came.token)
+	}
+	if err != nil {
+		s.Log.Error(err, "cannot sign a user in by OIDC", "from", r.RemoteAddr)
+		s.refuse(w, http.StatusUnauthorized, "Cannot sign in", "The OIDC provider's answer was not accepted. The page's log says why.")
+		return
+	}
+	begun := session{Token: came.token}
+	if came.user != nil {
+		begun = session{Name: came.user.Name, Groups: came.user.Groups}
+	}
+	expires := s.Now().Add(s.Lifetime)
+	if came.expires.Before(expires) {
+		expires = came.expires
+	}
+	s.enter(w, r, begun, expires, f.Landing)
+}
+
+func (s *Service) signOut(w http.ResponseWriter, r *http.Request) {
+	remove(w, r, sessionCookie)
+	remove(w, r, flowCookie)
+	http.Redirect(w, r, pathSignIn, http.StatusSeeOther)
+}
