@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,15 +24,30 @@ func (c *controlPlane) add(flags *pflag.FlagSet, in string) {
 	flags.StringVar(&c.namespace, "namespace", "kcp-system", "namespace of "+in)
 }
 
-func (c *controlPlane) connect() (client.Client, error) {
+// config returns how to reach the API server.
+func (c *controlPlane) config() (*rest.Config, error) {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = c.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	return config, nil
+}
+
+// newScheme returns the kinds that people's commands know.
+func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	return scheme, errors.Join(corev1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+}
+
+func (c *controlPlane) connect() (client.Client, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})

@@ -15,7 +15,7 @@ import (
 func Execute(version string, args []string, out, errOut io.Writer) int {
 	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull", version)
 	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnroll(), newRevoke(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
-		newPromote(), newDiff(), newExport(), newImportReport(), newTakeover())
+		newPromote(), newDiff(), newExport(), newImportReport(), newTakeover(), newUI(g))
 	return cli.Execute(root, refused, args, out, errOut)
 }
 

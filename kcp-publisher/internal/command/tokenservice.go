@@ -3,19 +3,14 @@ package command
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
-	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -71,41 +66,13 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
 	}
-	return f.serve(ctx, log, server, listener)
+	log.Info("listening", "address", listener.Addr().String(), "location", f.location)
+	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
 }
 
 // tokenLimits keep what strangers can take of memory below what the chart allows.
 var tokenLimits = serve.Limits{
 	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: 10 * time.Second, OneRequest: true,
-}
-
-// serve answers until its context or a failure ends it.
-func (f *tokenServiceFlags) serve(ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener) error {
-	group, running := errgroup.WithContext(ctx)
-	if f.certificate != "" {
-		crlog.SetLogger(log)
-		// Certificates are renewed while the service runs.
-		watcher, err := certwatcher.New(f.certificate, f.key)
-		if err != nil {
-			return cli.Usage(fmt.Errorf("--tls-certificate and --tls-key: %w", err))
-		}
-		group.Go(func() error { return watcher.Start(running) })
-		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
-	}
-	log.Info("listening", "address", listener.Addr().String(), "location", f.location)
-	group.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-running.Done()
-		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		return server.Shutdown(deadline)
-	})
-	return group.Wait()
 }
 
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
