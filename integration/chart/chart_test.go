@@ -192,6 +192,16 @@ func TestEveryFileThatFlagsNameIsMounted(t *testing.T) {
 	}
 }
 
+// part returns which part of the publisher an object belongs to.
+func part(name string) string {
+	for _, suffix := range []string{"-token-service", "-ui"} {
+		if strings.HasSuffix(name, suffix) {
+			return suffix
+		}
+	}
+	return ""
+}
+
 // A pod that one Deployment's selector finds must be found by nobody else's, nor by a Service, a budget or a policy that is for others.
 func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 	for name, r := range cases(t) {
@@ -210,8 +220,7 @@ func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 				for key, value := range selector {
 					selects = selects && labels[key] == value
 				}
-				isToken := strings.HasSuffix(own, "-token-service")
-				require.Equal(t, strings.HasSuffix(o.GetName(), "-token-service") == isToken, selects, "%s: %s %s and the pods of %s", name, o.GetKind(), o.GetName(), own)
+				require.Equal(t, part(o.GetName()) == part(own), selects, "%s: %s %s and the pods of %s", name, o.GetKind(), o.GetName(), own)
 			}
 		}
 	}
@@ -234,6 +243,10 @@ func TestBadValuesAreRefusedWithTheFieldAndTheReason(t *testing.T) {
 		"no keys":                        {"kcp-publisher", "keys: {secretName: ''}", []string{"keys.secretName: name an existing Secret"}},
 		"no name for a foreign account":  {"kcp-publisher", "serviceAccount: {create: false}", []string{"serviceAccount.name: name an existing ServiceAccount"}},
 		"a token service without keys":   {"kcp-publisher", "tokenService: {enabled: true}", []string{"tokenService.keysSecretName: name an existing Secret"}},
+		"a page without an address":      {"kcp-publisher", "ui: {enabled: true, sessionSecretName: a}", []string{"ui.externalURL: name the https://HOST"}},
+		"a page without a session key":   {"kcp-publisher", "ui: {enabled: true, externalURL: 'https://fleet.example'}", []string{"ui.sessionSecretName: name an existing Secret"}},
+		"a page by plain HTTP":           {"kcp-publisher", "ui: {enabled: true, externalURL: 'http://fleet.example'}", []string{"/ui/externalURL", "does not match pattern"}},
+		"a route without a gateway":      {"kcp-publisher", "ui: {enabled: true, externalURL: 'https://a.example', sessionSecretName: a, httpRoute: {enabled: true}}", []string{"ui.httpRoute.parentRefs"}},
 		"components that are no list":    {"kcp-publisher", "components: registry.example/modules", []string{"/components", "got string, want array"}},
 		"a duration in days":             {"kcp-publisher", "validity: 2d", []string{"/validity", "does not match pattern"}},
 		"a duration that is a number":    {"skr-agent", "pollInterval: 60", []string{"/pollInterval", "got number, want string"}},
@@ -394,6 +407,9 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		},
 		"the publisher after a lifecycle-manager": {
 			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true}}, []string{"publisher", "metrics", "finalizers"},
+		},
+		"the publisher with its page": {
+			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "metrics", "ui"},
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
 		"the agent with an account for modules": {

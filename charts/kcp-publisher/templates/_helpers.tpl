@@ -128,6 +128,51 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $args | toYaml }}
 {{- end }}
 
+{{- define "kcp-publisher.uiName" -}}
+{{ include "kcp-publisher.fullname" . | trunc 60 | trimSuffix "-" }}-ui
+{{- end }}
+
+{{- define "kcp-publisher.uiServiceAccountName" -}}
+{{ default (include "kcp-publisher.uiName" .) .Values.ui.serviceAccountName }}
+{{- end }}
+
+{{- define "kcp-publisher.uiSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "kcp-publisher.name" . | trunc 60 | trimSuffix "-" }}-ui
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "kcp-publisher.uiLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "kcp-publisher.uiSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* Flags of `kcp-publisher ui`: what a value is empty for is left to the program. */}}
+{{- define "kcp-publisher.uiArgs" -}}
+{{- $args := list "ui" (printf "--namespace=%s" .Release.Namespace) "--bind-address=:8085" "--session-key=/etc/kcp-publisher-ui/session/session.key" }}
+{{- $args = append $args (printf "--external-url=%s" (required "ui.externalURL: name the https://HOST at which browsers find the page" .Values.ui.externalURL)) }}
+{{- range $flag, $value := dict "session-lifetime" .Values.ui.sessionLifetime "token-audience" .Values.ui.tokenAudience
+  "log-level" .Values.log.level "log-format" .Values.log.format }}
+{{- if $value }}{{ $args = append $args (printf "--%s=%s" $flag $value) }}{{ end }}
+{{- end }}
+{{- if not .Values.ui.tokens }}{{ $args = append $args "--sign-in-with-tokens=false" }}{{ end }}
+{{- if .Values.ui.tlsSecretName }}{{ $args = concat $args (list "--tls-certificate=/etc/kcp-publisher-ui/tls/tls.crt" "--tls-key=/etc/kcp-publisher-ui/tls/tls.key") }}{{ end }}
+{{- with .Values.ui.oidc }}
+{{- if .issuerURL }}
+{{- range $flag, $value := dict "issuer-url" .issuerURL "client-id" .clientID "username-claim" .usernameClaim "username-prefix" .usernamePrefix
+  "groups-claim" .groupsClaim "groups-prefix" .groupsPrefix }}
+{{- if $value }}{{ $args = append $args (printf "--oidc-%s=%s" $flag $value) }}{{ end }}
+{{- end }}
+{{- range .scopes }}{{ $args = append $args (printf "--oidc-scope=%s" .) }}{{ end }}
+{{- if .clientSecretName }}{{ $args = append $args "--oidc-client-secret=/etc/kcp-publisher-ui/oidc/client-secret" }}{{ end }}
+{{- if .caConfigMapName }}{{ $args = append $args "--oidc-ca-file=/etc/kcp-publisher-ui/oidc-ca/ca.crt" }}{{ end }}
+{{- if .tokenForAPIServer }}{{ $args = append $args "--oidc-token-for-api-server" }}{{ end }}
+{{- end }}
+{{- end }}
+{{- $args | toYaml }}
+{{- end }}
+
 {{/* GOMEMLIMIT of a container by its memory limit in Mi or Gi, nine tenths of it; empty where there is no such limit. */}}
 {{- define "kcp-publisher.goMemoryLimit" -}}
 {{- $limit := toString . }}
