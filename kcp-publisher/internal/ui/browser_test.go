@@ -140,7 +140,7 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 		t.Errorf("tiles: %s", got)
 	}
 	rows := read[[]string](t, browser, `[...document.querySelectorAll(".runtimes tbody tr")].map(t => t`+plain+`)`)
-	if len(rows) != pageSize || !strings.HasPrefix(rows[0], "r-00001 Failing module keda is Error") || !strings.HasSuffix(rows[0], "regular 1/2 in force reporting") {
+	if len(rows) != pageSize || !strings.HasPrefix(rows[0], "r-00001 Failing Module keda is Error") || !strings.HasSuffix(rows[0], "regular 1/2 in force reporting") {
 		t.Errorf("%d rows, the first: %q", len(rows), rows[0])
 	}
 
@@ -155,7 +155,7 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 		t.Errorf("after a change: %q", got)
 	}
 	read[bool](t, browser, `(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
-	until(t, browser, `document.querySelectorAll(".runtimes tbody tr").length === 5 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`)
+	until(t, browser, `document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`)
 }
 
 func TestThePageIsUsedByKeyboard(t *testing.T) {

@@ -22,7 +22,7 @@ const maxText = 600
 
 // texts are what templates call.
 var texts = template.FuncMap{
-	"text": text, "line": line, "number": number, "plural": plural, "short": shortDigest,
+	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural, "short": shortDigest,
 	"when": when, "stamp": stamp, "words": words, "tone": tone, "stateTone": stateTone, "rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
 	"ready": ready, "sum": func(a, b int) int { return a + b },
 }
@@ -32,6 +32,36 @@ func text(s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), maxTex
 
 // line returns at most so many bytes of a text of others.
 func line(most int, s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), most) }
+
+// part is a piece of a text: what stands between backquotes is code.
+type part struct {
+	Code bool
+	Text string
+}
+
+// prose returns at most so many bytes of a text in parts, as a sentence.
+func prose(most int, s any) []part {
+	pieces := strings.Split(sentence(line(most, s)), "`")
+	if len(pieces)%2 == 0 { // one is left open
+		return []part{{false, strings.Join(pieces, "`")}}
+	}
+	var parts []part
+	for i, piece := range pieces {
+		if piece != "" {
+			parts = append(parts, part{i%2 == 1, piece})
+		}
+	}
+	return parts
+}
+
+// sentence begins a text with a capital letter, but for one that begins with a name.
+func sentence(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	if strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) >= 0 || word == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
 
 func cut(s string, most int) string {
 	if len(s) <= most {

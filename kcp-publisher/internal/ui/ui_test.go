@@ -131,12 +131,12 @@ func TestEveryPageRendersForEveryFleet(t *testing.T) {
 func TestTheFirstScreenSaysWhatToLookAtFirst(t *testing.T) {
 	s := serve(t, sampleFleet(1000, false), nil)
 	_, body, _ := s.get(t, "/")
-	for _, want := range []string{"60 of 1,000 runtimes need attention", "30 runtimes", "container keda-operator crashes", "the root of trust expires", "keda-regular-4", "1–50 of 1,000"} {
+	for _, want := range []string{"60 of 1,000 runtimes need attention", "Deployment kyma-system/keda-operator: container keda-operator crashes", "root of trust expires at 2026-12-10", "keda-regular-4", "1–50 of 1,000"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	first := strings.Index(body, "30 runtimes")
+	first := strings.Index(body, ">30<")
 	if second := strings.Index(body, "signed with a key"); first > second {
 		t.Error("a cause of 10 runtimes comes before one of 30")
 	}

@@ -60,7 +60,7 @@
     }
   }
 
-  const says = { on: "Live", poll: "Every 30 s", off: "Not live" };
+  const says = { on: "Live", poll: "Every 30 s", off: "Not live", wait: "Connecting" };
   function state(name) {
     const shown = document.getElementById("live");
     if (shown && shown.dataset.state !== name) {
