@@ -80,6 +80,11 @@ func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	if act == nil {
 		return nil, nil
 	}
+	return EventsBy(ctx, act, kyma)
+}
+
+// EventsBy returns the Events of a Kyma, read by a client.
+func EventsBy(ctx context.Context, act client.Client, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	var found corev1.EventList
 	err := act.List(ctx, &found, client.InNamespace(kyma.Namespace), client.Limit(maxEvents),
 		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(kyma.UID))})

@@ -1,21 +1,30 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"os/exec"
+	"runtime"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/access"
@@ -27,6 +36,8 @@ import (
 type uiFlags struct {
 	controlPlane
 	address string
+	open    bool
+	origins originFlags
 	signIn  signInFlags
 }
 
@@ -35,16 +46,18 @@ func newUI(g *cli.Root) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ui", Short: "serves the page of the fleet", Args: cli.Exactly(0, "no arguments"),
 		Long: "ui serves the page of the fleet on this machine, with the rights of its kubeconfig. With --external-url it is for others, who sign in: see docs/guides/ui-in-cluster.md.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	f.add(flags, "the Kymas")
 	flags.StringVar(&f.address, "bind-address", "127.0.0.1:8085", "address to listen on; without --external-url one of this machine")
+	flags.BoolVar(&f.open, "open", false, "open the page in a browser; without --external-url")
+	f.origins.add(flags)
 	f.signIn.add(flags)
 	return cmd
 }
 
-func (f *uiFlags) run(ctx context.Context, log logr.Logger) error {
+func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error {
 	if err := f.signIn.check(); err != nil {
 		return cli.Usage(err)
 	}
@@ -60,7 +73,7 @@ func (f *uiFlags) run(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}})
+	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		return err
 	}
@@ -68,32 +81,36 @@ func (f *uiFlags) run(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	source := ui.NewSource(objects, f.namespace, fleet.Look, time.Now)
-	handler, err := f.handler(config, own, source, log)
-	if err != nil {
+	if err := f.mayRead(ctx, own); err != nil {
 		return err
 	}
+	source := ui.NewSource(objects, f.namespace, fleet.Look, time.Now)
 	listener, err := serve.Listen(ctx, f.address, nil, pageLimits)
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
 	}
+	handler, err := f.handler(out, listener.Addr().String(), config, own, source, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	log.Info("listening", "address", listener.Addr().String())
 	group, running := errgroup.WithContext(ctx)
-	var ready atomic.Bool
 	group.Go(func() error { return objects.Start(running) })
+	group.Go(func() error { return source.Run(running) })
 	group.Go(func() error {
-		ready.Store(objects.WaitForCacheSync(running))
-		return source.Run(running)
-	})
-	group.Go(func() error {
-		return serveUntil(running, log, serve.New(probed(ready.Load, handler), pageLimits), listener, f.signIn.certificate, f.signIn.tls)
+		return serveUntil(running, log, serve.New(probed(source.Ready, handler), pageLimits), listener, f.signIn.certificate, f.signIn.tls)
 	})
 	return group.Wait()
 }
 
 // handler returns the pages with what says who looks at them.
-func (f *uiFlags) handler(config *rest.Config, own client.Client, source *ui.Source, log logr.Logger) (http.Handler, error) {
+func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger) (http.Handler, error) {
 	options := ui.Options{Source: source, Log: log, Now: time.Now}
+	if f.origins.location != "" || f.origins.trust != "" {
+		options.Origins = func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error) {
+			return f.origins.origins(ctx, kyma, "")
+		}
+	}
 	if f.signIn.enabled() {
 		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.namespace, log)
 		if err != nil {
@@ -102,7 +119,39 @@ func (f *uiFlags) handler(config *rest.Config, own client.Client, source *ui.Sou
 		options.Events = access.Events
 		return gate.Handler(ui.Handler(options)), nil
 	}
-	return ui.NewLocal(ui.Handler(options), f.address, ui.OwnRights(own, ""))
+	options.Events = func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
+		return access.EventsBy(ctx, own, kyma)
+	}
+	local, err := ui.NewLocal(ui.Handler(options), address, ui.OwnRights(own, ""))
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "the page of the fleet in namespace %s, with your rights: %s\n", f.namespace, local.Address())
+	if f.open {
+		browse(local.Address(), log)
+	}
+	return local, nil
+}
+
+// mayRead finds before anything is served whether the page can read the fleet: a cache would try for ever.
+func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
+	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{}, &v1alpha1.RolloutList{}} {
+		if err := own.List(ctx, list, client.InNamespace(f.namespace), client.Limit(1)); err != nil && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("read the fleet in namespace %s: %w", f.namespace, err)
+		}
+	}
+	return nil
+}
+
+// browse opens an address in the browser of whoever works here. It waits for nothing: the address is printed too.
+func browse(address string, log logr.Logger) {
+	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
+	command := exec.Command(cmp.Or(program, "xdg-open"), address)
+	if err := command.Start(); err != nil {
+		log.Info("no browser was opened, use the printed address", "reason", err.Error())
+		return
+	}
+	go func() { _ = command.Wait() }()
 }
 
 // loopback reports whether nobody but this machine reaches an address.

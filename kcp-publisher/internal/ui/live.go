@@ -10,8 +10,8 @@ const (
 	// streamEvery is how often a stream tells of changes at most, streamPing how often it says something, so that proxies keep it.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
-	// streamFor is how long a stream lasts: the browser then connects anew, and is asked anew who it is.
-	streamFor = 15 * time.Minute
+	// streamFor is how long a stream lasts: the browser then connects anew, and is asked anew who it is and what it may see.
+	streamFor = time.Minute
 	// writeWithin is how long a browser may take to read an event.
 	writeWithin = 10 * time.Second
 )
@@ -41,7 +41,7 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	defer end.Stop()
 	defer ping.Stop()
 	current, next := r.fleet, r.next
-	if !say("retry: 3000\nevent: fleet\ndata: %d\n\n", current.revision) {
+	if !say("retry: 500\nevent: fleet\ndata: %d\n\n", current.revision) {
 		return
 	}
 	for {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -8,7 +9,18 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/steer"
 )
+
+// rightsFor is how long an answer about rights holds.
+const rightsFor = 30 * time.Second
 
 // Local guards pages that are served on a workstation with the rights of one person's kubeconfig.
 //
@@ -71,4 +83,52 @@ func (l *Local) right(given string) bool {
 func (l *Local) refuse(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	http.Error(w, "open the address that kcp-publisher ui printed: it has a token that this one lacks", http.StatusForbidden)
+}
+
+// OwnRights is a viewer with the rights of the kubeconfig that api was made from. Reads are made with it, so the API server has said already what
+// may be seen.
+func OwnRights(api client.Client, name string) *Viewer {
+	rights := &ownRights{api: api, known: map[client.ObjectKey]answer{}}
+	return &Viewer{
+		Name:     name,
+		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
+		MaySteer: rights.maySteer,
+		Steer: func(ctx context.Context, rollout client.ObjectKey, change steer.Change) (string, error) {
+			return steer.Apply(ctx, api, rollout, change)
+		},
+	}
+}
+
+type ownRights struct {
+	api client.Client
+	// mu guards known.
+	mu    sync.Mutex
+	known map[client.ObjectKey]answer
+}
+
+type answer struct {
+	may   bool
+	until time.Time
+}
+
+// maySteer asks the API server whether whose kubeconfig it is may patch a rollout.
+func (o *ownRights) maySteer(ctx context.Context, rollout client.ObjectKey) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if a, asked := o.known[rollout]; asked && time.Now().Before(a.until) {
+		return a.may, nil
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: rollout.Namespace, Name: rollout.Name, Verb: "patch", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts",
+		},
+	}}
+	if err := o.api.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("ask whether one may patch Rollout %s: %w", rollout, err)
+	}
+	if len(o.known) > 1000 {
+		clear(o.known)
+	}
+	o.known[rollout] = answer{review.Status.Allowed, time.Now().Add(rightsFor)}
+	return review.Status.Allowed, nil
 }

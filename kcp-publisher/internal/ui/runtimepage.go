@@ -86,9 +86,9 @@ func (p *pages) history(r asked, page *runtimePage) {
 		}
 		page.Events = viewEvents(events)
 	}
-	if p.Origins != nil {
+	if p.Options.Origins != nil {
 		page.OriginsAsked = true
-		if page.Origins, err = p.Origins(r.Context(), kyma); err != nil {
+		if page.Origins, err = p.origins.of(r.Context(), page.ID, kyma, p.Options.Origins); err != nil {
 			page.OriginsError = err.Error()
 		}
 	}

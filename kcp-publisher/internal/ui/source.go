@@ -154,3 +154,9 @@ func (s *Source) snapshot() (*snapshot, <-chan struct{}, error) {
 	}
 	return s.current, s.next, nil
 }
+
+// Ready reports whether the control plane was read, so that there is something to show.
+func (s *Source) Ready() bool {
+	_, _, err := s.snapshot()
+	return err == nil
+}

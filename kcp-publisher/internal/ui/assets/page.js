@@ -69,21 +69,28 @@
     }
   }
 
-  // A hidden page needs no stream: a browser has few of them for one host.
+  // A hidden page needs no stream: a browser has few of them for one host. A stream ends every minute and is opened again, so only one that stays
+  // away is told.
+  let away = 0;
   function listen() {
     clearInterval(poll);
+    clearTimeout(away);
     stream?.close();
     stream = null;
     if (document.hidden) return;
     stream = new EventSource(source);
+    stream.addEventListener("open", () => clearTimeout(away));
     stream.addEventListener("fleet", () => refresh());
     stream.addEventListener("error", () => {
-      state("off");
-      if (stream?.readyState !== EventSource.CLOSED) return;
+      clearTimeout(away);
+      if (stream?.readyState !== EventSource.CLOSED) {
+        away = setTimeout(() => state("off"), 5000);
+        return;
+      }
       stream = null;
       refresh();
       clearInterval(poll);
-      poll = setInterval(() => refresh(), pollEvery);
+      poll = setInterval(listen, pollEvery);
     });
   }
 
