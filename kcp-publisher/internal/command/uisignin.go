@@ -90,6 +90,8 @@ func (f *signInFlags) gate(config *rest.Config, options client.Options, namespac
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--session-key: %w", err))
 	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // answers are remembered; what is asked beyond that, somebody waits for
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
