@@ -1,0 +1,172 @@
+package scenario
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// pageOfOne is `kcp-publisher ui` as an operator runs it on a workstation.
+type pageOfOne struct {
+	address string // with the token
+	base    string
+	browser *http.Client
+}
+
+var printedAddress = regexp.MustCompile(`http://\S+\?token=\S+`)
+
+// openPage starts the page and follows the address that it prints.
+func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	command := exec.CommandContext(ctx, f.Binaries().Publisher, append([]string{"ui", "--bind-address", "127.0.0.1:0", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig")}, args...)...)
+	printed, err := command.StdoutPipe()
+	must(t, err)
+	var log lockedBuffer
+	command.Stderr = &log
+	must(t, command.Start())
+	t.Cleanup(func() {
+		stop()
+		_ = command.Wait()
+		if t.Failed() {
+			t.Logf("the page's log:\n%s", log.String())
+		}
+	})
+	address := ""
+	for lines := bufio.NewScanner(printed); address == ""; {
+		if !lines.Scan() {
+			t.Fatalf("no address was printed:\n%s", log.String())
+		}
+		address = printedAddress.FindString(lines.Text())
+	}
+	base, _, _ := strings.Cut(address, "/?")
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	return &pageOfOne{address: address, base: base, browser: &http.Client{Jar: jar}}
+}
+
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func (p *pageOfOne) get(t *testing.T, address string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	must(t, err)
+	response, err := p.browser.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	must(t, err)
+	return response.StatusCode, string(body)
+}
+
+// untilShows waits until a page has a text.
+func (p *pageOfOne) untilShows(t *testing.T, path string, texts ...string) {
+	t.Helper()
+	until(t, 40*time.Second, path+" shows "+strings.Join(texts, ", "), func() (bool, string) {
+		_, body := p.get(t, p.base+path)
+		for _, text := range texts {
+			if !strings.Contains(body, text) {
+				return false, body
+			}
+		}
+		return true, ""
+	})
+}
+
+func TestAnOperatorApprovesAWaveOnThePage(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	simulate(t, f, 1, 2)
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
+	p := openPage(t, f, "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"))
+	if status, body := p.get(t, p.base+"/"); status != http.StatusForbidden || strings.Contains(body, "canary-0") {
+		t.Errorf("who has no token sees %d\n%s", status, body)
+	}
+	until(t, 40*time.Second, "the control plane is read", func() (bool, string) {
+		status, body := p.get(t, p.address)
+		return status == http.StatusOK, body
+	})
+	p.untilShows(t, "/", "All 3 runtimes are healthy", "canary-0", "other-1")
+	p.untilShows(t, "/runtimes/other-0", "Nothing is in its way", "Published and in force", "Signed by", "under root of trust version 1")
+	p.untilShows(t, "/modules", "scaler", "1.7.0", "3 Ready")
+
+	stream := p.listen(t)
+	promote(t, f, "1.8.0")
+	stream.wait(t)
+	must(t, f.UntilRollout(ctx, firstRollout, "it waits for people", rolledOut(v1alpha1.RolloutWaiting)))
+	p.untilShows(t, "/rollouts/"+firstRollout, "waits for its approval", "Approve wave others")
+	p.untilShows(t, "/", "Rollouts under way", "1 of 3 updated")
+	response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, url.Values{"action": {"approve"}, "wave": {"others"}})
+	must(t, err)
+	body, err := io.ReadAll(response.Body)
+	must(t, err)
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), "The wave is approved.") {
+		t.Errorf("approve says %d\n%s", response.StatusCode, body)
+	}
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	p.untilShows(t, "/rollouts", "No rollout is under way", "Succeeded", "1.7.0 → 1.8.0")
+	p.untilShows(t, "/?module=scaler&version=1.8.0", "of 3")
+
+	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil || !strings.Contains(output, "--external-url") {
+		t.Errorf("a page for everybody with one's own rights: %v\n%s", err, output)
+	}
+}
+
+// listening is a stream of the page's events.
+type listening struct{ events *bufio.Scanner }
+
+// listen opens the stream and reads what it begins with.
+func (p *pageOfOne) listen(t *testing.T) *listening {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/live", nil)
+	must(t, err)
+	response, err := p.browser.Do(request)
+	must(t, err)
+	t.Cleanup(func() { response.Body.Close() })
+	l := &listening{events: bufio.NewScanner(response.Body)}
+	l.wait(t)
+	return l
+}
+
+// wait reads the next event.
+func (l *listening) wait(t *testing.T) {
+	t.Helper()
+	for l.events.Scan() {
+		if strings.HasPrefix(l.events.Text(), "data: ") {
+			return
+		}
+	}
+	t.Fatalf("the stream ended: %v", l.events.Err())
+}
