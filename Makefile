@@ -15,7 +15,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test histories test-kind vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ test-race: assets ## the race detector over publishing while keys change, and ov
 histories: ## 10,000 random histories each of attackers and of key changes, and 100,000 of rollouts; HISTORIES=N for another number
 	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -timeout $(TIMEOUT) ./kcp-publisher/internal/control ./kcp-publisher/internal/rollout \
 	  -run 'TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo|TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories|TestRandomHistoriesKeepEveryPromise'
+
+# Root of a Debian gets the browser from its archive; elsewhere $CHROMIUM names one. Without, the tests skip and say so.
+test-ui: ## the web page in a real Chromium, judged by axe-core; pictures of it in bin/screenshots
+	@set -a; eval "$$(go run ./hack/browser)"; SCREENSHOTS="$${SCREENSHOTS:-$(CURDIR)/bin/screenshots}"; \
+	  go test -count=1 -timeout $(TIMEOUT) -v ./kcp-publisher/internal/ui
 
 # Its go.mod follows the project's by itself: a new version there must not fail here.
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes

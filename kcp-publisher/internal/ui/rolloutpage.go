@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,8 +38,8 @@ type waveView struct {
 	v1alpha1.WaveStatus
 	State string
 	Bar   []segment
-	// SoakLeft is how long the wave is watched still.
-	SoakLeft time.Duration
+	// SoakLeft is how long the wave is watched still, empty when it is not.
+	SoakLeft string
 	// Approve says that the wave asks for an approval and has none.
 	Approve bool
 }
@@ -80,7 +81,9 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 			w.State = string(v1alpha1.WavePending)
 		}
 		if wave.State == v1alpha1.WaveSoaking && wave.ReadyAt != nil && i < len(r.Spec.Waves) {
-			w.SoakLeft = max(0, wave.ReadyAt.Add(r.Spec.Waves[i].Soak.Duration).Sub(now).Round(time.Second))
+			if left := wave.ReadyAt.Add(r.Spec.Waves[i].Soak.Duration).Sub(now); left > 0 {
+				w.SoakLeft = strings.TrimPrefix(since(-left-time.Minute), "in ")
+			}
 		}
 		w.Bar = segments(wave.Total, segment{Tone: "good", Name: "updated", Count: wave.Updated}, segment{Tone: "busy", Name: "in flight", Count: wave.InFlight},
 			segment{Tone: "bad", Name: "failed", Count: wave.Failed}, segment{Tone: "lost", Name: "deferred", Count: wave.Deferred})
