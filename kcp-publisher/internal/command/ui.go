@@ -25,12 +25,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/access"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ui"
 )
+
+// heldEvery is how often the page asks whether a commit holds everything.
+const heldEvery = 10 * time.Second
 
 // uiFlags are what `ui` takes.
 type uiFlags struct {
@@ -61,6 +66,9 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err := f.signIn.check(); err != nil {
 		return cli.Usage(err)
 	}
+	if (f.origins.location == "") != (f.origins.trust == "") {
+		return cli.Usage(errors.New("--location and --trust belong together"))
+	}
 	if !f.signIn.enabled() && !loopback(f.address) {
 		return cli.Usage(fmt.Errorf("--bind-address %q: want an address of this machine, such as 127.0.0.1:8085, or --external-url: others would see the fleet with your rights", f.address))
 	}
@@ -84,7 +92,11 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err := f.mayRead(ctx, own); err != nil {
 		return err
 	}
-	source := ui.NewSource(objects, f.namespace, fleet.Look, time.Now)
+	look, err := f.look(ctx, own)
+	if err != nil {
+		return err
+	}
+	source := ui.NewSource(objects, f.namespace, look, time.Now)
 	listener, err := serve.Listen(ctx, f.address, nil, pageLimits)
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
@@ -131,6 +143,29 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 		browse(local.Address(), log)
 	}
 	return local, nil
+}
+
+// look returns fleet.Look with what no watched object says: when the root of trust expires, and why nothing is published. It is for one goroutine.
+func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
+	var root trust.Root
+	if f.origins.trust != "" {
+		var err error
+		if root, err = cli.ReadRoot(f.origins.trust); err != nil {
+			return nil, err
+		}
+	}
+	var held string
+	var asked time.Time
+	return func(in fleet.Input) fleet.Fleet {
+		if in.Now.Sub(asked) >= heldEvery {
+			asked = in.Now
+			if why, err := follow.WhyHeld(ctx, own, f.namespace); err == nil {
+				held = why
+			}
+		}
+		in.RootExpires, in.Held = root.Expires, held
+		return fleet.Look(in)
+	}, nil
 }
 
 // mayRead finds before anything is served whether the page can read the fleet: a cache would try for ever.
