@@ -68,14 +68,20 @@ func run(ctx context.Context, exit bool) (err error) {
 	if exit {
 		return nil
 	}
+	page, err := s.servePage(ctx)
+	if err != nil {
+		return err
+	}
 	fmt.Printf(`
-It all keeps running. Look around in another terminal:
+It all keeps running. Look around:
+  %[3]s
+and in another terminal:
   kubectl --kubeconfig %[1]s/kcp.kubeconfig -n kcp-system get kymas
   kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system get kyma,manifests,deployments
   kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system edit kyma default
   %[2]s why berlin --kubeconfig %[1]s/kcp.kubeconfig
 Ctrl-C ends it.
-`, dir, relative(s.fleet.Binaries()))
+`, dir, relative(s.fleet.Binaries()), page)
 	<-ctx.Done()
 	return nil
 }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// servePage runs `kcp-publisher ui` until ctx ends, and returns the line that says where the page is.
+func (s *story) servePage(ctx context.Context) (string, error) {
+	log, err := os.Create(filepath.Join(s.dir, "ui.log"))
+	if err != nil {
+		return "", err
+	}
+	page := exec.CommandContext(ctx, s.fleet.Binaries().Publisher, "ui", "--kubeconfig", filepath.Join(s.dir, "kcp.kubeconfig"), "--bind-address", "127.0.0.1:0")
+	page.Stderr = log
+	said, err := page.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := page.Start(); err != nil {
+		return "", fmt.Errorf("start the page of the fleet: %w", err)
+	}
+	lines := bufio.NewReader(said)
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("the page of the fleet did not start: %w: see %s", err, log.Name())
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		_ = page.Wait() // it ends with the demo
+		_ = log.Close()
+	}()
+	return strings.TrimSpace(line), nil
+}
