@@ -22,8 +22,14 @@ import (
 // patience is how long a browser may take for one step on a busy machine.
 const patience = 60 * time.Second
 
+// browser is a Chromium for one test.
+type browser struct {
+	*testing.T
+	ctx context.Context
+}
+
 // newBrowser starts a Chromium for one test, or skips it where there is none.
-func newBrowser(t *testing.T) context.Context {
+func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	program := os.Getenv("CHROMIUM")
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -38,40 +44,40 @@ func newBrowser(t *testing.T) context.Context {
 		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(t.TempDir()))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
-	browser, stop := chromedp.NewContext(allocator)
-	t.Cleanup(func() { _ = chromedp.Cancel(browser); stop() })
-	if err := chromedp.Do(browser); err != nil {
+	ctx, stop := chromedp.NewContext(allocator)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); stop() })
+	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
-	return browser
+	return &browser{t, ctx}
 }
 
 // do runs steps in the browser, and ends the test where one fails.
-func do(t *testing.T, browser context.Context, steps ...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	limited, cancel := context.WithTimeout(browser, patience)
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	limited, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(limited, steps...); err != nil {
-		t.Fatalf("%v; the page shows:\n%s", err, shown(browser))
+		b.Fatalf("%v; the page shows:\n%s", err, b.shown())
 	}
 }
 
 // read returns what an expression is in the page.
-func read[T any](t *testing.T, browser context.Context, expression string) T {
-	t.Helper()
-	limited, cancel := context.WithTimeout(browser, patience)
+func read[T any](b *browser, expression string) T {
+	b.Helper()
+	limited, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	value, err := chromedp.Run(limited, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		t.Fatalf("%s: %v; the page shows:\n%s", line(200, expression), err, shown(browser))
+		b.Fatalf("%s: %v; the page shows:\n%s", line(200, expression), err, b.shown())
 	}
 	return value
 }
 
 // until waits for an expression to be true in the page.
-func until(t *testing.T, browser context.Context, expression string) {
-	t.Helper()
-	limited, cancel := context.WithTimeout(browser, patience)
+func (b *browser) until(expression string) {
+	b.Helper()
+	limited, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -82,34 +88,34 @@ func until(t *testing.T, browser context.Context, expression string) {
 		}
 		select {
 		case <-limited.Done():
-			t.Fatalf("never true: %s; the page shows:\n%s", expression, shown(browser))
+			b.Fatalf("never true: %s; the page shows:\n%s", expression, b.shown())
 		case <-tick.C:
 		}
 	}
 }
 
-func shown(browser context.Context) string {
-	limited, cancel := context.WithTimeout(browser, 5*time.Second)
+func (b *browser) shown() string {
+	limited, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 	defer cancel()
 	text, _ := chromedp.Run(limited, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
 	return cut(text, 4000)
 }
 
 // looks makes the browser a window of a size, and light or dark.
-func looks(t *testing.T, browser context.Context, width, height int64, scheme string) {
-	t.Helper()
-	do(t, browser, chromedp.EmulateViewport(width, height))
+func (b *browser) looks(width, height int64, scheme string) {
+	b.Helper()
+	b.do(chromedp.EmulateViewport(width, height))
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}
-	if _, err := chromedp.Call(browser, emulation.SetEmulatedMedia, media); err != nil {
-		t.Fatal(err)
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		b.Fatal(err)
 	}
 }
 
 const live = `document.querySelector("#live").dataset.state === "on"`
 
 // shoot keeps a picture of what is seen, or of the whole page, where $SCREENSHOTS says.
-func shoot(t *testing.T, browser context.Context, name string, whole bool) {
-	t.Helper()
+func (b *browser) shoot(name string, whole bool) {
+	b.Helper()
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
 		return
@@ -118,60 +124,60 @@ func shoot(t *testing.T, browser context.Context, name string, whole bool) {
 	if whole {
 		take = chromedp.FullScreenshot(100)
 	}
-	picture, err := chromedp.Run(browser, take)
+	picture, err := chromedp.Run(b.ctx, take)
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 }
 
 func TestPeopleSeeHowTheFleetIs(t *testing.T) {
-	browser := newBrowser(t)
+	b := newBrowser(t)
 	s := serve(t, sampleFleet(1000, false), nil)
-	looks(t, browser, 1280, 900, "light")
-	do(t, browser, chromedp.Navigate(s.URL+"/"))
-	until(t, browser, live)
-	if heading, title := read[string](t, browser, `document.querySelector("h1").innerText`), read[string](t, browser, "document.title"); heading != "60 of 1,000 runtimes need attention" || title != "Fleet · kcp-system · kyma-pull" {
+	b.looks(1280, 900, "light")
+	b.do(chromedp.Navigate(s.URL + "/"))
+	b.until(live)
+	if heading, title := read[string](b, `document.querySelector("h1").innerText`), read[string](b, "document.title"); heading != "60 of 1,000 runtimes need attention" || title != "Fleet · kcp-system · kyma-pull" {
 		t.Errorf("heading %q, title %q", heading, title)
 	}
 	const plain = `.innerText.replace(/\s+/g, " ").trim()`
-	if got := read[string](t, browser, `[...document.querySelectorAll(".tile")].map(t => t`+plain+`).join(", ")`); got != "40 Failing, 10 Silent, 10 Never reported, 20 Behind, 10 Suspended, 0 Deleting, 910 Healthy" {
+	if got := read[string](b, `[...document.querySelectorAll(".tile")].map(t => t`+plain+`).join(", ")`); got != "40 Failing, 10 Silent, 10 Never reported, 20 Behind, 10 Suspended, 0 Deleting, 910 Healthy" {
 		t.Errorf("tiles: %s", got)
 	}
-	rows := read[[]string](t, browser, `[...document.querySelectorAll(".runtimes tbody tr")].map(t => t`+plain+`)`)
+	rows := read[[]string](b, `[...document.querySelectorAll(".runtimes tbody tr")].map(t => t`+plain+`)`)
 	if len(rows) != pageSize || !strings.HasPrefix(rows[0], "r-00001 Failing Module keda is Error") || !strings.HasSuffix(rows[0], "regular 1/2 in force reporting") {
 		t.Errorf("%d rows, the first: %q", len(rows), rows[0])
 	}
 
 	// What is typed filters the table, and stays in its field while the fleet goes on.
-	do(t, browser, chromedp.SendKeys("input[name=q]", "r-0007"))
-	until(t, browser, `document.querySelectorAll(".runtimes tbody tr").length === 10 && location.search === "?q=r-0007"`)
+	b.do(chromedp.SendKeys("input[name=q]", "r-0007"))
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10 && location.search === "?q=r-0007"`)
 	changed := sampleFleet(1000, false)
 	changed.Runtimes[70].Health, changed.Runtimes[70].Cause = fleet.Failing, &fleet.Cause{Message: hostile, Advice: hostile}
 	s.source.put(changed)
-	until(t, browser, `document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
-	if got := read[[]string](t, browser, `[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
+	b.until(`document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
+	if got := read[[]string](b, `[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
 		t.Errorf("after a change: %q", got)
 	}
-	read[bool](t, browser, `(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
-	until(t, browser, `document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`)
+	read[bool](b, `(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`)
 }
 
 func TestThePageIsUsedByKeyboard(t *testing.T) {
-	browser := newBrowser(t)
+	b := newBrowser(t)
 	s := serve(t, sampleFleet(120, false), nil)
-	looks(t, browser, 1280, 900, "light")
-	do(t, browser, chromedp.Navigate(s.URL+"/"))
-	until(t, browser, live)
+	b.looks(1280, 900, "light")
+	b.do(chromedp.Navigate(s.URL + "/"))
+	b.until(live)
 	var order []string
 	for range 13 {
-		do(t, browser, chromedp.KeyEvent(kb.Tab))
-		order = append(order, read[string](t, browser, `(document.activeElement.innerText || document.activeElement.name || "").replace(/\s+/g, " ").trim().slice(0, 16)`))
+		b.do(chromedp.KeyEvent(kb.Tab))
+		order = append(order, read[string](b, `(document.activeElement.innerText || document.activeElement.name || "").replace(/\s+/g, " ").trim().slice(0, 16)`))
 	}
 	want := []string{"Skip to content", "kyma-pull kcp-sy", "Fleet", "Rollouts", "Modules", "8 Failing", "1 Silent", "1 Never reported", "4 Behind", "2 Suspended", "0 Deleting", "104 Healthy"}
 	for i := range want {
@@ -182,26 +188,26 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	if !strings.HasSuffix(order[5], "Failing") || !strings.HasSuffix(order[11], "Healthy") || !strings.Contains(order[12], "Failing") && !strings.Contains(order[12], "6") {
 		t.Errorf("focus goes over %q, want %q and the first cause", order, want)
 	}
-	do(t, browser, chromedp.Navigate(s.URL+"/"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
-	until(t, browser, `document.activeElement.id === "main"`)
-	do(t, browser, chromedp.Focus(".runtimes tbody a"), chromedp.KeyEvent(kb.Enter))
-	until(t, browser, `location.pathname === "/runtimes/r-00001" && document.querySelector("h1").innerText === "r-00001"`)
+	b.do(chromedp.Navigate(s.URL+"/"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	b.until(`document.activeElement.id === "main"`)
+	b.do(chromedp.Focus(".runtimes tbody a"), chromedp.KeyEvent(kb.Enter))
+	b.until(`location.pathname === "/runtimes/r-00001" && document.querySelector("h1").innerText === "r-00001"`)
 }
 
 func TestAWaveIsApprovedOnThePage(t *testing.T) {
-	browser := newBrowser(t)
+	b := newBrowser(t)
 	s := serve(t, sampleFleet(100, false), nil)
-	looks(t, browser, 1280, 900, "light")
-	do(t, browser, chromedp.Navigate(s.URL+"/rollouts/keda-regular-4"))
-	until(t, browser, live)
-	do(t, browser, chromedp.Click("button[value=approve]"))
-	until(t, browser, `location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
+	b.looks(1280, 900, "light")
+	b.do(chromedp.Navigate(s.URL + "/rollouts/keda-regular-4"))
+	b.until(live)
+	b.do(chromedp.Click("button[value=approve]"))
+	b.until(`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
 		t.Errorf("approved %v", got.Spec.ApprovedWaves)
 	}
-	until(t, browser, `!document.querySelector("button[value=approve]")`)
-	do(t, browser, chromedp.Click("button[value=pause]"))
-	until(t, browser, `document.querySelector("button[value=resume]")`)
+	b.until(`!document.querySelector("button[value=approve]")`)
+	b.do(chromedp.Click("button[value=pause]"))
+	b.until(`document.querySelector("button[value=resume]")`)
 	if got := <-s.steered; !got.Spec.Paused {
 		t.Error("it is not paused")
 	}
@@ -210,7 +216,7 @@ func TestAWaveIsApprovedOnThePage(t *testing.T) {
 	changed := sampleFleet(100, false)
 	changed.Rollouts[0].Status.Waves[1].Updated = 91
 	s.source.put(changed)
-	until(t, browser, `document.querySelector(".waves tbody").innerText.includes("91/100")`)
+	b.until(`document.querySelector(".waves tbody").innerText.includes("91/100")`)
 }
 
 // looked are the pages that are judged and kept as pictures.
@@ -244,7 +250,7 @@ func looked() []struct {
 }
 
 func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
-	browser := newBrowser(t)
+	b := newBrowser(t)
 	axe, err := os.ReadFile(os.Getenv("AXE"))
 	if err != nil {
 		t.Logf("no axe-core here, so only pictures are taken: make test-ui fetches it and sets $AXE")
@@ -254,14 +260,14 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 390} {
 				name := fmt.Sprintf("%s-%s-%d", one.name, scheme, width)
-				looks(t, browser, width, 900, scheme)
-				do(t, browser, chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
-				if wider := read[int64](t, browser, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
+				b.looks(width, 900, scheme)
+				b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
+				if wider := read[int64](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
 					t.Errorf("%s is %d pixels wider than its window", name, wider)
 				}
-				shoot(t, browser, name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
+				b.shoot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
 				if len(axe) > 0 {
-					judge(t, browser, name, string(axe))
+					b.judge(name, string(axe))
 				}
 			}
 		}
@@ -270,46 +276,46 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 }
 
 // judge fails the test for each serious finding of axe-core. The script comes by the debugger, which no policy of the page holds up.
-func judge(t *testing.T, browser context.Context, name, axe string) {
-	t.Helper()
-	read[int](t, browser, axe+"\n;0")
-	found := read[string](t, browser, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v =>
+func (b *browser) judge(name, axe string) {
+	b.Helper()
+	read[int](b, axe+"\n;0")
+	found := read[string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v =>
 		({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary)}))))`)
 	var violations []struct {
 		ID, Impact, Help string
 		Nodes            []string
 	}
 	if err := json.Unmarshal([]byte(found), &violations); err != nil {
-		t.Fatalf("%s: %v in %q", name, err, found)
+		b.Fatalf("%s: %v in %q", name, err, found)
 	}
 	for _, v := range violations {
 		if v.Impact == "serious" || v.Impact == "critical" {
-			t.Errorf("%s: %s (%s): %s\n  %s", name, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
+			b.Errorf("%s: %s (%s): %s\n  %s", name, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
 		} else {
-			t.Logf("%s: %s (%s): %s\n  %s", name, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
+			b.Logf("%s: %s (%s): %s\n  %s", name, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
 		}
 	}
 }
 
 func TestTenThousandRuntimesStayFluent(t *testing.T) {
-	browser := newBrowser(t)
+	b := newBrowser(t)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	s := serve(t, sampleFleet(10_000, false), nil)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	looks(t, browser, 1280, 900, "light")
+	b.looks(1280, 900, "light")
 	first := time.Now()
-	do(t, browser, chromedp.Navigate(s.URL+"/"))
-	until(t, browser, `document.querySelectorAll(".runtimes tbody tr").length === 50`)
+	b.do(chromedp.Navigate(s.URL + "/"))
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 50`)
 	t.Logf("10,000 runtimes: first row after %v, model and index %d KiB", time.Since(first).Round(time.Millisecond), (after.HeapAlloc-before.HeapAlloc)>>10)
-	shoot(t, browser, "ten-thousand", false)
+	b.shoot("ten-thousand", false)
 	began := time.Now()
-	do(t, browser, chromedp.SendKeys("input[name=q]", "r-0999"))
-	until(t, browser, `document.querySelectorAll(".runtimes tbody tr").length === 10`)
+	b.do(chromedp.SendKeys("input[name=q]", "r-0999"))
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10`)
 	took := time.Since(began)
-	nodes, bytes := read[int](t, browser, `document.querySelectorAll("*").length`), read[int](t, browser, `performance.getEntriesByType("navigation")[0].decodedBodySize`)
+	nodes, bytes := read[int](b, `document.querySelectorAll("*").length`), read[int](b, `performance.getEntriesByType("navigation")[0].decodedBodySize`)
 	t.Logf("filtered after %v with the wait for typing; %d elements, a page of %d KiB", took.Round(time.Millisecond), nodes, bytes>>10)
 	began = time.Now()
 	const times = 20

@@ -105,12 +105,6 @@ func (q query) OnPage(page int) string {
 	return q.address()
 }
 
-// filtered reports whether the query leaves any runtime out.
-func (q query) filtered() bool {
-	q.Group, q.Sort, q.Page = "", "", 0
-	return q != query{}
-}
-
 // matches reports whether a runtime with this group of causes is asked for.
 func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	switch {

@@ -86,9 +86,9 @@ func (p *pages) history(r asked, page *runtimePage) {
 		}
 		page.Events = viewEvents(events)
 	}
-	if p.Options.Origins != nil {
+	if p.Origins != nil {
 		page.OriginsAsked = true
-		if page.Origins, err = p.origins.of(r.Context(), page.ID, kyma, p.Options.Origins); err != nil {
+		if page.Origins, err = p.known.of(r.Context(), page.ID, kyma, p.Origins); err != nil {
 			page.OriginsError = err.Error()
 		}
 	}

@@ -43,7 +43,7 @@ type pages struct {
 	Options
 	// streams has a place for each stream that may be open.
 	streams chan struct{}
-	origins origins
+	known   origins
 }
 
 // Handler returns the pages. It refuses a request without a Viewer, and changes that another site's page asks for.
