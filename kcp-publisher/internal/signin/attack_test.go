@@ -60,6 +60,7 @@ func attacks(t *testing.T, w *world) {
 		s.visitor(t).signIn(t, "two words").has(t, http.StatusUnauthorized)
 	})
 	t.Run("tokens are tried", func(t *testing.T) { triedTokens(t, w, mia) })
+	t.Run("codes are tried", func(t *testing.T) { triedCodes(t, w) })
 	t.Run("a provider's answer is forged", func(t *testing.T) { forgedAnswers(t, w, s) })
 	t.Run("nothing secret is logged", func(t *testing.T) {
 		log := s.log.String()
@@ -92,6 +93,28 @@ func triedTokens(t *testing.T, w *world, good string) {
 		t.Error("60 tries at once are all looked at")
 	}
 	v.get(t, "/").has(t, http.StatusOK, shown) // who is in, is in
+}
+
+func triedCodes(t *testing.T, w *world) {
+	s := w.serve(t, siteOptions{oidc: true})
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	refused := 0
+	for range 60 {
+		v := s.visitor(t)
+		v.CheckRedirect = stay
+		left, err := url.Parse(v.get(t, "/sign-in/oidc").headers.Get("Location"))
+		require.NoError(t, err)
+		switch in := v.get(t, "/sign-in/callback?"+url.Values{"code": {"wrong"}, "state": {left.Query().Get("state")}}.Encode()); in.status {
+		case http.StatusTooManyRequests:
+			refused++
+		case http.StatusUnauthorized:
+		default:
+			t.Fatalf("a wrong code: %s", in)
+		}
+	}
+	if refused == 0 {
+		t.Error("the provider is asked about 60 codes at once")
+	}
 }
 
 func forgedAnswers(t *testing.T, w *world, s *site) {

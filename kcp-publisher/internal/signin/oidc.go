@@ -24,6 +24,8 @@ const (
 	// providerTimeout bounds a request to the provider, providerBytes its answer.
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
+	// providerRetry is how long a provider that did not answer is not looked up again: many who wait would each wait in turn.
+	providerRetry = 5 * time.Second
 )
 
 // OIDCOptions say which provider users sign in with, and as which client.
@@ -50,6 +52,8 @@ type OIDC struct {
 
 	mu       sync.Mutex // guards what follows
 	provider *oidc.Provider
+	failure  error // of the last look-up, until retry
+	retry    time.Time
 }
 
 // NewOIDC checks the options; nobody is asked yet.
@@ -111,11 +115,15 @@ type flow struct {
 func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.provider == nil && time.Now().Before(o.retry) {
+		return nil, o.failure
+	}
 	if o.provider == nil {
 		// The provider keeps the context's client for its keys, beyond this request.
 		provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
 		if err != nil {
-			return nil, fmt.Errorf("look up the OIDC provider %s: %w", o.options.Issuer, err)
+			o.failure, o.retry = fmt.Errorf("look up the OIDC provider %s: %w", o.options.Issuer, err), time.Now().Add(providerRetry)
+			return nil, o.failure
 		}
 		o.provider = provider
 	}

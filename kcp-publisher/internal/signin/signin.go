@@ -69,7 +69,7 @@ type Options struct {
 // Service lets users in. It is safe for concurrent use.
 type Service struct {
 	Options
-	tries *rate.Limiter
+	tries, exchanges *rate.Limiter // of what was refused: tokens by the API server, codes by the provider
 }
 
 // New returns a service.
@@ -83,7 +83,8 @@ func New(o Options) (*Service, error) {
 	case o.OIDC == nil && !o.TokenForm:
 		return nil, errors.New("nobody could sign in: configure an OIDC issuer, or let people sign in with tokens")
 	}
-	return &Service{Options: o, tries: rate.NewLimiter(triesPerSecond, triesAtOnce)}, nil
+	limiter := func() *rate.Limiter { return rate.NewLimiter(triesPerSecond, triesAtOnce) }
+	return &Service{Options: o, tries: limiter(), exchanges: limiter()}, nil
 }
 
 // session is what the session's cookie holds: a token that is reviewed again and again, or whom the provider named.
@@ -272,10 +273,6 @@ func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if !s.tries.AllowN(s.Now(), 1) {
-		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
-		return
-	}
 	f := flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Landing: landing(r.URL.Query().Get("next"))}
 	address, err := s.OIDC.begin(r.Context(), f)
 	if err != nil {
@@ -309,11 +306,16 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	remove(w, r, flowCookie)
+	if s.exchanges.TokensAt(s.Now()) < 1 {
+		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
+		return
+	}
 	came, err := s.OIDC.finish(r.Context(), f, r)
 	if err == nil && came.user == nil {
 		_, err = s.byToken(r.Context(), came.token)
 	}
 	if err != nil {
+		s.exchanges.AllowN(s.Now(), 1)
 		s.Log.Error(err, "cannot sign a user in by OIDC", "from", r.RemoteAddr)
 		s.refuse(w, http.StatusUnauthorized, "Cannot sign in", "The OIDC provider's answer was not accepted. The page's log says why.")
 		return
