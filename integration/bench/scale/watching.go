@@ -149,7 +149,7 @@ func (w *world) liveHeap(ctx context.Context) (int64, error) {
 }
 
 // profileSeconds is how much of a stage its CPU profile is of.
-const profileSeconds = 30
+const profileSeconds = 15
 
 // profile takes profiles of the publisher during a stage, where they were asked for.
 func (w *world) profile(ctx context.Context) (stop func()) {
@@ -168,10 +168,10 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 		if err := w.save(heap, "/debug/pprof/heap", name+".heap.pprof"); err != nil {
 			w.say("no heap profile: %v", err)
 		}
-		cancel()
-		if err := <-done; err != nil {
-			w.say("no CPU profile: the stage was shorter than %d s, or the publisher was another at its end", profileSeconds)
+		if err := <-done; err != nil { // a stage that is shorter waits for it: what follows is idle until then
+			w.say("no CPU profile: the publisher was another at the end of the stage: %v", err)
 		}
+		cancel()
 	}
 }
 
