@@ -33,7 +33,7 @@ type Kymas struct {
 	Catalog   *Catalog
 	Place     store.Store
 	Keys      *Keys
-	// PollInterval is how often a runtime's report is asked for.
+	// PollInterval is how often a runtime's report is asked for of which something is awaited.
 	PollInterval time.Duration
 	// DeletionTimeout is how long a deleted Kyma waits for its runtime to be empty.
 	DeletionTimeout time.Duration
