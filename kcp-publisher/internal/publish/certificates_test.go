@@ -63,3 +63,21 @@ func TestACertificateThatWasCheckedIsJudgedAsAnew(t *testing.T) {
 		t.Error("the runtime is gone, and is remembered")
 	}
 }
+
+func TestKeysThatAreLoadedAgainForgetNoCertificate(t *testing.T) {
+	f := newFleet(t)
+	p := f.started()
+	inUse := p.keys.Load()
+	same := *inUse
+	replaced, err := p.TakeUp(t.Context(), same)
+	must(t, err)
+	if replaced || p.keys.Load() != inUse {
+		t.Error("the same keys took the place of those in use, and each certificate is checked again")
+	}
+	same.Former = append(same.Former, same.Root)
+	_, err = p.TakeUp(t.Context(), same)
+	must(t, err)
+	if p.keys.Load() == inUse {
+		t.Error("an older root that was found since is not in use")
+	}
+}

@@ -102,8 +102,12 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
 	if err := p.publishRoots(ctx, &keys); err != nil {
 		return false, err
 	}
-	before := p.keys.Swap(&keys)
-	return !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint, nil
+	before := p.keys.Load()
+	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint
+	if replaced || len(before.Former) != len(keys.Former) {
+		p.keys.Store(&keys) // else what is remembered by the keys in use stays right
+	}
+	return replaced, nil
 }
 
 // checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is this publisher's own.
