@@ -78,7 +78,7 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
 	if ingest.Notable(before.Status, after.Status) {
-		err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before))
+		err := k.Client.Status().Patch(ctx, after, statusPatch{before})
 		if unwritable(err) {
 			err = k.writeRefusal(ctx, before, after, err)
 		}
@@ -106,5 +106,5 @@ func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, c
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Error(cause, "the API server refuses the status of a Kyma", "runtime", plan.RuntimeID(after))
-	return k.Client.Status().Patch(ctx, after, client.MergeFrom(before))
+	return k.Client.Status().Patch(ctx, after, statusPatch{before})
 }
