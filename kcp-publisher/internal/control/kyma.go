@@ -143,8 +143,11 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	if done, err := k.finalize(ctx, kyma, facts); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	kyma.Status = status(kyma.Status, runtime, facts, k.Now())
-	until := settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
+	var until time.Time
+	if !notedLater(outcome) {
+		kyma.Status = status(kyma.Status, runtime, facts, k.Now())
+		until = settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
+	}
 	k.settled.remember(req.NamespacedName, this, until)
 	result, err := k.record(ctx, before, kyma, outcome, newest.asked, until)
 	if alone > 0 {

@@ -58,6 +58,13 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
+// notedLater reports whether the status of a Kyma is neither made nor written before the next look at it. Bundles first, what is said about them
+// later: during a promotion to a whole fleet, writing statuses would take most of the time until the last runtime can pull. A status that is lost
+// with a crash in between is adopted from the registry.
+func notedLater(outcome publish.Outcome) bool {
+	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
+}
+
 // record writes what changed, in one request, and nothing when nothing did.
 func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome, asked, until time.Time) (ctrl.Result, error) {
 	if outcome.Pushed {
@@ -68,9 +75,7 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 	switch {
 	case outcome.Unrecorded:
 		return k.written(ctx, before, after, ctrl.Result{RequeueAfter: recordedSoon})
-	case outcome.Pushed && outcome.Deviation == nil:
-		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
-		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
+	case notedLater(outcome):
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: k.orderOf(after)}, nil
 	}
 	return k.written(ctx, before, after, k.lookAgain(after, asked, until))
