@@ -65,7 +65,7 @@ func notedLater(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
 
-// record writes what changed, in one request, and nothing when nothing did.
+// record writes what changed, in one request, and nothing when nothing did. until is that of settles.
 func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome, asked, until time.Time) (ctrl.Result, error) {
 	if outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(outcome.Reason)).Inc()
@@ -78,7 +78,17 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 	case notedLater(outcome):
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: k.orderOf(after)}, nil
 	}
-	return k.written(ctx, before, after, k.lookAgain(after, asked, until))
+	result := k.lookAgain(after, asked, until)
+	if !until.IsZero() { // it was found that there is nothing to write
+		k.looked(after)
+		return result, nil
+	}
+	return k.written(ctx, before, after, result)
+}
+
+// looked notes for the metrics what the status of a Kyma says.
+func (k *Kymas) looked(kyma *v1beta2.Kyma) {
+	runtimeStates.set(client.ObjectKeyFromObject(kyma).String(), kyma.Status, k.Catalog.has)
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
@@ -91,7 +101,7 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 		}
 	}
-	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status, k.Catalog.has)
+	k.looked(after)
 	return result, nil
 }
 
