@@ -15,7 +15,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**'
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo release test-release test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,12 @@ images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for 
 	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -o bin/linux-$(ARCH)/ ./kcp-publisher ./skr-agent
 	@go run ./hack/images -repository $(IMAGES) -version $(VERSION) -created "$$(git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)" \
 	  bin/linux-$(ARCH)/kcp-publisher bin/linux-$(ARCH)/skr-agent
+
+release: ## programs, images, charts, definitions, bills of materials and checksums of VERSION=0.2.0 into dist/; KEY=FILE signs them
+	@go run ./hack/release -version "$(VERSION)" -images $(IMAGES) $(if $(KEY),-key $(KEY)) $(FLAGS)
+
+test-release: ## two releases of the newest commit are the same, and stock tools verify them
+	TEST_RELEASE=1 go test -count=1 -timeout $(TIMEOUT) ./hack/release
 
 # golangci-lint has a module of its own: its dependencies would hold those of the other tools back. A quarter of its work would be to
 # collect garbage.

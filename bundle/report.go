@@ -221,6 +221,8 @@ type Reporter struct {
 	// Content decides whether what the runtime says can be what it has, for instance by the schemas of its API; nil takes all that is within
 	// the limits of a report.
 	Content func(Report) error
+	// Known is what a report said that Content took, as AcceptedReport.Content; Content is not asked again for the same.
+	Known digest.Digest
 	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself.
 	Enroll func(trust.Enrollment) error
 	// Certified gives the key that a certificate is for; it is asked when Key is nil.
@@ -284,12 +286,13 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	if err := report.Check(); err != nil {
 		return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
 	}
-	if from.Content != nil {
+	content := report.content()
+	if from.Content != nil && (content == "" || content != from.Known) {
 		if err := from.Content(report); err != nil {
 			return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
 		}
 	}
-	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Content: report.content(), Key: key, Enrolled: enrolled}, nil
+	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Content: content, Key: key, Enrolled: enrolled}, nil
 }
 
 // content is AcceptedReport's.

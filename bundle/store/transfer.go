@@ -14,6 +14,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
@@ -227,6 +228,9 @@ func PushBundle(ctx context.Context, place Store, runtime string, documents bund
 	repository, err := place.Repository(ctx, name)
 	if err != nil {
 		return err
+	}
+	if r, ok := repository.(*remote.Repository); ok {
+		_ = r.SetReferrersCapability(true) // a bundle has no subject: it need not be decoded to look for one
 	}
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		if present(blob.Descriptor.Digest) {

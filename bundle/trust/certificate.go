@@ -131,6 +131,11 @@ type Certificate struct {
 // RenewAt is when a third of the certificate's life is over.
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
+// Covers reports whether a time is within the certificate's life, as far as clocks may differ.
+func (c Certificate) Covers(now time.Time) bool {
+	return !now.Before(c.NotBefore.Add(-MaxClockSkew)) && now.Before(c.NotAfter)
+}
+
 // CheckCertificate reports whether an enrollment key of the root certified that the key is this very runtime's, and gives it. Names
 // are compared whole: a runtime "a" is not the runtime "a1".
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
@@ -165,7 +170,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 	if parsed.IsCA || len(parsed.UnhandledCriticalExtensions) > 0 {
 		return Certificate{}, errors.New("certificate: is not that of an agent")
 	}
-	if now.Before(parsed.NotBefore.Add(-MaxClockSkew)) || !now.Before(parsed.NotAfter) {
+	if !certificate.Covers(now) {
 		return Certificate{}, fmt.Errorf("certificate: is good from %s until %s", parsed.NotBefore.UTC().Format(time.RFC3339), parsed.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if certificate.Thumbprint, err = Thumbprint(parsed.PublicKey); err != nil {

@@ -18,9 +18,9 @@ var pure = []string{
 // impure are import path prefixs that a pure package must not name. net/url only parses.
 var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 
-// storeUsers are the only packages that may name the registry library: the store, and what reads components and archives.
+// storeUsers are the only packages that may name the registry library: the store, what reads components and archives, and what builds releases.
 var storeUsers = []string{
-	"bundle/store", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component", "integration",
+	"bundle/store", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component", "integration", "hack/release",
 }
 
 // maxAgentPackages is a ceiling on what the agent links, the standard library included: it is to stay light.

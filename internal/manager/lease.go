@@ -19,9 +19,11 @@ type Lease struct {
 	duration time.Duration
 	now      func() time.Time
 
-	mu sync.Mutex // guards renewed
+	mu sync.Mutex // guards what follows
 	// renewed is when the last renewal that succeeded was asked for, zero for none.
 	renewed time.Time
+	// resumed says that the process before, of the same name, had the lease that this one has.
+	resumed bool
 }
 
 // inFlight is how long before its end a lease counts as lost: what begins under it has to arrive under it.
@@ -64,6 +66,28 @@ func identity() (string, error) {
 func (l *Lease) tell(recorder resourcelock.EventRecorder) {
 	if lock, ok := l.Interface.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = recorder
+	}
+}
+
+// Get reads the lease.
+func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewed.IsZero() {
+		l.resumed = err == nil && record.HolderIdentity == l.Identity()
+	}
+	return record, raw, err
+}
+
+// RecordEvent makes an Event of a change of the holder. That a container which starts again goes on with its lease is none.
+func (l *Lease) RecordEvent(event string) {
+	l.mu.Lock()
+	resumed := l.resumed
+	l.resumed = false
+	l.mu.Unlock()
+	if !resumed {
+		l.Interface.RecordEvent(event)
 	}
 }
 

@@ -12,7 +12,14 @@ import (
 // lock is a lease in the API server that writes fail for at times.
 type lock struct {
 	resourcelock.Interface
-	err error
+	err    error
+	holder string // of the lease as it is read
+	events []string
+}
+
+func (l *lock) RecordEvent(event string) { l.events = append(l.events, event) }
+func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.err
 }
 
 func (l *lock) Identity() string { return "one" }
@@ -58,6 +65,31 @@ func TestALeaseIsHeldAsLongAsNobodyElseCanHaveIt(t *testing.T) {
 	held(false, "once it was released")
 	if (*Lease)(nil).Held() != nil {
 		t.Error("without leader election nobody may work")
+	}
+}
+
+func TestOnlyAnotherHolderOfTheLeaseIsAnEvent(t *testing.T) {
+	for holder, want := range map[string]int{"one": 1, "another": 2, "": 2} {
+		inner := &lock{holder: holder}
+		l := &Lease{Interface: inner, duration: 15 * time.Second, now: time.Now}
+		// What client-go's leader election does, until it ends by itself.
+		for range 2 {
+			if _, _, err := l.Get(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "one"}); err != nil {
+			t.Fatal(err)
+		}
+		l.RecordEvent("became leader")
+		inner.holder = "one"
+		if _, _, err := l.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.RecordEvent("stopped leading")
+		if len(inner.events) != want || inner.events[want-1] != "stopped leading" {
+			t.Errorf("the holder before was %q: events %q", holder, inner.events)
+		}
 	}
 }
 

@@ -166,7 +166,7 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 			e.LeaseDuration, e.RenewDeadline, e.RetryPeriod))
 	}
 	options := base
-	options.Logger = ctrl.Log
+	options.Logger, options.MapperProvider = ctrl.Log, newMapper
 	options.Metrics.BindAddress, options.HealthProbeBindAddress = "0", "0" // addServers serves both within limits
 	options.LeaderElection, options.LeaderElectionReleaseOnCancel = e.Enable, e.ReleaseOnCancel
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &e.LeaseDuration, &e.RenewDeadline, &e.RetryPeriod

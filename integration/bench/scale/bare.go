@@ -30,7 +30,7 @@ type bareBundle struct {
 }
 
 // bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: as many mounts as the
-// promotion needed, then the manifest.
+// promotion needed, then a manifest that is as new to the registry as the bundle's was.
 func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {
@@ -108,7 +108,9 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 			}
 			blobs = append(blobs, blob)
 		}
-		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}
+		// Another manifest to the registry, which would write nothing for one that it has in another repository.
+		manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, append(fetched.Bytes, '\n'))
+		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, manifest}
 		return nil
 	})
 	return bundles, err

@@ -48,7 +48,7 @@ func (l *memoryLimit) apply(cmd *exec.Cmd) {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(l.open.Fd())
 		return
 	}
-	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", l.bytes/10*9))
+	cmd.Env = append(cmd.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", l.bytes/10*9))
 }
 
 // remove ends the limit once its program has ended.

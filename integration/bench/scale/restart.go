@@ -50,7 +50,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts the next one, which first watches the lease of the one before run out.
+// again kills the publisher and starts the next one, as a container that starts again in its Pod: with the lease of the one before.
 func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err
@@ -91,7 +91,7 @@ func (w *world) restart(ctx context.Context) error {
 		return err
 	}
 	now, written = now.since(traffic), written.since(writes)
-	w.add(took.Seconds(), seconds, "start after kill -9 -> idle", "waiting for the lease of the one before included, 15 s with default flags")
+	w.add(took.Seconds(), seconds, "start after kill -9 -> idle", "as a container that starts again in its Pod, with the lease of the one before")
 	w.add((w.cpu("publisher") - cpu).Seconds(), "CPU s", "publisher", "")
 	w.add(float64(now.total(publisherHost)), number, "registry requests", "polls included: "+now.of(publisherHost).String())
 	w.add(written.total(), number, "API writes, without leases", written.String())

@@ -149,18 +149,25 @@ func (w *world) liveHeap(ctx context.Context) (int64, error) {
 }
 
 // profileSeconds is how much of a stage its CPU profile is of.
-const profileSeconds = 30
+const profileSeconds = 15
 
-// profile takes profiles of the publisher during a stage, where they were asked for.
+// profile takes profiles of the publisher and the API server during a stage, where they were asked for.
 func (w *world) profile(ctx context.Context) (stop func()) {
 	if w.Profiles == "" || w.publisher == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
+	done, server := make(chan error, 1), make(chan error, 1)
 	name := filepath.Join(w.Profiles, fmt.Sprintf("fleet-%d-%s", w.Runtimes, w.stage))
 	go func() {
 		done <- w.save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), name+".cpu.pprof")
+	}()
+	go func() {
+		data, err := w.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).Timeout(time.Minute).DoRaw(ctx)
+		if err == nil {
+			err = w.keep(data, name+".kube-apiserver.cpu.pprof")
+		}
+		server <- err
 	}()
 	return func() {
 		heap, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -168,10 +175,13 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 		if err := w.save(heap, "/debug/pprof/heap", name+".heap.pprof"); err != nil {
 			w.say("no heap profile: %v", err)
 		}
-		cancel()
-		if err := <-done; err != nil {
-			w.say("no CPU profile: the stage was shorter than %d s, or the publisher was another at its end", profileSeconds)
+		if err := <-done; err != nil { // a stage that is shorter waits for it: what follows is idle until then
+			w.say("no CPU profile: the publisher was another at the end of the stage: %v", err)
 		}
+		if err := <-server; err != nil {
+			w.say("no CPU profile of kube-apiserver: %v", err)
+		}
+		cancel()
 	}
 }
 
@@ -180,6 +190,10 @@ func (w *world) save(ctx context.Context, path, file string) error {
 	if err != nil {
 		return err
 	}
+	return w.keep(data, file)
+}
+
+func (w *world) keep(data []byte, file string) error {
 	if err := os.MkdirAll(w.Profiles, 0o755); err != nil {
 		return err
 	}

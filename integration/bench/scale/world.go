@@ -146,9 +146,11 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	host := net.JoinHostPort(publisherHost, w.registry.port)
 	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location", host + "/" + fleetPath, "--components", host + "/" + modulesPath,
 		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"}, w.PublisherArgs...)
-	how := func(*exec.Cmd) {}
-	if within != nil {
-		how = within.apply
+	how := func(cmd *exec.Cmd) {
+		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0") // as in the chart: a container that starts again goes on with its lease
+		if within != nil {
+			within.apply(cmd)
+		}
 	}
 	w.metrics = address
 	w.publisher, err = start(filepath.Join(w.dir, "kcp-publisher.log"), w.binaries.Publisher, args, how)

@@ -72,7 +72,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.maintenance.add(flags)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "runtimes to reconcile at once")
 	flags.DurationVar(&f.validity, "validity", defaultValidity, "validity of a bundle; it is renewed after a third of it")
-	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is fetched")
+	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is asked for; half as often, but at least every minute, while nothing is awaited from it")
 	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute, "how often the registry is asked whether it still holds a runtime's bundle")
 	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often component versions are checked for changes")
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may go without reporting and still count as ready")

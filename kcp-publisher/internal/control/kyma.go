@@ -33,7 +33,7 @@ type Kymas struct {
 	Catalog   *Catalog
 	Place     store.Store
 	Keys      *Keys
-	// PollInterval is how often a runtime's report is asked for.
+	// PollInterval is how often a runtime's report is asked for of which something is awaited.
 	PollInterval time.Duration
 	// DeletionTimeout is how long a deleted Kyma waits for its runtime to be empty.
 	DeletionTimeout time.Duration
@@ -143,8 +143,11 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	if done, err := k.finalize(ctx, kyma, facts); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	kyma.Status = status(kyma.Status, runtime, facts, k.Now())
-	until := settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
+	var until time.Time
+	if !notedLater(outcome) {
+		kyma.Status = status(kyma.Status, runtime, facts, k.Now())
+		until = settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
+	}
 	k.settled.remember(req.NamespacedName, this, until)
 	result, err := k.record(ctx, before, kyma, outcome, newest.asked, until)
 	if alone > 0 {

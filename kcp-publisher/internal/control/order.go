@@ -31,6 +31,10 @@ const (
 	awaitedPolls = 6
 	// awaitedAtOnce is how many runtimes may be asked so often; of more, each is asked less often.
 	awaitedAtOnce = 100
+	// restingPolls is how many times less often than others a runtime is asked from which nothing is awaited, and restingPoll how often at least,
+	// unless all are asked less often than that.
+	restingPolls = 2
+	restingPoll  = time.Minute
 )
 
 // due are the Kymas whose next look has something to publish, as far as is known. It is safe for concurrent use.
@@ -87,10 +91,13 @@ func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	return new(routine)
 }
 
-// pollOf returns how often a Kyma's runtime is asked for its report: more often while a rollout waits for it.
+// pollOf returns how often a Kyma's runtime is asked for its report: more often while a rollout waits for it, and less often while nobody does.
 func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
 	if !view.Awaits(plan.RuntimeID(kyma)) {
+		if plan.Resting(kyma) {
+			return max(k.PollInterval, min(restingPolls*k.PollInterval, restingPoll))
+		}
 		return k.PollInterval
 	}
 	soon := k.PollInterval / awaitedPolls
@@ -100,10 +107,11 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 // freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look has something to publish: the
 // report can wait for the next one, so that the whole fleet's bundles go first.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
+	poll := k.pollOf(kyma)
 	if due {
-		return 2 * k.PollInterval
+		return 2 * max(poll, k.PollInterval)
 	}
-	return k.pollOf(kyma) / 2
+	return min(poll, k.PollInterval) / 2
 }
 
 // lookAgain is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the

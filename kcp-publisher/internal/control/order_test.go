@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
@@ -85,6 +86,21 @@ func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 			t.Errorf("a runtime that no rollout waits for: every %s", wait)
 		}
 	}
+	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second, 30 * time.Second: time.Minute, 45 * time.Second: time.Minute, 5 * time.Minute: 5 * time.Minute} {
+		k := &Kymas{PollInterval: interval, Now: k.Now}
+		k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+		if wait := k.pollOf(restingKyma("one")); wait != want {
+			t.Errorf("of a runtime from which nothing is awaited it is asked for every %s, want %s", wait, want)
+		}
+		if wait := k.pollOf(restingKyma("canary")); wait != interval/awaitedPolls {
+			t.Errorf("a rollout waits for a runtime that has applied the latest bundle: every %s", wait)
+		}
+		for due, want := range map[bool]time.Duration{false: interval / 2, true: 2 * want} {
+			if fresh := k.freshEnough(restingKyma("one"), due); fresh != want {
+				t.Errorf("due %v: the report of a runtime from which nothing is awaited may be %s old, want %s", due, fresh, want)
+			}
+		}
+	}
 	within := func(result ctrl.Result, want time.Duration) bool {
 		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
 	}
@@ -100,6 +116,14 @@ func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 	if result := k.lookAgain(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
 		t.Errorf("asked an hour ago, and again after %s", result.RequeueAfter)
 	}
+}
+
+// restingKyma is one from whose runtime nothing is awaited.
+func restingKyma(runtime string) *v1beta2.Kyma {
+	kyma := kymaOf(runtime)
+	kyma.Status.State = v1beta2.StateReady
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: "sha256:a"}, Observed: &v1beta2.ObservedBundle{Digest: "sha256:a"}}
+	return kyma
 }
 
 func TestALookAtRolloutsThatChangesNothingKeepsTheView(t *testing.T) {

@@ -58,7 +58,14 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// record writes what changed, in one request, and nothing when nothing did.
+// notedLater reports whether the status of a Kyma is neither made nor written before the next look at it. Bundles first, what is said about them
+// later: during a promotion to a whole fleet, writing statuses would take most of the time until the last runtime can pull. A status that is lost
+// with a crash in between is adopted from the registry.
+func notedLater(outcome publish.Outcome) bool {
+	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
+}
+
+// record writes what changed, in one request, and nothing when nothing did. until is that of settles.
 func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome, asked, until time.Time) (ctrl.Result, error) {
 	if outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(outcome.Reason)).Inc()
@@ -68,17 +75,25 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 	switch {
 	case outcome.Unrecorded:
 		return k.written(ctx, before, after, ctrl.Result{RequeueAfter: recordedSoon})
-	case outcome.Pushed && outcome.Deviation == nil:
-		// Bundles first, what is said about them later: during a promotion to a whole fleet, writing statuses would take most of
-		// the time until the last runtime can pull. A status that is lost with a crash here is adopted from the registry.
+	case notedLater(outcome):
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: k.orderOf(after)}, nil
 	}
-	return k.written(ctx, before, after, k.lookAgain(after, asked, until))
+	result := k.lookAgain(after, asked, until)
+	if !until.IsZero() { // it was found that there is nothing to write
+		k.looked(after)
+		return result, nil
+	}
+	return k.written(ctx, before, after, result)
+}
+
+// looked notes for the metrics what the status of a Kyma says.
+func (k *Kymas) looked(kyma *v1beta2.Kyma) {
+	runtimeStates.set(client.ObjectKeyFromObject(kyma).String(), kyma.Status, k.Catalog.has)
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
 	if ingest.Notable(before.Status, after.Status) {
-		err := k.Client.Status().Patch(ctx, after, client.MergeFrom(before))
+		err := k.Client.Status().Patch(ctx, after, statusPatch{before})
 		if unwritable(err) {
 			err = k.writeRefusal(ctx, before, after, err)
 		}
@@ -86,7 +101,7 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 		}
 	}
-	runtimeStates.set(client.ObjectKeyFromObject(after).String(), after.Status, k.Catalog.has)
+	k.looked(after)
 	return result, nil
 }
 
@@ -106,5 +121,5 @@ func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, c
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Error(cause, "the API server refuses the status of a Kyma", "runtime", plan.RuntimeID(after))
-	return k.Client.Status().Patch(ctx, after, client.MergeFrom(before))
+	return k.Client.Status().Patch(ctx, after, statusPatch{before})
 }

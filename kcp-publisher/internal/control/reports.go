@@ -69,8 +69,13 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 	if before.notified == notified && before.asked.Add(fresh).After(r.now()) {
 		return before, before, nil
 	}
-	if last := before.accepted; last != nil && sameKey(last.Key, from.Key) {
-		from.LastSequence = max(from.LastSequence, last.Sequence) // not each is noted in the status
+	if last := before.accepted; last != nil {
+		from.Known = last.Content
+		if sameKey(last.Key, from.Key) {
+			from.LastSequence = max(from.LastSequence, last.Sequence) // not each is noted in the status
+		}
+	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
+		from.Known = digest.Digest(status.Observed.Report) // the API server took what follows from it
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.digest)
 	if err != nil && store.Unavailable(err) {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -317,5 +318,59 @@ func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
 	}
 	if request != 2 {
 		t.Errorf("asked %d times, want 2", request)
+	}
+}
+
+// TestWhatAReportSaysIsCheckedUntilItWasTaken follows the check of what one runtime says, which costs as much as all else about its report.
+func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
+	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
+	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	thumbprint := trusttest.Thumbprint(t, signer)
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
+	r := newReports(place, func() time.Time { return now })
+	for i, step := range []struct {
+		what    string
+		restart bool
+		version string
+		refuse  bool
+		checks  int
+	}{
+		{"the first report", false, "v1", false, 1},
+		{"a heartbeat", false, "v1", false, 0},
+		{"after a restart the status says what was taken", true, "v1", false, 0},
+		{"it says something else", false, "v2", true, 1},
+		{"which was not taken", false, "v2", true, 1},
+		{"what was taken before", false, "v1", true, 0},
+		{"it is taken now", false, "v2", false, 1},
+		{"after a restart it says something else", true, "v3", false, 1},
+	} {
+		now = now.Add(time.Minute)
+		if step.restart {
+			r = newReports(place, func() time.Time { return now })
+		}
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: int64(i + 1), Time: now, AgentVersion: step.version}, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.PushReport(t.Context(), place, "one", blob); err != nil {
+			t.Fatal(err)
+		}
+		checks, from := 0, plan.Rules{}.Reporter(kyma, nil, now)
+		from.Content = func(bundle.Report) error {
+			if checks++; step.refuse {
+				return errors.New("it is no status")
+			}
+			return nil
+		}
+		newest, _, err := r.fetch(t.Context(), kyma, from, 0)
+		if refused := newest.refused != nil; err != nil || checks != step.checks || refused != (step.refuse && step.checks > 0) {
+			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.refused, err, step.checks)
+		}
+		if newest.refused == nil {
+			ingest.Remember(&kyma.Status, *newest.accepted, public, thumbprint, r.past(newest.seen))
+		}
 	}
 }

@@ -167,4 +167,5 @@ func (p *Publisher) Drop(runtime string) {
 	p.mu.Unlock()
 	p.resolved.release(runtime)
 	p.documents.release(runtime)
+	p.certificates.release(runtime)
 }

@@ -102,8 +102,12 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
 	if err := p.publishRoots(ctx, &keys); err != nil {
 		return false, err
 	}
-	before := p.keys.Swap(&keys)
-	return !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint, nil
+	before := p.keys.Load()
+	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint
+	if replaced || len(before.Former) != len(keys.Former) {
+		p.keys.Store(&keys) // else what is remembered by the keys in use stays right
+	}
+	return replaced, nil
 }
 
 // checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is this publisher's own.
@@ -189,15 +193,15 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
 // certificate returns the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
-// runtime's key and good, another when the runtime asked for one and it is time.
-func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, now time.Time) (string, error) {
+// runtime's key and good, another when the runtime asked for one and it is time. checked are those that were checked before.
+func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, checked *certificates, now time.Time) (string, error) {
 	if r.Key == nil || k.Enroll == nil {
 		return "", nil
 	}
 	var known string
 	var renew time.Time
 	if last != nil && last.Predicate.Certificate != "" {
-		before, err := k.Root.CheckCertificate(last.Predicate.Certificate, r.ID, now)
+		before, err := checked.check(k, last.Predicate.Certificate, r.ID, now)
 		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint {
 			known, renew = last.Predicate.Certificate, before.RenewAt().Truncate(time.Second)
 		}

@@ -63,7 +63,8 @@ type Publisher struct {
 	resolved  *resolutions
 	documents allowance
 	// opened are the documents of bundles that lay in the registry.
-	opened opened
+	opened       opened
+	certificates certificates
 
 	mu     sync.Mutex // guards what follows
 	known  map[string]memory
@@ -169,7 +170,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 		outcome.SecretsError = err
 	}
 	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there proves itself.
-	if runtime.Certificate, err = keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), p.Now()); err != nil {
+	if runtime.Certificate, err = keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &p.certificates, p.Now()); err != nil {
 		return Outcome{}, err
 	}
 	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll()}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/CycloneDX/cyclonedx-go"
+)
+
+// writeBills writes for each program what it is made of, as the program itself says, in CycloneDX.
+func (r *release) writeBills(scratch string) error {
+	for _, program := range programs {
+		info, err := buildinfo.ReadFile(binary(scratch, r.platforms[0], program))
+		if err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(r.bill(program, info)); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%s_%s.cdx.json", program, r.version)), out.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bill lists the modules that are linked, with the standard library as one of them.
+func (r *release) bill(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM {
+	bom := cyclonedx.NewBOM()
+	own := "pkg:golang/" + info.Main.Path + "@" + r.version + "#" + program
+	bom.Metadata = &cyclonedx.Metadata{
+		Timestamp: r.commit.time.Format("2006-01-02T15:04:05Z"),
+		Component: &cyclonedx.Component{BOMRef: own, Type: cyclonedx.ComponentTypeApplication, Name: program, Version: r.version, PackageURL: own},
+	}
+	components := []cyclonedx.Component{{
+		BOMRef: "pkg:golang/std@" + info.GoVersion, Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion, PackageURL: "pkg:golang/std@" + info.GoVersion,
+	}}
+	refs := []string{components[0].BOMRef}
+	for _, module := range info.Deps {
+		c := library(module)
+		components, refs = append(components, c), append(refs, c.BOMRef)
+	}
+	bom.Components = &components
+	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: own, Dependencies: &refs}}
+	return bom
+}
+
+func library(module *debug.Module) cyclonedx.Component {
+	if module.Replace != nil {
+		module = module.Replace
+	}
+	url := "pkg:golang/" + module.Path + "@" + module.Version
+	return cyclonedx.Component{
+		BOMRef: url, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path, Version: module.Version, PackageURL: url,
+		Properties: &[]cyclonedx.Property{{Name: "go:sum", Value: module.Sum}},
+	}
+}

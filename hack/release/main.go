@@ -1,0 +1,107 @@
+// Command release builds everything that a release consists of into one folder: programs for each platform, images and charts as an OCI image
+// layout, definitions, a bill of materials for each program, checksums, and, with a key, their signature and the provenance of all. The same
+// commit and version give the same bytes, but for the signatures.
+package main
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// release is one in the making.
+type release struct {
+	version, images, dir string
+	platforms            []platform
+	commit               commit
+	key                  crypto.Signer // nil for none
+}
+
+// programs are those that a release has.
+var programs = []string{"kcp-publisher", "skr-agent"}
+
+// semver is what Helm takes as a chart's version.
+var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
+
+func run(ctx context.Context, args []string) error {
+	r := release{}
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	flags.StringVar(&r.version, "version", "", "version, such as 0.2.0")
+	flags.StringVar(&r.dir, "output", "dist", "folder for the release, which must be empty or not there")
+	flags.StringVar(&r.images, "images", "ghcr.io/kyma-pull", "HOST/PATH that the images' names begin with")
+	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "platforms of the programs; images are made of those for Linux")
+	key := flags.String("key", "", "file with an ECDSA private key in PEM (PKCS #8 or SEC 1), or env:NAME of the variable that holds it: it signs the checksums and the provenance")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	r.version = strings.TrimPrefix(r.version, "v")
+	if !semver.MatchString(r.version) {
+		return fmt.Errorf("-version %q: want a semantic version such as 0.2.0", r.version)
+	}
+	var err error
+	if r.platforms, err = parsePlatforms(*platforms); err != nil {
+		return fmt.Errorf("-platforms: %w", err)
+	}
+	if *key != "" {
+		if r.key, err = readKey(*key); err != nil {
+			return fmt.Errorf("-key: %w", err)
+		}
+	}
+	if r.commit, err = readCommit(ctx); err != nil {
+		return err
+	}
+	return r.build(ctx)
+}
+
+func (r *release) build(ctx context.Context) error {
+	if left, err := os.ReadDir(r.dir); err == nil && len(left) > 0 {
+		return fmt.Errorf("-output %s: is not empty: remove it, or name another folder", r.dir)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "kyma-pull-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"programs", func() error { return r.buildPrograms(ctx, scratch) }},
+		{"images", func() error { return r.buildImages(ctx, scratch) }},
+		{"charts", func() error { return r.buildCharts(ctx, scratch) }},
+		{"layout", func() error { return r.packLayout(scratch) }},
+		{"definitions", r.writeDefinitions},
+		{"bills of materials", func() error { return r.writeBills(scratch) }},
+		{"checksums", r.writeChecksums},
+	} {
+		fmt.Fprintln(os.Stderr, "building", step.name)
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	if err := r.sign(); err != nil {
+		return fmt.Errorf("signatures: %w", err)
+	}
+	return r.files(func(name, _ string) { fmt.Println(filepath.Join(r.dir, name)) })
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+type platform struct{ os, arch string }
+
+func parsePlatforms(text string) (all []platform, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		system, arch, ok := strings.Cut(name, "/")
+		if !ok || !slices.Contains([]string{"linux", "darwin"}, system) || !slices.Contains([]string{"amd64", "arm64"}, arch) {
+			return nil, fmt.Errorf("%q: want linux or darwin with amd64 or arm64, such as linux/amd64", name)
+		}
+		all = append(all, platform{system, arch})
+	}
+	return all, nil
+}
+
+// commit is what the release is built from.
+type commit struct {
+	hash string
+	time time.Time
+}
+
+// readCommit refuses a checkout with changes: nobody could build the same again.
+func readCommit(ctx context.Context) (commit, error) {
+	changes, err := output(ctx, nil, "git", "status", "--porcelain")
+	if err != nil {
+		return commit{}, err
+	}
+	if changes != "" {
+		return commit{}, fmt.Errorf("the checkout has changes that are not committed:\n%s", changes)
+	}
+	text, err := output(ctx, nil, "git", "log", "-1", "--format=%H %cI")
+	if err != nil {
+		return commit{}, err
+	}
+	hash, at, _ := strings.Cut(text, " ")
+	parsed, err := time.Parse(time.RFC3339, at)
+	return commit{hash, parsed.UTC()}, err
+}
+
+// output runs a program and returns what it prints, without the last line's end.
+func output(ctx context.Context, env []string, program string, args ...string) (string, error) {
+	var out, problems bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &problems, append(os.Environ(), env...)
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, problems.String())
+	}
+	return strings.TrimRight(out.String(), "\n"), nil
+}
+
+// binary is where a program for a platform is while the release is built.
+func binary(scratch string, p platform, program string) string {
+	return filepath.Join(scratch, p.os+"-"+p.arch, program)
+}
+
+// buildPrograms builds the programs and packs each with its license.
+func (r *release) buildPrograms(ctx context.Context, scratch string) error {
+	license, err := os.ReadFile("LICENSE")
+	if err != nil {
+		return err
+	}
+	for _, p := range r.platforms {
+		env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS="}
+		dir := filepath.Dir(binary(scratch, p, "any"))
+		args := []string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + r.version, "-o", dir + "/"}
+		for _, program := range programs {
+			args = append(args, "./"+program)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if _, err := output(ctx, env, "go", args...); err != nil {
+			return err
+		}
+		for _, program := range programs {
+			data, err := os.ReadFile(binary(scratch, p, program))
+			if err != nil {
+				return err
+			}
+			name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, r.version, p.os, p.arch)
+			packed, err := pack([]packedFile{{program, data, 0o755}, {"LICENSE", license, 0o644}}, r.commit.time)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(r.dir, name), packed, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type packedFile struct {
+	name string
+	data []byte
+	mode int64
+}
+
+// pack makes a gzipped tar that says nothing of where and by whom it was made.
+func pack(files []packedFile, at time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(packTar(zipped, files, at), zipped.Close())
+	return out.Bytes(), err
+}
+
+func packTar(to io.Writer, files []packedFile, at time.Time) error {
+	w := tar.NewWriter(to)
+	for _, f := range files {
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.data)), Mode: f.mode, ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR})
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// writeDefinitions joins the CustomResourceDefinitions of each chart into one file, for kubectl.
+func (r *release) writeDefinitions() error {
+	for chart, folder := range map[string]string{"kcp-publisher": "charts/kcp-publisher/files/crds", "skr-agent": "charts/skr-agent/crds"} {
+		files, err := fs.Glob(os.DirFS(folder), "*.yaml")
+		if err != nil {
+			return err
+		}
+		var all bytes.Buffer
+		for _, name := range files { // sorted
+			data, err := os.ReadFile(filepath.Join(folder, name))
+			if err != nil {
+				return err
+			}
+			if !bytes.HasPrefix(data, []byte("---\n")) {
+				all.WriteString("---\n")
+			}
+			all.Write(data)
+		}
+		if err := os.WriteFile(filepath.Join(r.dir, chart+"-crds_"+r.version+".yaml"), all.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

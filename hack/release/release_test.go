@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"oras.land/oras-go/v2/content/oci"
+)
+
+const version = "0.9.1-rc.1"
+
+// made builds a release of the newest commit in a clone of its own, and returns its folder.
+func made(t *testing.T, key string) string {
+	t.Helper()
+	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
+	ran(t, ".", "git", "clone", "--quiet", "--local", "../..", clone)
+	ran(t, clone, "go", "run", "./hack/release", "-version", "v"+version, "-output", dir, "-platforms", "linux/"+runtime.GOARCH, "-key", key)
+	return dir
+}
+
+func ran(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	return string(out)
+}
+
+func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
+	if os.Getenv("TEST_RELEASE") == "" {
+		t.Skip("builds two releases: run make test-release")
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, public := filepath.Join(t.TempDir(), "release.key"), filepath.Join(t.TempDir(), "release.pub")
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, private, "PRIVATE KEY", der)
+	if der, err = x509.MarshalPKIXPublicKey(&key.PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	write(t, public, "PUBLIC KEY", der)
+	dir, again := made(t, private), made(t, private)
+
+	t.Run("two builds are the same", func(t *testing.T) {
+		if one, other := read(t, dir, checksumsFile), read(t, again, checksumsFile); string(one) != string(other) {
+			t.Errorf("one build\n%s\nthe other\n%s", one, other)
+		}
+	})
+	t.Run("sha256sum and openssl agree", func(t *testing.T) {
+		ran(t, dir, "sha256sum", "--check", "--quiet", checksumsFile)
+		signature, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(read(t, dir, checksumsFile+".sig"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := filepath.Join(t.TempDir(), "raw")
+		if err := os.WriteFile(raw, signature, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ran(t, dir, "openssl", "dgst", "-sha256", "-verify", public, "-signature", raw, checksumsFile)
+	})
+	t.Run("the provenance names every file", func(t *testing.T) {
+		var envelope dsse.Envelope
+		if err := json.Unmarshal(read(t, dir, "provenance.intoto.jsonl"), &envelope); err != nil {
+			t.Fatal(err)
+		}
+		verifier, err := dsse.NewEnvelopeVerifier(verifierOf{&key.PublicKey, signerOf{key}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := verifier.Verify(t.Context(), &envelope); err != nil {
+			t.Fatal(err)
+		}
+		payload, err := envelope.DecodeB64Payload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(read(t, dir, checksumsFile))) {
+			if sum, _, _ := strings.Cut(line, " "); !strings.Contains(string(payload), sum) {
+				t.Errorf("no %s", line)
+			}
+		}
+	})
+	t.Run("a program says its version", func(t *testing.T) {
+		out := t.TempDir()
+		ran(t, out, "tar", "-xzf", filepath.Join(dir, "kcp-publisher_"+version+"_linux_"+runtime.GOARCH+".tar.gz"))
+		if told := ran(t, out, "./kcp-publisher", "--version"); !strings.Contains(told, version) {
+			t.Errorf("got %s", told)
+		}
+	})
+	t.Run("helm takes the charts", func(t *testing.T) {
+		for _, name := range programs {
+			helm := []string{"tool", "-modfile=hack/helm/go.mod", "helm"}
+			chart := filepath.Join(dir, name+"-"+version+".tgz")
+			if told := ran(t, "../..", "go", append(helm, "show", "chart", chart)...); !strings.Contains(told, "appVersion: "+version) {
+				t.Errorf("got %s", told)
+			}
+			ran(t, "../..", "go", append(helm, "lint", "--quiet", chart)...)
+		}
+	})
+	t.Run("the layout has images and charts by name", func(t *testing.T) {
+		layout, err := oci.NewFromTar(t.Context(), filepath.Join(dir, layoutFile(version)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"kcp-publisher", "skr-agent", "charts/kcp-publisher", "charts/skr-agent"} {
+			if _, err := layout.Resolve(t.Context(), name+":"+version); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("the bill lists what is linked", func(t *testing.T) {
+		file, err := os.Open(filepath.Join(dir, "skr-agent_"+version+".cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		var bom cyclonedx.BOM
+		if err := cyclonedx.NewBOMDecoder(file, cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool {
+			return c.Name == "oras.land/oras-go/v2" && strings.HasPrefix(c.Version, "v2.")
+		}) {
+			t.Errorf("got %d components", len(*bom.Components))
+		}
+	})
+}
+
+type verifierOf struct {
+	key *ecdsa.PublicKey
+	signerOf
+}
+
+func (v verifierOf) Public() crypto.PublicKey { return v.key }
+
+func (v verifierOf) Verify(_ context.Context, data, signature []byte) error {
+	digest := sha256.Sum256(data)
+	if !ecdsa.VerifyASN1(v.key, digest[:], signature) {
+		return os.ErrInvalid
+	}
+	return nil
+}
+
+func write(t *testing.T, path, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestWhatIsNoReleaseIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no version":           {nil, `-version "": want a semantic version`},
+		"a strange platform":   {[]string{"-version", "1.0.0", "-platforms", "plan9/amd64"}, `-platforms: "plan9/amd64": want linux or darwin`},
+		"a key that is none":   {[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: holds no PEM"},
+		"a key not there":      {[]string{"-version", "1.0.0", "-key", "nowhere"}, "-key: open nowhere"},
+		"a version like a tag": {[]string{"-version", "latest"}, `-version "latest"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := run(t.Context(), c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

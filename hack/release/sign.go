@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+)
+
+const checksumsFile = "SHA256SUMS"
+
+// writeChecksums lists every file of the release, as sha256sum does.
+func (r *release) writeChecksums() error {
+	var lines strings.Builder
+	err := r.files(func(name, sum string) { fmt.Fprintf(&lines, "%s  %s\n", sum, name) })
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.dir, checksumsFile), []byte(lines.String()), 0o644)
+}
+
+// files calls do for each file in the order of their names, with its SHA-256.
+func (r *release) files(do func(name, sum string)) error {
+	return fs.WalkDir(os.DirFS(r.dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		file, err := os.Open(filepath.Join(r.dir, name))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		hash := sha256.New()
+		if _, err := io.Copy(hash, file); err != nil {
+			return err
+		}
+		do(name, hex.EncodeToString(hash.Sum(nil)))
+		return nil
+	})
+}
+
+func readKey(path string) (crypto.Signer, error) {
+	var data []byte
+	if variable, named := strings.CutPrefix(path, "env:"); named {
+		data = []byte(os.Getenv(variable))
+	} else {
+		var err error
+		if data, err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%s: holds no PEM", path)
+	}
+	if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s: holds a key of type %T, want ECDSA", path, parsed)
+	}
+	return key, nil
+}
+
+// sign signs the checksums, and says in a signed statement what they were built from. Without a key there is neither.
+func (r *release) sign() error {
+	if r.key == nil {
+		return nil
+	}
+	sums, err := os.ReadFile(filepath.Join(r.dir, checksumsFile))
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256(sums)
+	signature, err := r.key.Sign(rand.Reader, digest[:], crypto.SHA256)
+	if err != nil {
+		return err
+	}
+	envelope, err := r.provenance()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(r.dir, checksumsFile+".sig"), []byte(base64.StdEncoding.EncodeToString(signature)+"\n"), 0o644),
+		os.WriteFile(filepath.Join(r.dir, "provenance.intoto.jsonl"), append(envelope, '\n'), 0o644))
+}
+
+// provenance returns a signed statement of what the files were built from.
+//
+// Source: in-toto attestation framework, Statement v1; SLSA, Provenance v1.
+func (r *release) provenance() ([]byte, error) {
+	type subject struct {
+		Name   string            `json:"name"`
+		Digest map[string]string `json:"digest"`
+	}
+	var subjects []subject
+	if err := r.files(func(name, sum string) { subjects = append(subjects, subject{name, map[string]string{"sha256": sum}}) }); err != nil {
+		return nil, err
+	}
+	platforms := make([]string, len(r.platforms))
+	for i, p := range r.platforms {
+		platforms[i] = p.os + "/" + p.arch
+	}
+	statement, err := json.Marshal(map[string]any{
+		"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "https://slsa.dev/provenance/v1",
+		"predicate": map[string]any{
+			"buildDefinition": map[string]any{
+				"buildType":            "https://kyma-pull.dev/release/v1",
+				"externalParameters":   map[string]any{"version": r.version, "images": r.images, "platforms": platforms},
+				"resolvedDependencies": []any{map[string]any{"uri": "git+https://github.com/kyma-pull/kyma-pull", "digest": map[string]string{"gitCommit": r.commit.hash}}},
+			},
+			"runDetails": map[string]any{"builder": map[string]string{"id": "https://kyma-pull.dev/release/v1"}},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	signer, err := dsse.NewEnvelopeSigner(signerOf{r.key})
+	if err != nil {
+		return nil, err
+	}
+	envelope, err := signer.SignPayload(context.Background(), "application/vnd.in-toto+json", statement)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(envelope)
+}
+
+// signerOf signs as DSSE asks for.
+type signerOf struct{ crypto.Signer }
+
+func (s signerOf) Sign(_ context.Context, data []byte) ([]byte, error) {
+	digest := sha256.Sum256(data)
+	return s.Signer.Sign(rand.Reader, digest[:], crypto.SHA256)
+}
+
+func (s signerOf) KeyID() (string, error) {
+	public, err := x509.MarshalPKIXPublicKey(s.Public())
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,83 @@
+package control
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// convergedKyma is one of 20 modules that are ready.
+func convergedKyma() *v1beta2.Kyma {
+	kyma := restingKyma("one")
+	versions := map[string]string{}
+	for i := range 20 {
+		name := fmt.Sprintf("module-%02d", i)
+		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		object := &v1beta2.TrackingObject{TypeMeta: metav1.TypeMeta{APIVersion: "operator.kyma-project.io/v1beta2", Kind: "Manifest"}, PartialMeta: v1beta2.PartialMeta{Name: name, Namespace: "kyma-system", Generation: 1}}
+		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{
+			Name: name, FQDN: "kyma-project.io/module/" + name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady, Manifest: object, Resource: object, Template: object,
+		})
+		versions[name] = "1.0.0"
+	}
+	kyma.Status.Runtime.Published.Versions = versions
+	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: metav1.ConditionTrue, Reason: "Ready", Message: "it reports"}}
+	return kyma
+}
+
+func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
+	for what, change := range map[string]func(*v1beta2.Kyma){
+		"nothing":        func(*v1beta2.Kyma) {},
+		"a bundle":       func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" },
+		"a version":      func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["module-03"] = "1.1.0" },
+		"a module":       func(k *v1beta2.Kyma) { k.Status.Modules[3].Version = "1.1.0" },
+		"a module goes":  func(k *v1beta2.Kyma) { k.Status.Modules = k.Status.Modules[1:] },
+		"all modules go": func(k *v1beta2.Kyma) { k.Status.Modules = nil },
+		"an empty list":  func(k *v1beta2.Kyma) { k.Status.Modules = []v1beta2.ModuleStatus{} },
+		"a condition":    func(k *v1beta2.Kyma) { k.Status.Conditions[0].Status = metav1.ConditionFalse },
+		"a part goes":    func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil },
+		"all of it goes": func(k *v1beta2.Kyma) { k.Status = v1beta2.KymaStatus{} },
+		"modules and others": func(k *v1beta2.Kyma) {
+			k.Status.Modules[0].State, k.Status.State = v1beta2.StateError, v1beta2.StateError
+		},
+	} {
+		before := convergedKyma()
+		after := before.DeepCopy()
+		change(after)
+		want, err := client.MergeFrom(before).Data(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := after.DeepCopy()
+		got, err := statusPatch{before}.Data(after)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s: got %s, %v, want %s", what, got, err, want)
+		}
+		if len(after.Status.Modules) != len(kept.Status.Modules) {
+			t.Errorf("%s: the Kyma has other modules than before", what)
+		}
+	}
+	if _, err := (statusPatch{convergedKyma()}).Data(&corev1.Secret{}); err == nil {
+		t.Error("a Secret has the status of a Kyma")
+	}
+}
+
+func BenchmarkStatusPatch(b *testing.B) {
+	before := convergedKyma()
+	after := before.DeepCopy()
+	after.Status.Runtime.Published.Digest, after.Status.Runtime.Published.Versions["module-03"] = "sha256:b", "1.1.0"
+	for name, patch := range map[string]client.Patch{"of the status": statusPatch{before}, "of the whole": client.MergeFrom(before)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := patch.Data(after); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
