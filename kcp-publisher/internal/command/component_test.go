@@ -130,7 +130,7 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 }
 
 func TestWatchersOfAFolderReachItsRuntimes(t *testing.T) {
-	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	watcher := func(resource string) string {
 		return "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\nmetadata: {name: w}\nspec:\n  serviceInfo: {name: s, namespace: n, port: 80}\n" +
 			"  resourceToWatch: {group: '', version: v1, resource: " + resource + "}\n  field: spec\n  gateway: {selector: {}}\n"

@@ -73,7 +73,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 
 func TestPublishingACommitRecordsItWhereItChangedSomething(t *testing.T) {
 	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
-	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleet(t))); err != nil {
+	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)
 	}
 	first := r.commit()
@@ -96,7 +96,7 @@ func TestPublishingACommitRecordsItWhereItChangedSomething(t *testing.T) {
 
 func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 	r, layout := newRepository(t), filepath.Join(t.TempDir(), "layout")
-	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleet(t))); err != nil {
+	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(r.dir, "fleet", "bad.yaml"), "# a comment\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
@@ -111,7 +111,7 @@ func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 }
 
 func TestGitFlagsThatMeanNothingAreRefused(t *testing.T) {
-	dir := fleet(t)
+	dir := fleetFolder(t)
 	for name, c := range map[string]struct {
 		args []string
 		code int

@@ -223,7 +223,7 @@ func TestATokenKeyIsRotatedWithAnOverlap(t *testing.T) {
 }
 
 func TestNothingIsPublishedThatNoAgentWouldAccept(t *testing.T) {
-	from, layout, dir := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	from, layout, dir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	backup := filepath.Join(t.TempDir(), "backup")
 	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
 		t.Fatal(err)

@@ -26,8 +26,8 @@ func kymaYAML(name, id string, modules ...string) string {
 	return text
 }
 
-// fleet writes a folder with a catalog, its archive, and two Kymas.
-func fleet(t *testing.T) string {
+// fleetFolder writes a folder with a catalog, its archive, and two Kymas.
+func fleetFolder(t *testing.T) string {
 	t.Helper()
 	from := t.TempDir()
 	writeArchive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
@@ -47,7 +47,7 @@ func publishTo(t *testing.T, from, layout, keys string) []published {
 }
 
 func TestPublishingTwicePushesOnce(t *testing.T) {
-	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	first := publishTo(t, from, layout, keys)
 	if len(first) != 2 || first[0].Runtime != "r-1" || first[1].Runtime != "r-2" {
 		t.Fatalf("got %+v", first)
@@ -98,7 +98,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 }
 
 func TestADryRunSaysWhatWouldBePushedAndWritesNothing(t *testing.T) {
-	from, dir, keys := fleet(t), t.TempDir(), keyFolder(t)
+	from, dir, keys := fleetFolder(t), t.TempDir(), keyFolder(t)
 	layout, keysBefore := filepath.Join(dir, "layout"), namesIn(t, keys)
 	dry := func() []published {
 		var rows []published
@@ -143,7 +143,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 }
 
 func TestWhatDoesNotResolveIsAFailureUnlessItIsAllowed(t *testing.T) {
-	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys, "-o", "json"}
 	o := run(args...)
 	var rows []published
@@ -170,7 +170,7 @@ func TestAFolderWithoutAnyKymaIsAnError(t *testing.T) {
 }
 
 func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
-	from, layout, keys := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	if err := os.RemoveAll(filepath.Join(from, "components")); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
 }
 
 func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
-	from := fleet(t)
+	from := fleetFolder(t)
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
@@ -201,7 +201,7 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 
 // `publish` reads a Kyma as `run` does: by package plan. What each annotation means is tested there, that it arrives here.
 func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
-	from, layout, keyDir := fleet(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
+	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {
 		write(t, filepath.Join(from, name+".yaml"), strings.Replace(kymaYAML(name, "r-"+name, "keda"), "labels: {", "annotations: {"+annotations+"}, labels: {", 1))
 	}
@@ -257,7 +257,7 @@ func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
 func TestAPublisherKeyThatTheRootDoesNotListIsRefused(t *testing.T) {
 	dir, other := keyFolder(t), keyFolder(t)
 	write(t, filepath.Join(dir, keys.FilePublisherKey), read(t, filepath.Join(other, keys.FilePublisherKey)))
-	o := run("publish", "--from", fleet(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
+	o := run("publish", "--from", fleetFolder(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
 	if o.code != cli.ExitRefused || !strings.Contains(o.err, "is not listed in the root of trust") {
 		t.Errorf("%+v", o)
 	}
