@@ -125,7 +125,7 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 		t.Errorf("the rollout says %+v", s)
 	}
 	why, err := f.Why(ctx, "other-3", "scaler")
-	if err != nil || !strings.Contains(why, "rollout "+firstRollout+" took version 1.8.0 back") {
+	if err != nil || !strings.Contains(why, "rollout "+firstRollout+" was rolled back: version 1.8.0 goes to no further runtime") {
 		t.Errorf("why says %s, %v", why, err)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
@@ -45,14 +45,15 @@ func newWhy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := noteHeld(cmd.Context(), kymas, kyma); err != nil {
+			rollouts, err := rolloutsOf(cmd.Context(), kymas, kyma.Namespace)
+			if err != nil {
 				return err
 			}
 			module := ""
 			if len(args) == 2 {
 				module = args[1]
 			}
-			answer, err := explain(kyma, module, time.Now())
+			answer, err := explain(kyma, module, rollouts, time.Now())
 			if err != nil {
 				return err
 			}
@@ -60,7 +61,9 @@ func newWhy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			answer.Cause = cmp.Or(held, answer.Cause)
+			if held != "" {
+				answer.because(fleet.Held(held))
+			}
 			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}
@@ -93,8 +96,13 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 type answer struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`
-	// Cause is the first thing in the way, empty when nothing is.
-	Cause string `json:"cause,omitempty"`
+	Health  fleet.Health  `json:"health"`
+	// Cause is the first thing in the way, empty when nothing is. Situation names it for programs, Advice says what to do about it, and Since when
+	// it began where that is known.
+	Cause     string          `json:"cause,omitempty"`
+	Situation fleet.Situation `json:"situation,omitempty"`
+	Advice    string          `json:"advice,omitempty"`
+	Since     *time.Time      `json:"since,omitempty"`
 	// Age is how old the runtime's last report is that was noted, empty when it has never reported. Reports that say the same are noted
 	// once a day. Unchanged says that the status calls the runtime reporting, so that later ones may have come. They have not where no
 	// publisher runs: then nobody listens.
@@ -106,106 +114,57 @@ type answer struct {
 	Origins []bundle.Origin `json:"origins,omitempty"`
 }
 
-// noteHeld says of the Kyma's modules that a rollout holds which one it is. That is in no status: a rollout would else write those of the whole
-// fleet.
-func noteHeld(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma) error {
+// rolloutsOf returns the rollouts that may keep versions from a Kyma. That is in no status: a rollout would else write those of the whole fleet.
+func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
 	var rollouts v1alpha1.RolloutList
-	err := api.List(ctx, &rollouts, client.InNamespace(kyma.Namespace))
-	if meta.IsNoMatchError(err) {
-		return nil
+	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
+	if err != nil && !meta.IsNoMatchError(err) {
+		return fleet.Rollouts{}, fmt.Errorf("list Rollouts, which may hold modules: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("list Rollouts, which may hold modules: %w", err)
-	}
-	held := plan.Held(kyma, rollouts.Items)
-	for i := range kyma.Status.Modules {
-		if m := &kyma.Status.Modules[i]; m.Message == "" {
-			m.Message = held[m.Name]
-		}
-	}
-	return nil
+	return fleet.NewRollouts(rollouts.Items), nil
 }
 
-// explain follows a bundle's way: published, accepted, reported, module by module; the first that fails is the cause.
-func explain(kyma *v1beta2.Kyma, module string, now time.Time) (answer, error) {
-	a := answer{Runtime: plan.RuntimeID(kyma), State: kyma.Status.State, Modules: []v1beta2.ModuleStatus{}}
-	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
-		a.Age = now.Sub(plan.Heard(kyma)).Round(time.Second).String()
-		a.Unchanged = plan.Reports(kyma)
+// explain says what the model of the fleet says of a runtime, or of one of its modules.
+func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now time.Time) (answer, error) {
+	var runtime fleet.Runtime
+	if module == "" {
+		runtime = fleet.Judge(kyma, rollouts, now)
+	} else {
+		var known bool
+		if runtime, known = fleet.JudgeModule(kyma, module, rollouts, now); !known {
+			return answer{}, fmt.Errorf("runtime %s: module %s: nobody asks for it and it is not installed", plan.RuntimeID(kyma), module)
+		}
+	}
+	a := answer{Runtime: runtime.ID, State: runtime.State, Health: runtime.Health, Since: runtime.Since, Unchanged: runtime.Reporting, Modules: []v1beta2.ModuleStatus{}}
+	if runtime.LastReport != nil {
+		a.Age = now.Sub(*runtime.LastReport).Round(time.Second).String()
+	}
+	if runtime.Cause != nil {
+		a.because(*runtime.Cause)
+	}
+	held := map[string]string{}
+	for _, m := range runtime.Modules {
+		held[m.Name] = m.Held
 	}
 	for _, m := range kyma.Status.Modules {
 		if module == "" || m.Name == module {
+			m.Message = cmp.Or(m.Message, held[m.Name])
 			a.Modules = append(a.Modules, m)
-		}
-	}
-	if module != "" && len(a.Modules) == 0 {
-		return a, fmt.Errorf("runtime %s: module %s: nobody asks for it and it is not installed", a.Runtime, module)
-	}
-	for _, cause := range causes {
-		if a.Cause = cause(kyma, a.Modules, module); a.Cause != "" {
-			break
 		}
 	}
 	return a, nil
 }
 
-// causes look for what is in the way, in the order of a bundle's way; the first that finds something names it. Each gets the modules that are
-// asked about, and the name if it is only one.
-var causes = []func(kyma *v1beta2.Kyma, modules []v1beta2.ModuleStatus, only string) string{
-	notPublished, notInForce, moduleInTrouble, moduleWaits, moduleRemarks,
-}
-
-func notPublished(kyma *v1beta2.Kyma, _ []v1beta2.ModuleStatus, _ string) string {
-	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
-	switch {
-	case ready == nil:
-		return "the publisher has not looked at this Kyma yet: does it run?"
-	case ready.Reason == v1beta2.ReasonPublishFailed:
-		return ready.Message
-	}
-	return ""
-}
-
-func notInForce(kyma *v1beta2.Kyma, _ []v1beta2.ModuleStatus, _ string) string {
-	for _, kind := range []string{v1beta2.ConditionAccepted, v1beta2.ConditionReporting, v1beta2.ConditionSynced, v1beta2.ConditionSecrets} {
-		if c := meta.FindStatusCondition(kyma.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
-			return c.Message
-		}
-	}
-	return ""
-}
-
-func moduleInTrouble(_ *v1beta2.Kyma, modules []v1beta2.ModuleStatus, _ string) string {
-	for _, m := range modules {
-		if m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
-			return fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "no reason was reported"))
-		}
-	}
-	return ""
-}
-
-func moduleWaits(_ *v1beta2.Kyma, modules []v1beta2.ModuleStatus, _ string) string {
-	for _, m := range modules {
-		if m.Maintenance {
-			return fmt.Sprintf("module %s stays at version %s: %s", m.Name, m.Version, m.Message)
-		}
-	}
-	return ""
-}
-
-// moduleRemarks is of a module that is asked about by name: it is ready, and still there is something to say.
-func moduleRemarks(_ *v1beta2.Kyma, modules []v1beta2.ModuleStatus, only string) string {
-	for _, m := range modules {
-		if only != "" && m.State == v1beta2.StateReady && m.Message != "" {
-			return fmt.Sprintf("module %s is Ready in version %s: %s", m.Name, m.Version, m.Message)
-		}
-	}
-	return ""
+func (a *answer) because(cause fleet.Cause) {
+	a.Cause, a.Situation, a.Advice = cause.Message, cause.Situation, cause.Advice
 }
 
 func (a answer) draw(out io.Writer) {
 	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, cmp.Or(string(a.State), "unknown"))
 	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "nothing is in its way"))
+	if a.Advice != "" {
+		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
+	}
 	fmt.Fprintf(out, "  last word  %s\n\n", a.lastWord())
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})

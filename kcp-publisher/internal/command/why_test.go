@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
 
 // condition returns a condition; an empty message means that it holds.
@@ -71,7 +72,7 @@ func TestWhyNamesTheFirstThingInTheWay(t *testing.T) {
 			"module keda is Processing: no reason was reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := explain(c.kyma, c.module, noon)
+			a, err := explain(c.kyma, c.module, fleet.Rollouts{}, noon)
 			if err != nil || a.Cause != c.cause || a.Runtime != "r-1" || a.Age != "1m0s" {
 				t.Errorf("got %+v, %v; want %q", a, err, c.cause)
 			}
@@ -83,7 +84,7 @@ func TestWhyNamesTheFirstThingInTheWay(t *testing.T) {
 }
 
 func TestWhyOfAModuleThatNobodyAskedForIsAnError(t *testing.T) {
-	_, err := explain(kymaWith("Ready", nil), "keda", noon)
+	_, err := explain(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
 	if err == nil || err.Error() != "runtime r-1: module keda: nobody asks for it and it is not installed" {
 		t.Errorf("got %v", err)
 	}
@@ -98,7 +99,7 @@ func TestWhySaysOfAnOldReportOnlyWhatIsKnown(t *testing.T) {
 		{condition("Reporting", "Silent", "silent"), "1m0s ago"},
 		{condition("Reporting", "Carried", ""), "1m0s ago"},
 	} {
-		a, err := explain(kymaWith("Ready", nil, c.reporting), "", noon)
+		a, err := explain(kymaWith("Ready", nil, c.reporting), "", fleet.Rollouts{}, noon)
 		if got := a.lastWord(); err != nil || got != c.want {
 			t.Errorf("%s: got %q, %v, want %q", c.reporting.Reason, got, err, c.want)
 		}
@@ -108,7 +109,7 @@ func TestWhySaysOfAnOldReportOnlyWhatIsKnown(t *testing.T) {
 func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""), condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Labels, kyma.Status.Runtime = nil, nil
-	a, err := explain(kyma, "", noon)
+	a, err := explain(kyma, "", fleet.Rollouts{}, noon)
 	if err != nil || a.Age != "" || a.Runtime != "one" || a.Cause != "the runtime has never reported" {
 		t.Errorf("got %+v, %v", a, err)
 	}
@@ -116,7 +117,7 @@ func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
 
 func TestWhyIsDrawnForPeople(t *testing.T) {
 	a, err := explain(kymaWith("Error", []v1beta2.ModuleStatus{{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"}},
-		condition("Ready", "NotReady", "x")), "", noon)
+		condition("Ready", "NotReady", "x")), "", fleet.Rollouts{}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +129,7 @@ func TestWhyIsDrawnForPeople(t *testing.T) {
 	}
 	want := `runtime r-1 is Error
   because    module mail is Error: no such image
+  do this    look at its Manifest in the runtime: kubectl describe manifest -n kyma-system
   last word  1m0s ago
 
 MODULE  CHANNEL  VERSION  STATE  MESSAGE

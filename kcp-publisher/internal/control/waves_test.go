@@ -301,7 +301,7 @@ func (w *waves) wantNoneHeldIsTold() {
 		if len(kyma.Status.Modules) != 1 || kyma.Status.Modules[0].Message != "" {
 			continue
 		}
-		if plan.Held(kyma, rollouts)[promotedModule] == "rollout keda-regular-1 holds version 1.1.0: wave all" {
+		if plan.NewHolders(rollouts).Of(kyma)[promotedModule].Why == "rollout keda-regular-1 holds version 1.1.0: wave all" {
 			held++
 		}
 	}

@@ -17,7 +17,9 @@ type Input struct {
 	Metas    []v1beta2.ModuleReleaseMeta
 	// RootExpires is when the root of trust expires, zero where nobody knows it.
 	RootExpires time.Time
-	Now         time.Time
+	// Held is why nothing is published at all, such as a commit that is applied in part; empty where nothing is in the way.
+	Held string
+	Now  time.Time
 }
 
 // Fleet is all runtimes at one time.
@@ -63,9 +65,6 @@ type Summary struct {
 	// OldestReport is when the runtime that is silent for longest was heard, of those that reported; nil without one.
 	OldestReport *time.Time `json:"oldestReport,omitempty"`
 }
-
-// Situation names what is in a runtime's way, for programs: a constant of causes.go.
-type Situation string
 
 // Cause is the first thing in the way of a runtime or module.
 type Cause struct {

@@ -48,24 +48,6 @@ func Keep(good, own string) string {
 	return own
 }
 
-// WhyHeld says why a rollout, the newest of its track, keeps its version from a runtime; empty when it does not. It goes by what is written down,
-// and knows nothing of what the next step will decide.
-func WhyHeld(newest *fleet.Rollout, runtime Runtime) string {
-	p := &plan{name: newest.Name, spec: newest.Spec, status: *newest.Status.DeepCopy()}
-	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {
-		return p.held(-1)
-	}
-	p.begin([]Runtime{runtime})
-	touched := runtime.Given != nil && runtime.Given.Rollout == p.name
-	switch {
-	case p.status.State == fleet.RolloutSuperseded || p.status.State == fleet.RolloutSucceeded:
-		return ""
-	case runtime.Version == p.spec.To && (!p.back() || !touched):
-		return ""
-	}
-	return p.held(p.members[0].wave)
-}
-
 // held says why a runtime of a wave is held, in words that change only when its wave does.
 func (p *plan) held(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)

@@ -1,0 +1,320 @@
+package fleet
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+const (
+	// takenWithin is how long a runtime that reports may take to report the newest bundle: agents look every minute or so.
+	takenWithin = 30 * time.Minute
+	// settledWithin is how long modules may be neither ready nor in error: agents call it an error after 10 minutes where nothing moves.
+	settledWithin = time.Hour
+	// notedWithin is by when a runtime that reports is noted again: publishers note each one within plan.MaxUnnoted.
+	notedWithin = plan.MaxUnnoted + time.Hour
+	// deletedWithin is how long publishers wait for the runtime of a deleted Kyma unless they are told otherwise, and some time to act on it.
+	deletedWithin = 25 * time.Hour
+)
+
+// found is what a rule finds in a runtime's way.
+type found struct {
+	situation Situation
+	message   string
+	// module and rollout are those that it is about, empty for none.
+	module, rollout string
+	// since is when it began, zero where nobody knows.
+	since time.Time
+}
+
+// rules look for what is in the way, in the order of a bundle's way; the first that finds something names it. They return nil for nothing.
+var rules = []func(*known) *found{
+	suspended, notLookedAt, unpublishable, unsealed, unresolved, lostInRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
+	unwritten, truncated, agentRolledBack, takeoverWaits, brokenModule, deleting, notTaken, processingModule, unwatched, awaitsWindow, held,
+}
+
+func suspended(k *known) *found {
+	if !plan.Skipped(k.kyma) {
+		return nil
+	}
+	return &found{situation: Suspension, message: "nothing is published to the runtime, by the label " + v1beta2.LabelSkipReconciliation}
+}
+
+func notLookedAt(k *known) *found {
+	if k.ready != nil {
+		return nil
+	}
+	return &found{situation: NotLookedAt, message: "the publisher has not looked at this Kyma yet: does it run?", since: k.kyma.CreationTimestamp.Time}
+}
+
+func unpublishable(k *known) *found {
+	if k.ready.Reason != v1beta2.ReasonPublishFailed {
+		return nil
+	}
+	situation := PublishFailed
+	switch reasonIn(k.ready.Message) {
+	case refusal.RootExpired:
+		situation = RootExpired
+	case refusal.UnknownKey, refusal.BadRoot:
+		situation = KeysNotAccepted
+	default:
+		situation = tell(k.ready.Message, publishFailures, PublishFailed)
+	}
+	return of(situation, k.ready)
+}
+
+func unsealed(k *known) *found {
+	if k.secrets == nil || k.secrets.Reason != v1beta2.ReasonNotSealed || k.secrets.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(tell(k.secrets.Message, sealFailures, SecretsNotSealed), k.secrets)
+}
+
+// unresolved is about modules that the control plane cannot give, whatever the runtime says.
+func unresolved(k *known) *found {
+	for i := range k.status {
+		m := &k.status[i]
+		if m.State != v1beta2.StateWarning && m.State != v1beta2.StateError || m.Message == "" {
+			continue
+		}
+		if situation := tell(m.Message, resolveFailures, ""); situation != "" {
+			return k.ofModule(situation, m)
+		}
+	}
+	return nil
+}
+
+func lostInRegistry(k *known) *found {
+	if k.registry == nil || k.registry.Status == metav1.ConditionTrue {
+		return nil
+	}
+	switch k.registry.Reason {
+	case v1beta2.ReasonBundleMissing, v1beta2.ReasonBundleIncomplete:
+		return of(RegistryLost, k.registry)
+	}
+	return of(RegistryTampered, k.registry)
+}
+
+func reportRefused(k *known) *found {
+	if !k.notReporting(v1beta2.ReasonReportRefused) {
+		return nil
+	}
+	situation := ReportRefused
+	switch reasonIn(k.reporting.Message) {
+	case refusal.Revoked:
+		situation = KeyRevoked
+	case refusal.NotEnrolled:
+		situation = EnrollmentRefused
+	case refusal.ForeignKey, refusal.WrongRuntime:
+		situation = ForeignKey
+	case refusal.NotYetIssued:
+		situation = RuntimeClockAhead
+	}
+	return of(situation, k.reporting)
+}
+
+func neverReported(k *known) *found {
+	if k.reporting == nil || !k.notReporting(v1beta2.ReasonNeverReported) {
+		return nil
+	}
+	f := of(NeverEnrolled, k.reporting)
+	switch {
+	case strings.Contains(f.message, unreadReport):
+		f.situation = ReportUnreadable
+	case k.carried:
+		f.situation = NeverCarried
+	}
+	return f
+}
+
+func notHeard(k *known) *found {
+	if k.notReporting(v1beta2.ReasonSilent) {
+		f := of(NotHeard, k.reporting)
+		f.since = plan.Heard(k.kyma)
+		switch {
+		case strings.Contains(f.message, unreadReport):
+			f.situation = ReportUnreadable
+		case k.carried:
+			f.situation = CarriedTooOld
+		}
+		return f
+	}
+	noted := plan.Heard(k.kyma)
+	if k.carried || noted.IsZero() || !plan.Reports(k.kyma) || k.now.Sub(noted) <= notedWithin {
+		return nil
+	}
+	return &found{situation: PublisherAbsent, since: noted,
+		message: "the runtime was noted last at " + noted.UTC().Format(time.RFC3339) + ", and one that reports is noted every day: no publisher listens"}
+}
+
+func clockBehind(k *known) *found {
+	if !k.notReporting(v1beta2.ReasonClockBehind) {
+		return nil
+	}
+	return of(RuntimeClockBehind, k.reporting)
+}
+
+func bundleRefused(k *known) *found {
+	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
+		return nil
+	}
+	switch k.accepted.Reason {
+	case v1beta2.ReasonBundleRefused:
+		return of(cmp.Or(refusals[reasonIn(k.accepted.Message)], BundleRefused), k.accepted)
+	case string(refusal.Expired):
+		return of(BundleExpired, k.accepted)
+	case v1beta2.ReasonStorageRefused:
+		return of(BundleNotKept, k.accepted)
+	}
+	return nil
+}
+
+func unsynced(k *known) *found {
+	if k.synced == nil || k.synced.Status == metav1.ConditionTrue {
+		return nil
+	}
+	switch k.synced.Reason {
+	case v1beta2.ReasonStorageRefused:
+		return of(BundleNotKept, k.synced)
+	case v1beta2.ReasonPinsUnreadable:
+		return of(RuntimePinsUnreadable, k.synced)
+	}
+	return of(ObjectRefused, k.synced)
+}
+
+func unwritten(k *known) *found {
+	if k.secrets == nil || k.secrets.Reason != v1beta2.ReasonNotWritten || k.secrets.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(SecretsNotWritten, k.secrets)
+}
+
+func truncated(k *known) *found {
+	if k.reporting == nil || !strings.Contains(k.reporting.Message, leftOutWishes) {
+		return nil
+	}
+	return of(ReportTruncated, k.reporting)
+}
+
+func agentRolledBack(k *known) *found {
+	if k.agent == nil || k.agent.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(AgentRolledBack, k.agent)
+}
+
+func takeoverWaits(k *known) *found {
+	r := k.kyma.Status.Runtime
+	if r == nil || r.Takeover == nil || r.Takeover.Message == "" {
+		return nil
+	}
+	return &found{situation: TakeoverWaits, message: r.Takeover.Message}
+}
+
+func brokenModule(k *known) *found {
+	for i := range k.status {
+		m := &k.status[i]
+		switch m.State {
+		case v1beta2.StateError:
+			return k.ofModule(tell(m.Message, moduleFailures, ModuleBroken), m)
+		case v1beta2.StateWarning:
+			return k.ofModule(tell(m.Message, moduleWarnings, ModuleWarning), m)
+		}
+	}
+	return nil
+}
+
+func deleting(k *known) *found {
+	if k.kyma.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	f := &found{situation: DeletionWaits, message: "the Kyma is deleted and waits for its runtime to remove the modules", since: k.kyma.DeletionTimestamp.Time}
+	if m := k.firstUnready(); m != nil && m.Message != "" {
+		f.message, f.module = f.message+": module "+m.Name+": "+m.Message, m.Name
+	}
+	if k.now.Sub(f.since) > deletedWithin {
+		f.situation = DeletionOverdue
+	}
+	return f
+}
+
+func notTaken(k *known) *found {
+	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
+		return nil
+	}
+	f := of(BundlePending, k.accepted)
+	published := k.published()
+	switch {
+	case k.accepted.Reason == v1beta2.ReasonCarried:
+		f.situation = CarryPending
+	case published == nil:
+	case plan.Reports(k.kyma) && k.now.Sub(published.Time.Time) > takenWithin:
+		f.situation, f.since = BundleNotTaken, published.Time.Time
+	default:
+		f.since = published.Time.Time
+	}
+	return f
+}
+
+func processingModule(k *known) *found {
+	m := k.firstUnready()
+	if m == nil {
+		return nil
+	}
+	f := k.ofModule(ModuleProcessing, m)
+	if c := k.modules; c != nil && c.Status != metav1.ConditionTrue {
+		f.since = c.LastTransitionTime.Time
+		if !f.since.IsZero() && k.now.Sub(f.since) > settledWithin {
+			f.situation = ModuleStuck
+		}
+	}
+	return f
+}
+
+func unwatched(k *known) *found {
+	if k.watchers == nil || k.watchers.Reason != v1beta2.ReasonNotWatched || k.watchers.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(WatcherNotServed, k.watchers)
+}
+
+func awaitsWindow(k *known) *found {
+	for i := range k.status {
+		if m := &k.status[i]; m.Maintenance {
+			return &found{situation: tell(m.Message, windowMessages, WindowAwaited), module: m.Name,
+				message: "module " + m.Name + " stays at version " + m.Version + ": " + m.Message}
+		}
+	}
+	return nil
+}
+
+// held is about a version that a rollout keeps from a runtime which has nothing else in its way.
+func held(k *known) *found {
+	for i := range k.status {
+		m := &k.status[i]
+		hold, is := k.holds[m.Name]
+		if !is {
+			continue
+		}
+		f := &found{situation: RolloutHolds, module: m.Name, rollout: hold.Rollout.Name,
+			message: "module " + m.Name + " is " + string(m.State) + " in version " + m.Version + ": " + hold.Why}
+		switch state := hold.Rollout.Status.State; {
+		case state == v1alpha1.RolloutStopped:
+			f.situation = RolloutStopped
+		case state != v1alpha1.RolloutRollingBack && state != v1alpha1.RolloutRolledBack:
+		case hold.Touched:
+			f.situation = RolloutTookBack
+		default:
+			f.situation = RolloutWithdrawn
+		}
+		return f
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package fleet
+
+// Situation names what is in a runtime's way, for programs: one of the constants below. They are a field of what commands print and a label of
+// metrics: extend, do not rename.
+type Situation string
+
+// Situations of what the control plane knows by itself, before anything is published.
+const (
+	Suspension           Situation = "Suspended"
+	NotLookedAt          Situation = "NotLookedAt"
+	DuplicateRuntimeID   Situation = "DuplicateRuntimeID"
+	RuntimeIDChanged     Situation = "RuntimeIDChanged"
+	RootExpired          Situation = "RootExpired"
+	KeysNotAccepted      Situation = "KeysNotAccepted"
+	PinsInvalid          Situation = "PinsInvalid"
+	AnnotationInvalid    Situation = "AnnotationInvalid"
+	RegistryNotAnswering Situation = "RegistryNotAnswering"
+	PublishFailed        Situation = "PublishFailed"
+	SecretMissing        Situation = "SecretMissing"
+	SecretsNotSealed     Situation = "SecretsNotSealed"
+)
+
+// Situations of modules that do not resolve.
+const (
+	ModuleUnknown      Situation = "ModuleUnknown"
+	ChannelMissing     Situation = "ChannelMissing"
+	TemplateMissing    Situation = "TemplateMissing"
+	PinUnavailable     Situation = "PinUnavailable"
+	ModuleNotOffered   Situation = "ModuleNotOffered"
+	ComponentNotFound  Situation = "ComponentNotFound"
+	ComponentUnsigned  Situation = "ComponentUnsigned"
+	ComponentBroken    Situation = "ComponentBroken"
+	OlderVersionAsked  Situation = "OlderVersionAsked"
+	ModuleNotInherited Situation = "ModuleNotInherited"
+)
+
+// Situations on the way of a bundle to the runtime and of the report back.
+const (
+	RegistryLost       Situation = "RegistryLost"
+	RegistryTampered   Situation = "RegistryTampered"
+	KeyRevoked         Situation = "KeyRevoked"
+	EnrollmentRefused  Situation = "EnrollmentRefused"
+	ForeignKey         Situation = "ForeignKey"
+	RuntimeClockAhead  Situation = "RuntimeClockAhead"
+	RuntimeClockBehind Situation = "RuntimeClockBehind"
+	ReportRefused      Situation = "ReportRefused"
+	ReportUnreadable   Situation = "ReportUnreadable"
+	NeverEnrolled      Situation = "NeverEnrolled"
+	NeverCarried       Situation = "NeverCarried"
+	NotHeard           Situation = "Silent"
+	CarriedTooOld      Situation = "CarriedTooOld"
+	PublisherAbsent    Situation = "PublisherAbsent"
+	ReportTruncated    Situation = "ReportTruncated"
+)
+
+// Situations of a bundle that has reached the runtime.
+const (
+	BundleExpired         Situation = "BundleExpired"
+	BundleWrongRuntime    Situation = "BundleWrongRuntime"
+	BundleDowngrade       Situation = "BundleDowngrade"
+	BundleClock           Situation = "BundleClock"
+	BundleKeyUnknown      Situation = "BundleKeyUnknown"
+	BundleRootExpired     Situation = "BundleRootExpired"
+	BundleReplayed        Situation = "BundleReplayed"
+	BundleNotReleased     Situation = "BundleNotReleased"
+	BundleRefused         Situation = "BundleRefused"
+	BundleNotTaken        Situation = "BundleNotTaken"
+	BundleNotKept         Situation = "BundleNotKept"
+	BundlePending         Situation = "BundlePending"
+	CarryPending          Situation = "CarryPending"
+	RuntimePinsUnreadable Situation = "RuntimePinsUnreadable"
+	ObjectRefused         Situation = "ObjectRefused"
+	SecretsNotWritten     Situation = "SecretsNotWritten"
+	AgentRolledBack       Situation = "AgentRolledBack"
+	TakeoverWaits         Situation = "TakeoverWaits"
+)
+
+// Situations of modules in the runtime.
+const (
+	ModuleImmutable      Situation = "ModuleImmutable"
+	ModuleConflict       Situation = "ModuleConflict"
+	ModuleForbidden      Situation = "ModuleForbidden"
+	ModuleProtected      Situation = "ModuleProtected"
+	ModuleKindUnknown    Situation = "ModuleKindUnknown"
+	ModuleImages         Situation = "ModuleImages"
+	ModuleImagePull      Situation = "ModuleImagePull"
+	ModuleContentMissing Situation = "ModuleContentMissing"
+	ModuleNotReadyInTime Situation = "ModuleNotReadyInTime"
+	ModuleBroken         Situation = "ModuleBroken"
+	ModuleWarning        Situation = "ModuleWarning"
+	ModuleRemovalBlocked Situation = "ModuleRemovalBlocked"
+	ModuleProcessing     Situation = "ModuleProcessing"
+	ModuleStuck          Situation = "ModuleStuck"
+	WatcherNotServed     Situation = "WatcherNotServed"
+)
+
+// Situations of runtimes that are deleted, and of what keeps a healthy runtime from a newer version.
+const (
+	DeletionWaits    Situation = "DeletionWaits"
+	DeletionOverdue  Situation = "DeletionOverdue"
+	WindowAwaited    Situation = "WindowAwaited"
+	WindowMissing    Situation = "WindowMissing"
+	RolloutHolds     Situation = "RolloutHolds"
+	RolloutStopped   Situation = "RolloutStopped"
+	RolloutTookBack  Situation = "RolloutTookBack"
+	RolloutWithdrawn Situation = "RolloutWithdrawn"
+	ModuleRemark     Situation = "ModuleRemark"
+)
+
+// Situations of the whole fleet, which are warnings.
+const (
+	RootExpiresSoon Situation = "RootExpiresSoon"
+	FleetSilent     Situation = "FleetSilent"
+	CommitHolds     Situation = "CommitHolds"
+)
+
+// Description is what a situation means to an operator. RUNTIME, NAMESPACE, KYMA, MODULE and ROLLOUT in its advice stand for names.
+type Description struct {
+	Situation Situation
+	// Health is that of a runtime whose first cause it is, empty for warnings of the whole fleet.
+	Health  Health
+	Meaning string
+	Advice  string
+}
