@@ -128,6 +128,8 @@ var descriptions = []Description{
 		"correct the mirrors and image paths that the message names"},
 	{ModuleContentMissing, Failing, "content of the module is not in the runtime, or is damaged",
 		"see that the agent can read the module's repository; for a runtime that is carried, bring a whole file: kcp-publisher export RUNTIME"},
+	{ModuleApplyFailed, Failing, "the runtime's API server refuses an object of the module",
+		"correct what the message names: the module, or what refuses it in the runtime"},
 	{ModuleNotReadyInTime, Failing, "the module is applied and did not become ready in time",
 		"look at what the message names in the runtime; the agent goes on looking"},
 	{ModuleBroken, Failing, "the module could not be installed, or reports an error",

@@ -84,18 +84,27 @@ var moduleFailures = []phrase{
 	{"can only be changed by recreating it", ModuleImmutable},
 	{"there already and not made by this module", ModuleConflict},
 	{" already: remove it from one of both", ModuleConflict},
+	{": grant it that, or remove the objects from the module", ModuleForbidden},
+	{" may not write ", ModuleForbidden},
+	{" lacks a right: ", ModuleForbidden},
+	{"exceeded quota", ModuleApplyFailed},
+	{"is forbidden", ModuleForbidden},
+	{"remove it from the module", ModuleProtected},
+	{"the cluster does not know this kind", ModuleKindUnknown},
+	{"content is not stored", ModuleContentMissing},
+	{"stored content is broken", ModuleContentMissing},
+	{": the next version waits: ", ModuleContentMissing},
+	{": cannot be installed: ", ModuleContentMissing},
+	{"annotation kyma-pull.dev/images", ModuleImages},
 	{"ImagePullBackOff", ModuleImagePull},
 	{"ErrImagePull", ModuleImagePull},
-	{"nothing was applied: ", ModuleForbidden},
-	{" lacks a right", ModuleForbidden},
-	{"is forbidden", ModuleForbidden},
-	{"no matches for kind", ModuleKindUnknown},
-	{"annotation kyma-pull.dev/images", ModuleImages},
+	{" was applied: ", ModuleApplyFailed},
+	{" is applied in part, which is not undone", ModuleApplyFailed},
 	{"not ready after ", ModuleNotReadyInTime},
 }
 
 var moduleWarnings = []phrase{
-	{"custom resources", ModuleRemovalBlocked},
+	{"the module goes when its custom resources are gone", ModuleRemovalBlocked},
 }
 
 var windowMessages = []phrase{

@@ -85,6 +85,7 @@ const (
 	ModuleImages         Situation = "ModuleImages"
 	ModuleImagePull      Situation = "ModuleImagePull"
 	ModuleContentMissing Situation = "ModuleContentMissing"
+	ModuleApplyFailed    Situation = "ModuleApplyFailed"
 	ModuleNotReadyInTime Situation = "ModuleNotReadyInTime"
 	ModuleBroken         Situation = "ModuleBroken"
 	ModuleWarning        Situation = "ModuleWarning"
