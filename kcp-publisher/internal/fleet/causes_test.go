@@ -234,6 +234,13 @@ var runtimeScenes = []scene{
 		w.pending(time.Minute)
 	}, DeletionOverdue, "", "", ".metadata.finalizers"},
 	{"a bundle that was just published", func(w *world) { w.pending(10 * time.Second) }, BundlePending, "", "waiting for the runtime to report bundle 7", "wait a minute"},
+	{"a bundle that changes no module and was just published", func(w *world) {
+		w.kyma = *w.pending(time.Minute).status()
+		w.untouched, w.kyma.Status.State = true, v1beta2.StateReady
+		for i := range w.kyma.Status.Modules {
+			w.kyma.Status.Modules[i].State = v1beta2.StateReady
+		}
+	}, "", Healthy, "", ""},
 	{"a bundle that the runtime does not take", func(w *world) { w.pending(45 * time.Minute) }, BundleNotTaken, "", "bundle 7", "logs"},
 	{"a bundle that is still to be carried", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}

@@ -166,10 +166,14 @@ func (k *known) runtimeModules() []RuntimeModule {
 		return nil
 	}
 	published := k.published()
+	reported := k.kyma.Status.Runtime != nil && k.kyma.Status.Runtime.Observed != nil
 	all := make([]RuntimeModule, len(k.status))
 	for i := range k.status {
 		m := &k.status[i]
-		all[i] = RuntimeModule{Name: line(m.Name), Channel: line(m.Channel), Version: line(m.Version), State: m.State, Message: text(m.Message)}
+		all[i] = RuntimeModule{Name: line(m.Name), Channel: line(m.Channel), State: m.State, Message: text(m.Message)}
+		if reported {
+			all[i].Version = line(m.Version) // what is asked for does not run before the runtime says so
+		}
 		if published != nil {
 			all[i].Asked = published.Versions[m.Name]
 		}

@@ -245,20 +245,24 @@ func deleting(k *known) *found {
 	return f
 }
 
+// notTaken is about a bundle that is not reported yet. Where the publisher calls the Kyma Ready all the same, the bundle changes none of its modules,
+// and for a while nothing is missing.
 func notTaken(k *known) *found {
 	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
 		return nil
 	}
 	f := of(BundlePending, k.accepted)
 	published := k.published()
+	if published != nil {
+		f.since = published.Time.Time
+	}
 	switch {
 	case k.accepted.Reason == v1beta2.ReasonCarried:
 		f.situation = CarryPending
-	case published == nil:
-	case plan.Reports(k.kyma) && k.now.Sub(published.Time.Time) > takenWithin:
-		f.situation, f.since = BundleNotTaken, published.Time.Time
-	default:
-		f.since = published.Time.Time
+	case published != nil && plan.Reports(k.kyma) && k.now.Sub(f.since) > takenWithin:
+		f.situation = BundleNotTaken
+	case k.kyma.Status.State == v1beta2.StateReady:
+		return nil
 	}
 	return f
 }

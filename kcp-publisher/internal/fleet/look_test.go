@@ -1,0 +1,190 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// kymaCalled returns the Kyma of a runtime to which something happened.
+func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
+	w := newWorld(t)
+	w.kyma.Name, w.kyma.Labels = id, map[string]string{v1beta2.LabelRuntimeID: id}
+	change(w)
+	return *w.status().DeepCopy()
+}
+
+func TestAFleetIsCountedByHealthCauseAndWhatRuns(t *testing.T) {
+	kymas := []v1beta2.Kyma{
+		kymaCalled(t, "r-3", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }),
+		kymaCalled(t, "r-1", func(*world) {}),
+		kymaCalled(t, "r-2", func(w *world) {
+			w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
+		}),
+		kymaCalled(t, "r-4", func(w *world) { w.never() }),
+		kymaCalled(t, "r-5", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }),
+		kymaCalled(t, "r-6", func(w *world) { w.heard = noon.Add(-3 * time.Hour) }),
+	}
+	meta := v1beta2.ModuleReleaseMeta{Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}, {Channel: "fast", Version: "1.1.0"}}}}
+	unused := v1beta2.ModuleReleaseMeta{Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "unused"}}
+	f := Look(Input{Kymas: kymas, Metas: []v1beta2.ModuleReleaseMeta{unused, meta}, Now: noon})
+
+	ids := []string{}
+	for _, r := range f.Runtimes {
+		ids = append(ids, r.ID)
+	}
+	if !slices.IsSorted(ids) || len(ids) != len(kymas) {
+		t.Errorf("runtimes are %v", ids)
+	}
+	summary, err := json.Marshal(f.Summary)
+	want := `{"total":6,"health":{"Failing":1,"Healthy":2,"NeverReported":1,"Silent":2},` +
+		`"situations":{"ModuleBroken":1,"NeverEnrolled":1,"Silent":2,"WindowAwaited":1},"oldestReport":"2026-05-04T09:00:00Z"}`
+	if err != nil || string(summary) != want {
+		t.Errorf("got %s, %v\nwant %s", summary, err, want)
+	}
+	modules, err := json.Marshal(f.Modules)
+	want = `[{"name":"keda","channels":{"fast":"1.1.0","regular":"1.0.0"},"versions":[{"version":"1.0.0","states":{"Ready":4}},{"version":"0.9.0","states":{"Ready":1}},` +
+		`{"version":"","states":{"Processing":1}}]},{"name":"mail","versions":[{"version":"1.0.0","states":{"Error":1,"Ready":4}},{"version":"","states":{"Processing":1}}]},{"name":"unused"}]`
+	if err != nil || string(modules) != want {
+		t.Errorf("got %s, %v\nwant %s", modules, err, want)
+	}
+	if r := f.Runtimes[0]; r.Agent != "v0.1.0" || r.Kubernetes != "v1.36.3" || r.Published != 7 || r.InForce != 7 || r.Channel != "regular" || !r.Reporting ||
+		!r.LastReport.Equal(noon.Add(-time.Minute)) || r.Kyma != "r-1" || r.Namespace != "kcp-system" || r.Modules[0].Asked != "1.0.0" {
+		t.Errorf("got %+v", r)
+	}
+	if len(f.Warnings) != 0 {
+		t.Errorf("warnings are %+v", f.Warnings)
+	}
+}
+
+func TestRolloutsUnderWayComeFirst(t *testing.T) {
+	w := newWorld(t)
+	at := func(name string, hours int) func(*v1alpha1.Rollout) {
+		return func(r *v1alpha1.Rollout) {
+			started := metav1.NewTime(noon.Add(time.Duration(hours) * time.Hour))
+			r.Name, r.Status.StartedAt = name, &started
+		}
+	}
+	w.rollout(v1alpha1.RolloutSucceeded, at("old", -9)).rollout(v1alpha1.RolloutRolledBack, at("newer", -1)).
+		rollout(v1alpha1.RolloutPaused, at("paused", -8)).rollout(v1alpha1.RolloutProgressing, at("going", -2))
+	names := []string{}
+	for _, r := range Look(Input{Rollouts: w.rollouts, Now: noon}).Rollouts {
+		names = append(names, fmt.Sprint(r.Name, " ", r.Active))
+	}
+	if got := strings.Join(names, ", "); got != "going true, paused true, newer false, old false" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestWhatConcernsTheWholeFleetIsAWarning(t *testing.T) {
+	silent := func(n int) (kymas []v1beta2.Kyma) {
+		for i := range 4 {
+			kymas = append(kymas, kymaCalled(t, fmt.Sprint("r-", i), func(w *world) {
+				if i < n {
+					w.heard = noon.Add(-2 * time.Hour)
+				}
+			}))
+		}
+		return kymas
+	}
+	for name, c := range map[string]struct {
+		in   Input
+		want Situation
+	}{
+		"A root that ends in a week":           {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
+		"A root that has ended":                {Input{RootExpires: noon}, RootExpired},
+		"A root that ends next year":           {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
+		"A root of which nothing is known":     {Input{}, ""},
+		"A commit that is applied by halves":   {Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds},
+		"Three of four runtimes that are gone": {Input{Kymas: silent(3)}, FleetSilent},
+		"Two of four runtimes that are gone":   {Input{Kymas: silent(2)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.in.Now = noon
+			f := Look(c.in)
+			var got Situation
+			if len(f.Warnings) > 0 {
+				got = f.Warnings[0].Situation
+			}
+			if got != c.want || len(f.Warnings) > 1 || got != "" && (f.Warnings[0].Message == "" || f.Warnings[0].Advice == "") {
+				t.Errorf("got %+v, want %s", f.Warnings, c.want)
+			}
+		})
+	}
+}
+
+func TestATallyOfChangesIsThatOfALook(t *testing.T) {
+	before := kymaCalled(t, "r-1", func(w *world) { w.says("keda", "Error", "x") })
+	after := kymaCalled(t, "r-1", func(*world) {})
+	other := kymaCalled(t, "r-2", func(w *world) { w.never() })
+	tally := NewTally()
+	add := func(kyma *v1beta2.Kyma) Runtime {
+		r := Judge(kyma, Rollouts{}, noon)
+		tally.Add(&r)
+		return r
+	}
+	first := add(&before)
+	add(&other)
+	add(&after)
+	tally.Remove(&first)
+	look := Look(Input{Kymas: []v1beta2.Kyma{after, other}, Now: noon})
+	if got, want := fmt.Sprint(tally.Summary(), tally.Modules(nil)), fmt.Sprint(look.Summary, look.Modules); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestWhatRuntimesWriteIsBoundedAndPrintable(t *testing.T) {
+	hostile := "\x1b[2J\x1b]0;owned\x07\u202e" + strings.Repeat("x", 1<<20)
+	w := newWorld(t)
+	w.says("keda", "Error", hostile)
+	w.facts.Report.AgentVersion, w.facts.Report.KubernetesVersion = hostile, hostile
+	w.facts.Report.Modules[1].Version = hostile
+	w.facts.Published.State.Manifests = append(w.facts.Published.State.Manifests, manifest("$(reboot); MODULE\n"))
+	w.facts.Report.Modules = append(w.facts.Report.Modules, ready("$(reboot); MODULE\n"))
+	w.status()
+	w.kyma.Status.Modules = append(w.kyma.Status.Modules, v1beta2.ModuleStatus{Name: hostile, Version: hostile, Channel: hostile, State: "Error", Message: hostile})
+	w.untouched = true
+	f := Look(Input{Kymas: []v1beta2.Kyma{w.kyma}, Now: noon})
+	data, err := json.Marshal(f)
+	if err != nil || len(data) > 32<<10 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	shown := fmt.Sprintf("%+v", f) + fmt.Sprint(*f.Runtimes[0].Cause)
+	if strings.ContainsAny(shown, "\x1b\x07\u202e") {
+		t.Error("what steers a terminal came through")
+	}
+}
+
+func TestNamesInCommandLinesMeanNothingToAShell(t *testing.T) {
+	for name, want := range map[string]string{
+		"keda": "keda", "kyma-system/keda_1.x": "kyma-system/keda_1.x", "$(reboot)": "MODULE", "a b": "MODULE", "a;b": "MODULE", "": "MODULE", "-rf": "MODULE", "a\nb": "MODULE",
+		strings.Repeat("a", 300): "MODULE",
+	} {
+		if got := word(name, "MODULE"); got != want {
+			t.Errorf("%q becomes %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestOneModuleIsJudgedByItself(t *testing.T) {
+	w := newWorld(t).says("mail", "Error", "x").says("keda", "Ready", "is taken over in version 1.0.0")
+	kyma := w.status()
+	if r, known := JudgeModule(kyma, "keda", Rollouts{}, noon); !known || r.Cause == nil || r.Cause.Situation != ModuleRemark || len(r.Modules) != 1 ||
+		r.Cause.Message != "module keda is Ready in version 1.0.0: is taken over in version 1.0.0" || r.Health != Healthy {
+		t.Errorf("got %+v %+v", r.Health, r.Cause)
+	}
+	if r, _ := JudgeModule(kyma, "mail", Rollouts{}, noon); r.Cause == nil || r.Cause.Situation != ModuleBroken {
+		t.Errorf("got %+v", r.Cause)
+	}
+	if _, known := JudgeModule(kyma, "serverless", Rollouts{}, noon); known {
+		t.Error("nobody asks for it")
+	}
+}

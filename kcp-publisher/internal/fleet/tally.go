@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Tally counts runtimes one by one, so that a change of one costs no look at the others. It is for one goroutine.
+type Tally struct {
+	total      int
+	health     map[Health]int
+	situations map[Situation]int
+	modules    map[string]map[moduleAt]int
+}
+
+// moduleAt is a version of a module in a state.
+type moduleAt struct {
+	version string
+	state   v1beta2.State
+}
+
+// NewTally returns one of no runtimes.
+func NewTally() *Tally {
+	return &Tally{health: map[Health]int{}, situations: map[Situation]int{}, modules: map[string]map[moduleAt]int{}}
+}
+
+// Add counts a runtime.
+func (t *Tally) Add(r *Runtime) { t.count(r, 1) }
+
+// Remove takes back what Add counted of an equal runtime.
+func (t *Tally) Remove(r *Runtime) { t.count(r, -1) }
+
+func (t *Tally) count(r *Runtime, n int) {
+	t.total += n
+	change(t.health, r.Health, n)
+	if r.Cause != nil {
+		change(t.situations, r.Cause.Situation, n)
+	}
+	for i := range r.Modules {
+		m := &r.Modules[i]
+		at := t.modules[m.Name]
+		if at == nil {
+			at = map[moduleAt]int{}
+			t.modules[m.Name] = at
+		}
+		change(at, moduleAt{m.Version, m.State}, n)
+		if len(at) == 0 {
+			delete(t.modules, m.Name)
+		}
+	}
+}
+
+// change adds to a count, and drops one of nothing.
+func change[K comparable](counts map[K]int, key K, n int) {
+	if counts[key] += n; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// Summary returns the counts. It says nothing of the oldest report: that is no count.
+func (t *Tally) Summary() Summary {
+	return Summary{Total: t.total, Health: maps.Clone(t.health), Situations: maps.Clone(t.situations)}
+}
+
+// Modules returns which versions run where, and which versions channels have; also modules that nobody runs.
+func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
+	byName := make(map[string]*Module, len(t.modules)+len(metas))
+	for name, counts := range t.modules {
+		m := &Module{Name: name}
+		byName[name] = m
+		m.Versions = versions(counts)
+	}
+	for i := range metas {
+		spec := &metas[i].Spec
+		name := cmp.Or(spec.ModuleName, metas[i].Name)
+		m := byName[name]
+		if m == nil {
+			m = &Module{Name: name}
+			byName[name] = m
+		}
+		for _, c := range spec.Channels {
+			if m.Channels == nil {
+				m.Channels = map[string]string{}
+			}
+			m.Channels[c.Channel] = c.Version
+		}
+	}
+	all := make([]Module, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		all = append(all, *byName[name])
+	}
+	return all
+}
+
+func versions(counts map[moduleAt]int) []ModuleVersion {
+	states := map[string]map[v1beta2.State]int{}
+	for at, n := range counts {
+		if states[at.version] == nil {
+			states[at.version] = map[v1beta2.State]int{}
+		}
+		states[at.version][at.state] += n
+	}
+	all := make([]ModuleVersion, 0, len(states))
+	for version, by := range states {
+		all = append(all, ModuleVersion{Version: version, States: by})
+	}
+	slices.SortFunc(all, func(a, b ModuleVersion) int { return newestFirst(a.Version, b.Version) })
+	return all
+}
+
+// newestFirst compares versions; what is no version comes last.
+func newestFirst(a, b string) int {
+	va, errA := semver.NewVersion(a)
+	vb, errB := semver.NewVersion(b)
+	switch {
+	case errA == nil && errB == nil:
+		return cmp.Or(vb.Compare(va), strings.Compare(a, b))
+	case errA == nil:
+		return -1
+	case errB == nil:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
