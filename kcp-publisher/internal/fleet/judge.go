@@ -10,7 +10,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -155,8 +154,14 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 
 // cause returns what a finding is for people. All of its words are bounded and printable.
 func (k *known) cause(f *found) *Cause {
-	advice := strings.NewReplacer("RUNTIME", word(plan.RuntimeID(k.kyma), "RUNTIME"), "NAMESPACE", word(k.kyma.Namespace, "NAMESPACE"),
-		"KYMA", word(k.kyma.Name, "KYMA"), "MODULE", word(f.module, "MODULE"), "ROLLOUT", word(f.rollout, "ROLLOUT")).Replace(byName[f.situation].Advice)
+	advice := byName[f.situation].Advice
+	for _, name := range [...]struct{ placeholder, name string }{
+		{"RUNTIME", plan.RuntimeID(k.kyma)}, {"NAMESPACE", k.kyma.Namespace}, {"KYMA", k.kyma.Name}, {"MODULE", f.module}, {"ROLLOUT", f.rollout},
+	} {
+		if strings.Contains(advice, name.placeholder) {
+			advice = strings.ReplaceAll(advice, name.placeholder, word(name.name, name.placeholder))
+		}
+	}
 	return &Cause{Situation: f.situation, Message: text(f.message), Advice: advice}
 }
 
@@ -182,37 +187,4 @@ func (k *known) runtimeModules() []RuntimeModule {
 		}
 	}
 	return all
-}
-
-const (
-	// maxTextBytes bounds what is shown of a message, maxLineBytes of a name.
-	maxTextBytes = 2048
-	maxLineBytes = 256
-)
-
-// text returns a message as it may be shown: a runtime may write anything. It is the only place that messages go through.
-func text(message string) string {
-	if message == "" {
-		return ""
-	}
-	return bundle.Bounded(message, maxTextBytes)
-}
-
-// line is text for names and versions.
-func line(name string) string {
-	if len(name) > maxLineBytes {
-		name = bundle.Bounded(name, maxLineBytes)
-	}
-	return bundle.PrintableLine(name)
-}
-
-// word returns a name as a command line may have it, and a placeholder for one that a shell could read otherwise.
-func word(name, placeholder string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._/", r)
-	}
-	if name == "" || len(name) > maxLineBytes || name[0] == '-' || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-		return placeholder
-	}
-	return name
 }

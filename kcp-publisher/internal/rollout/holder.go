@@ -11,8 +11,9 @@ import (
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
-	// readable says that the waves are known.
+	// readable says that the waves are known; held is what is said of each, after what is said of none.
 	readable bool
+	held     []string
 }
 
 // NewHolder returns the holder of a rollout, nil where it keeps its version from nobody.
@@ -23,6 +24,9 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 	h := &Holder{Rollout: newest, plan: plan{name: newest.Name, spec: newest.Spec, status: newest.Status}}
 	if h.readable = Check(newest.Spec.Course) == nil && len(newest.Status.Waves) == len(newest.Spec.Waves); h.readable {
 		h.plan.selectors()
+	}
+	for wave := range len(h.plan.waves) + 1 {
+		h.held = append(h.held, h.plan.held(wave-1))
 	}
 	return h
 }
@@ -41,9 +45,9 @@ func (h *Holder) Why(runtime *Runtime) string {
 	case back && !touched:
 		return fmt.Sprintf("rollout %s was rolled back: version %s goes to no further runtime", h.plan.name, h.plan.spec.To)
 	case !h.readable:
-		return h.plan.held(-1)
+		return h.held[0]
 	}
 	one := h.plan
 	one.members = []member{{place: place(one.spec.Policy, runtime.ID)}}
-	return one.held(one.waveOf(0, runtime.Labels))
+	return h.held[one.waveOf(0, runtime.Labels)+1]
 }
