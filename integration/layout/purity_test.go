@@ -11,6 +11,7 @@ var pure = []string{
 	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
 	"kcp-publisher/internal/catalog", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout",
 	"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/disclosure",
+	"kcp-publisher/internal/fleet",
 	"skr-agent/internal/autonomy", "skr-agent/internal/maintenance", "skr-agent/internal/provenance", "skr-agent/internal/report", "skr-agent/internal/sayonce",
 }
 
@@ -47,7 +48,7 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 func TestTheWireLinksNoRegistryClient(t *testing.T) {
 	for _, name := range []string{
 		"bundle", "bundle/trust", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout", "kcp-publisher/internal/catalog",
-		"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast",
+		"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/fleet",
 	} {
 		for dependency := range strings.Lines(string(goList(t, "-deps", "./"+name))) {
 			if strings.HasPrefix(dependency, "oras.land/") || strings.HasPrefix(dependency, "k8s.io/client-go") {

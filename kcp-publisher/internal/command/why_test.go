@@ -2,6 +2,9 @@ package command
 
 import (
 	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,5 +139,37 @@ MODULE  CHANNEL  VERSION  STATE  MESSAGE
 mail    fast     1.0.0    Error  no such image`
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWhySaysForProgramsWhatIsWrongAndWhatToDo(t *testing.T) {
+	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Pending", "waiting for the runtime to report bundle 7"),
+		condition("Reporting", "NeverReported", "the runtime has never reported"))
+	kyma.Status.Runtime.Observed = nil
+	a, err := explain(kyma, "", fleet.Rollouts{}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(a)
+	want := `{"runtime":"r-1","state":"Processing","health":"NeverReported","cause":"the runtime has never reported","situation":"NeverEnrolled",` +
+		`"advice":"enroll it: kcp-publisher enroll r-1 --location REGISTRY/PATH; apply what it prints to the runtime, and see its agent's log","modules":[]}`
+	if err != nil || string(text) != want {
+		t.Errorf("got %s, %v\nwant %s", text, err, want)
+	}
+}
+
+// An advice that cannot be typed is worse than none.
+func TestAdviceNamesCommandsThatExist(t *testing.T) {
+	named := regexp.MustCompile("kcp-publisher ([a-z-]+)( [a-z]+)?")
+	for _, d := range fleet.Descriptions() {
+		for _, found := range named.FindAllStringSubmatch(d.Advice, -1) {
+			args := []string{found[1]}
+			if below := strings.TrimSpace(found[2]); below != "" && slices.Contains([]string{"keys", "rollout", "component", "registry", "takeover"}, found[1]) {
+				args = append(args, below)
+			}
+			if o := run(append(args, "--help")...); o.code != 0 || !strings.Contains(o.out, "kcp-publisher "+strings.Join(args, " ")) {
+				t.Errorf("%s advises %q, which ends with %d: %s%s", d.Situation, found[0], o.code, o.out, o.err)
+			}
+		}
 	}
 }

@@ -30,7 +30,7 @@ type scene struct {
 var controlPlaneScenes = []scene{
 	{"a Kyma that is left alone", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
-	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation", "kcp-publisher resume r-1"},
+	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation", "operator.kyma-project.io/skip-reconciliation-"},
 	{"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "", "the publisher has not looked at this Kyma yet", "-n kcp-system"},
 	{"a Kyma whose runtime is another one's", func(w *world) {
 		older := *w.kyma.DeepCopy()
@@ -209,6 +209,9 @@ var runtimeScenes = []scene{
 	{"a module that does not become ready", func(w *world) { w.says("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1") }, ModuleNotReadyInTime, "", "0/1", ""},
 	{"a broken module", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }, ModuleBroken, "", "module mail is Error: Deployment mail cannot start", "kubectl describe manifest"},
 	{"a module that asks for something", func(w *world) { w.says("keda", "Warning", "give it a database") }, ModuleWarning, "", "give it a database", ""},
+	{"a broken module after one that asks for something", func(w *world) {
+		w.says("keda", "Warning", "give it a database").says("mail", "Error", "Deployment mail cannot start")
+	}, ModuleBroken, "", "module mail is Error", ""},
 	{"a module that is in use and shall go", func(w *world) {
 		w.facts.Published.State.Manifests = w.facts.Published.State.Manifests[1:]
 		w.facts.Published.Predicate.Removals = []string{"keda"}

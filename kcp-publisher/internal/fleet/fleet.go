@@ -35,7 +35,7 @@ type Fleet struct {
 	Warnings []Cause `json:"warnings,omitempty"`
 }
 
-// Health is how a runtime is doing, in one word. Each runtime has exactly one: the first that is true, in the order below.
+// Health is how a runtime is doing, in one word: that of its first cause.
 type Health string
 
 // Healths of a runtime, the worst first.
@@ -46,15 +46,20 @@ const (
 	Silent Health = "Silent"
 	// NeverReported runtimes are not enrolled yet, as far as the control plane knows.
 	NeverReported Health = "NeverReported"
-	// Suspended runtimes are published nothing, by their label.
+	// Suspended runtimes are published nothing, by their label. Whatever else their status says is as old as the label.
 	Suspended Health = "Suspended"
 	// Deleting runtimes are removing their modules.
 	Deleting Health = "Deleting"
 	// Behind runtimes have not put in force yet what was published to them, or their modules are not ready yet.
 	Behind Health = "Behind"
-	// Healthy runtimes run what was published to them, and all of it is ready.
+	// Healthy runtimes run what was published to them, and all of it is ready. What keeps a newer version back may still be their cause.
 	Healthy Health = "Healthy"
 )
+
+// Healths returns all healths, the worst first.
+func Healths() []Health {
+	return []Health{Failing, Silent, NeverReported, Suspended, Deleting, Behind, Healthy}
+}
 
 // Summary counts runtimes.
 type Summary struct {
@@ -83,7 +88,7 @@ type Runtime struct {
 	Channel   string            `json:"channel"`
 	State     v1beta2.State     `json:"state,omitempty"`
 	Health    Health            `json:"health"`
-	// Cause is nil where nothing is in the way.
+	// Cause is nil where nothing is in the way. That of a healthy runtime keeps only a newer version from it.
 	Cause *Cause `json:"cause,omitempty"`
 	// Since is when the cause began, nil where nobody knows.
 	Since *time.Time `json:"since,omitempty"`

@@ -219,16 +219,20 @@ func takeoverWaits(k *known) *found {
 }
 
 func brokenModule(k *known) *found {
+	var warned *v1beta2.ModuleStatus
 	for i := range k.status {
 		m := &k.status[i]
-		switch m.State {
-		case v1beta2.StateError:
+		switch {
+		case m.State == v1beta2.StateError:
 			return k.ofModule(tell(m.Message, moduleFailures, ModuleBroken), m)
-		case v1beta2.StateWarning:
-			return k.ofModule(tell(m.Message, moduleWarnings, ModuleWarning), m)
+		case m.State == v1beta2.StateWarning && warned == nil:
+			warned = m
 		}
 	}
-	return nil
+	if warned == nil {
+		return nil
+	}
+	return k.ofModule(tell(warned.Message, moduleWarnings, ModuleWarning), warned)
 }
 
 func deleting(k *known) *found {
