@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -19,8 +20,10 @@ import (
 type broken struct {
 	module string
 	state  v1beta2.State
-	want   []string
-	offer  func(context.Context, *fleet.Fleet) error
+	// situation is what why calls it.
+	situation string
+	want      []string
+	offer     func(context.Context, *fleet.Fleet) error
 }
 
 func release(ctx context.Context, f *fleet.Fleet, v sample.Version) error {
@@ -38,11 +41,11 @@ func offerManifest(module, manifest string) func(context.Context, *fleet.Fleet) 
 }
 
 var brokenModules = []broken{
-	{"unknown", v1beta2.StateWarning, []string{"module unknown", "is unknown"}, func(context.Context, *fleet.Fleet) error { return nil }},
-	{"channelless", v1beta2.StateWarning, []string{`channel "regular" has no version`, "spec.channels"}, func(ctx context.Context, f *fleet.Fleet) error {
+	{"unknown", v1beta2.StateWarning, "ModuleUnknown", []string{"module unknown", "is unknown"}, func(context.Context, *fleet.Fleet) error { return nil }},
+	{"channelless", v1beta2.StateWarning, "ChannelMissing", []string{`channel "regular" has no version`, "spec.channels"}, func(ctx context.Context, f *fleet.Fleet) error {
 		return f.Release(ctx, "channelless", sample.Mailer("").Component(), sample.Channel("fast", "1.0.0"))
 	}},
-	{"doubled", v1beta2.StateWarning, []string{"version 1.0.0 has two ModuleTemplates", "doubled-again"}, func(ctx context.Context, f *fleet.Fleet) error {
+	{"doubled", v1beta2.StateWarning, "TemplateDoubled", []string{"version 1.0.0 has two ModuleTemplates", "doubled-again"}, func(ctx context.Context, f *fleet.Fleet) error {
 		v := sample.Version{Module: "doubled", Version: "1.0.0", Manifest: "{}"}
 		again := v.Template()
 		again.Name = "doubled-again"
@@ -54,16 +57,16 @@ var brokenModules = []broken{
 		}
 		return release(ctx, f, v)
 	}},
-	{"unreleased", v1beta2.StateError, []string{"component kyma-pull.dev/module/unreleased:1.0.0", "not found"}, func(ctx context.Context, f *fleet.Fleet) error {
+	{"unreleased", v1beta2.StateError, "ComponentNotFound", []string{"component kyma-pull.dev/module/unreleased:1.0.0", "not found"}, func(ctx context.Context, f *fleet.Fleet) error {
 		v := sample.Version{Module: "unreleased", Version: "1.0.0"}
 		if err := f.Control.Create(ctx, v.Template()); err != nil {
 			return err
 		}
 		return release(ctx, f, v)
 	}},
-	{"unparseable", v1beta2.StateError, []string{"unparseable.yaml", "document 1"}, offerManifest("unparseable", "a: [")},
-	{"kindless", v1beta2.StateError, []string{"kindless.yaml", "kind"}, offerManifest("kindless", "a: b")},
-	{"strange", v1beta2.StateError, []string{"Spaceship", "enterprise"}, offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n")},
+	{"unparseable", v1beta2.StateError, "ModuleBroken", []string{"unparseable.yaml", "document 1"}, offerManifest("unparseable", "a: [")},
+	{"kindless", v1beta2.StateError, "ModuleBroken", []string{"kindless.yaml", "kind"}, offerManifest("kindless", "a: b")},
+	{"strange", v1beta2.StateError, "ModuleKindUnknown", []string{"Spaceship", "enterprise"}, offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n")},
 }
 
 func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
@@ -102,9 +105,34 @@ func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
 	})
 	t.Run("why names the first cause", func(t *testing.T) {
 		output, err := f.Why(ctx, "one", "unknown")
-		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "last word") {
+		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "do this") || !strings.Contains(output, "last word") {
 			t.Errorf("%v\n%s", err, output)
 		}
+		for _, b := range brokenModules {
+			untilWhy(t, f, b.situation, "one", b.module)
+		}
+	})
+	t.Run("why names a runtime that never enrolled, and one whose key is revoked", func(t *testing.T) {
+		must(t, f.Control.Create(ctx, fleet.NewKyma("nobody", "regular", "scaler")))
+		untilWhy(t, f, "NeverEnrolled", "nobody")
+		output, err := f.Ask(ctx, "revoke", "one")
+		if err != nil {
+			t.Fatalf("revoke: %v\n%s", err, output)
+		}
+		untilWhy(t, f, "KeyRevoked", "one", "scaler")
+	})
+}
+
+// untilWhy waits until why names a situation, with what to do about it.
+func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
+	t.Helper()
+	until(t, 60*time.Second, fmt.Sprintf("why %s says %s", args, situation), func() (bool, string) {
+		output, err := f.Why(t.Context(), append(args, "-o", "json")...)
+		var told struct{ Situation, Cause, Advice string }
+		if err == nil {
+			err = json.Unmarshal([]byte(output), &told)
+		}
+		return err == nil && told.Situation == situation && told.Cause != "" && told.Advice != "", fmt.Sprint(output, err)
 	})
 }
 

@@ -128,6 +128,8 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	if err != nil || !strings.Contains(why, "rollout "+firstRollout+" was rolled back: version 1.8.0 goes to no further runtime") {
 		t.Errorf("why says %s, %v", why, err)
 	}
+	untilWhy(t, f, "RolloutWithdrawn", "other-3")
+	untilWhy(t, f, "RolloutTookBack", "canary-1")
 }
 
 func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {

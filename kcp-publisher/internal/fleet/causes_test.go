@@ -88,6 +88,10 @@ var controlPlaneScenes = []scene{
 	{"a version without a template", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "fast"}, nil) }, TemplateMissing, "", "add keda-1.1.0", ""},
 	{"a pin to a version that is not there", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Version: "9.9.9"}, nil) }, PinUnavailable, "", "which the Kyma pins it to", ""},
 	{"a beta module for everybody else", func(w *world) { w.asks(v1beta2.Module{Name: "beta"}, nil) }, ModuleNotOffered, "", "is not offered to this runtime", "kubectl label kyma one"},
+	{"a version with two templates", func(w *world) {
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning,
+			Message: "module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/a or kcp-system/b"})
+	}, TemplateDoubled, "", "remove kcp-system/a", ""},
 	{"a component that is nowhere", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"}, broken(fmt.Errorf("component kyma-pull.dev/module/keda:1.0.0: %w in registry.example/modules", component.ErrMissing)))
 	}, ComponentNotFound, "", "component version not found", "--components"},

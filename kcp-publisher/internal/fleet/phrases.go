@@ -51,6 +51,7 @@ var resolveFailures = []phrase{
 	{" has no version: ", ChannelMissing},
 	{" has no ModuleTemplate: add ", TemplateMissing},
 	{"there is no ModuleTemplate ", TemplateMissing},
+	{" has two ModuleTemplates: remove ", TemplateDoubled},
 	{": is not offered to this runtime: ", ModuleNotOffered},
 	{" is for the control plane and goes into its own cluster only", ModuleNotOffered},
 	{": is mandatory and installed without being asked for", ModuleNotOffered},

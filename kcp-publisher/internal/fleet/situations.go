@@ -25,6 +25,7 @@ const (
 	ModuleUnknown      Situation = "ModuleUnknown"
 	ChannelMissing     Situation = "ChannelMissing"
 	TemplateMissing    Situation = "TemplateMissing"
+	TemplateDoubled    Situation = "TemplateDoubled"
 	PinUnavailable     Situation = "PinUnavailable"
 	ModuleNotOffered   Situation = "ModuleNotOffered"
 	ComponentNotFound  Situation = "ComponentNotFound"
