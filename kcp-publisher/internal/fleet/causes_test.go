@@ -114,6 +114,9 @@ var wayScenes = []scene{
 	{"a registry that lost the bundle", func(w *world) {
 		w.facts.Deviation = &plan.Deviation{Reason: v1beta2.ReasonBundleMissing, Message: "the registry has no bundle of the runtime any more"}
 	}, RegistryLost, "", "no bundle", ""},
+	{"a registry that lost the bundle of a broken module", func(w *world) {
+		w.says("keda", "Error", "Deployment keda cannot start").facts.Deviation = &plan.Deviation{Reason: v1beta2.ReasonBundleIncomplete, Message: "its documents are gone"}
+	}, ModuleBroken, "", "", ""},
 	{"a registry with a stranger's bundle", func(w *world) {
 		w.facts.Deviation = &plan.Deviation{Reason: v1beta2.ReasonBundleForeign, Message: "what is there was signed by nobody"}
 	}, RegistryTampered, "", "", "registry check"},
@@ -236,6 +239,17 @@ var runtimeScenes = []scene{
 		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon}, true
 		w.pending(time.Minute)
 	}, DeletionWaits, "", "waits for its runtime", "runtime-gone=true"},
+	{"a deleted Kyma whose runtime does not take its last bundle", func(w *world) {
+		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon}, true
+		w.pending(time.Hour)
+	}, BundleNotTaken, "", "", ""},
+	{"a module that is being installed since another one is repaired", func(w *world) {
+		w.says("keda", "Error", "x")
+		w.kyma = *w.status()
+		w.now, w.heard = w.now.Add(3*time.Hour), w.now.Add(3*time.Hour)
+		w.facts.Report.Sequence, w.facts.Report.Time = 9, w.now
+		w.says("keda", "Ready", "").says("mail", "Processing", "Deployment mail: 0/1")
+	}, ModuleProcessing, "", "", ""},
 	{"a deletion that takes more than a day", func(w *world) {
 		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon.Add(-26 * time.Hour)}, true
 		w.pending(time.Minute)
@@ -267,7 +281,9 @@ var runtimeScenes = []scene{
 		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and has no maintenance window ahead: ask for one"
 	}, WindowMissing, "", "", ""},
 	{"a rollout whose wave is to come", func(w *world) { w.rollout(v1alpha1.RolloutProgressing) }, RolloutHolds, "", "module keda is Ready in version 1.0.0: rollout keda-regular-1 holds version 1.1.0: wave all", "rollout show keda-regular-1"},
-	{"a paused rollout", func(w *world) { w.rollout(v1alpha1.RolloutPaused) }, RolloutHolds, "", "", ""},
+	{"a paused rollout", func(w *world) {
+		w.rollout(v1alpha1.RolloutPaused, func(r *v1alpha1.Rollout) { r.Status.Message = "it is paused" })
+	}, RolloutPaused, "", "holds version 1.1.0: wave all; it is paused", "rollout resume keda-regular-1"},
 	{"a rollout that was stopped before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutStopped) }, RolloutStopped, "", "it was stopped", "rollout show keda-regular-1"},
 	{"a rollout that took the version back here", func(w *world) { w.given().rollout(v1alpha1.RolloutRolledBack) }, RolloutTookBack, "", "took version 1.1.0 back", "rollout show keda-regular-1"},
 	{"a rollout that was rolled back before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutRolledBack) }, RolloutWithdrawn, "", "was rolled back: version 1.1.0 goes to no further runtime", "nothing to do here"},

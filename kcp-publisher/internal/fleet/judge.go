@@ -59,7 +59,7 @@ func judge(kyma *v1beta2.Kyma, modules []v1beta2.ModuleStatus, rollouts Rollouts
 	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // what is wrong with it, the status says
 	k.readConditions()
 	r := Runtime{
-		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels, Channel: cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel),
+		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels, Channel: line(cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel)),
 		State: kyma.Status.State, Health: Healthy, Reporting: plan.Reports(kyma), Modules: k.runtimeModules(),
 	}
 	if published := k.published(); published != nil {

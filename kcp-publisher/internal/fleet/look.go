@@ -62,7 +62,10 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	for i := range all {
 		r := &all[i]
 		status := r.Status
-		status.Message = text(status.Message)
+		status.Message, status.Failures = text(status.Message), slices.Clone(status.Failures)
+		for n := range status.Failures {
+			status.Failures[n].Reason = text(status.Failures[n].Reason) // a runtime's own words
+		}
 		sorted = append(sorted, Rollout{Name: r.Name, Spec: r.Spec, Status: status, Active: !rollout.Finished(r.Status.State)})
 	}
 	slices.SortStableFunc(sorted, func(a, b Rollout) int {

@@ -152,7 +152,10 @@ func TestWhatRuntimesWriteIsBoundedAndPrintable(t *testing.T) {
 	w.status()
 	w.kyma.Status.Modules = append(w.kyma.Status.Modules, v1beta2.ModuleStatus{Name: hostile, Version: hostile, Channel: hostile, State: "Error", Message: hostile})
 	w.untouched = true
-	f := Look(Input{Kymas: []v1beta2.Kyma{w.kyma}, Now: noon})
+	w.rollout(v1alpha1.RolloutStopped, func(r *v1alpha1.Rollout) {
+		r.Status.Message, r.Status.Failures = hostile, []v1alpha1.RuntimeFailure{{Runtime: "r-1", Reason: hostile}}
+	})
+	f := Look(Input{Kymas: []v1beta2.Kyma{w.kyma}, Rollouts: w.rollouts, Now: noon})
 	data, err := json.Marshal(f)
 	if err != nil || len(data) > 32<<10 {
 		t.Errorf("%d bytes, %v", len(data), err)

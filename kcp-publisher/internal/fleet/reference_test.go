@@ -104,6 +104,18 @@ func TestEverySituationIsDescribedOnceAndShort(t *testing.T) {
 	}
 }
 
+// Of two situations the first is named: what passes by itself must not hide what does not.
+func TestWhatPassesByItselfComesLast(t *testing.T) {
+	rank := map[Health]int{Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4}
+	before := Description{Health: Failing}
+	for _, d := range Descriptions() {
+		if rank[d.Health] < rank[before.Health] {
+			t.Errorf("%s, which is %s, comes after %s", d.Situation, d.Health, before.Situation)
+		}
+		before = d
+	}
+}
+
 // The agent is another program, whose messages arrive as words. Those of the API server are its own.
 func TestPhrasesAreThoseOfWhoeverWritesThem(t *testing.T) {
 	sources := ""

@@ -34,10 +34,12 @@ type found struct {
 	since time.Time
 }
 
-// rules look for what is in the way, in the order of a bundle's way; the first that finds something names it. They return nil for nothing.
+// rules look for what is in the way, in the order of a bundle's way; the first that finds something names it. What passes by itself comes after what
+// does not, or it would hide that. They return nil for nothing.
 var rules = []func(*known) *found{
-	suspended, notLookedAt, unpublishable, unsealed, unresolved, lostInRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
-	unwritten, truncated, agentRolledBack, takeoverWaits, brokenModule, deleting, notTaken, processingModule, unwatched, awaitsWindow, held,
+	suspended, notLookedAt, unpublishable, unsealed, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
+	unwritten, truncated, agentRolledBack, takeoverWaits, brokenModule, notTaken, stuckModule, deleting, lostInRegistry, pending, processingModule,
+	unwatched, awaitsWindow, held,
 }
 
 func suspended(k *known) *found {
@@ -91,15 +93,24 @@ func unresolved(k *known) *found {
 	return nil
 }
 
-func lostInRegistry(k *known) *found {
-	if k.registry == nil || k.registry.Status == metav1.ConditionTrue {
+// tamperedRegistry is about what somebody else wrote there.
+func tamperedRegistry(k *known) *found {
+	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || isLost(k.registry) {
 		return nil
 	}
-	switch k.registry.Reason {
-	case v1beta2.ReasonBundleMissing, v1beta2.ReasonBundleIncomplete:
-		return of(RegistryLost, k.registry)
-	}
 	return of(RegistryTampered, k.registry)
+}
+
+// lostInRegistry is about what is published again.
+func lostInRegistry(k *known) *found {
+	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || !isLost(k.registry) {
+		return nil
+	}
+	return of(RegistryLost, k.registry)
+}
+
+func isLost(registry *metav1.Condition) bool {
+	return registry.Reason == v1beta2.ReasonBundleMissing || registry.Reason == v1beta2.ReasonBundleIncomplete
 }
 
 func reportRefused(k *known) *found {
@@ -249,40 +260,72 @@ func deleting(k *known) *found {
 	return f
 }
 
-// notTaken is about a bundle that is not reported yet. Where the publisher calls the Kyma Ready all the same, the bundle changes none of its modules,
-// and for a while nothing is missing.
-func notTaken(k *known) *found {
+// unreported returns the newest bundle while the runtime has not reported it, nil for none.
+func (k *known) unreported() *v1beta2.PublishedBundle {
 	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
 		return nil
 	}
-	f := of(BundlePending, k.accepted)
-	published := k.published()
-	if published != nil {
-		f.since = published.Time.Time
+	return k.published()
+}
+
+// notTaken is about a bundle that a runtime which reports should have reported by now.
+func notTaken(k *known) *found {
+	published := k.unreported()
+	if published == nil || k.accepted.Reason == v1beta2.ReasonCarried || !plan.Reports(k.kyma) || k.now.Sub(published.Time.Time) <= takenWithin {
+		return nil
 	}
+	return &found{situation: BundleNotTaken, message: k.accepted.Message, since: published.Time.Time}
+}
+
+// pending is about a bundle that is not reported yet. Where the publisher calls the Kyma Ready all the same, the bundle changes none of its modules,
+// and nothing is missing.
+func pending(k *known) *found {
+	published := k.unreported()
 	switch {
+	case published == nil:
+		return nil
 	case k.accepted.Reason == v1beta2.ReasonCarried:
-		f.situation = CarryPending
-	case published != nil && plan.Reports(k.kyma) && k.now.Sub(f.since) > takenWithin:
-		f.situation = BundleNotTaken
+		return &found{situation: CarryPending, message: k.accepted.Message, since: published.Time.Time}
 	case k.kyma.Status.State == v1beta2.StateReady:
 		return nil
 	}
+	return &found{situation: BundlePending, message: k.accepted.Message, since: published.Time.Time}
+}
+
+// processing returns the first module that is not ready, and since when modules are not.
+func (k *known) processing() (*v1beta2.ModuleStatus, time.Time) {
+	m := k.firstUnready()
+	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {
+		return m, time.Time{}
+	}
+	since := k.modules.LastTransitionTime.Time
+	// Another module may have been in the way before this one: what happened since counts.
+	if published := k.published(); published != nil && published.Time.After(since) {
+		since = published.Time.Time
+	}
+	if last := k.kyma.Status.LastOperation; last != nil && last.LastUpdateTime.After(since) {
+		since = last.LastUpdateTime.Time
+	}
+	return m, since
+}
+
+func stuckModule(k *known) *found {
+	m, since := k.processing()
+	if m == nil || since.IsZero() || k.now.Sub(since) <= settledWithin {
+		return nil
+	}
+	f := k.ofModule(ModuleStuck, m)
+	f.since = since
 	return f
 }
 
 func processingModule(k *known) *found {
-	m := k.firstUnready()
+	m, since := k.processing()
 	if m == nil {
 		return nil
 	}
 	f := k.ofModule(ModuleProcessing, m)
-	if c := k.modules; c != nil && c.Status != metav1.ConditionTrue {
-		f.since = c.LastTransitionTime.Time
-		if !f.since.IsZero() && k.now.Sub(f.since) > settledWithin {
-			f.situation = ModuleStuck
-		}
-	}
+	f.since = since
 	return f
 }
 
@@ -313,14 +356,16 @@ func held(k *known) *found {
 		}
 		f := &found{situation: RolloutHolds, module: m.Name, rollout: hold.Rollout.Name,
 			message: "module " + m.Name + " is " + string(m.State) + " in version " + m.Version + ": " + hold.Why}
-		switch state := hold.Rollout.Status.State; {
-		case state == v1alpha1.RolloutStopped:
+		switch hold.Rollout.Status.State {
+		case v1alpha1.RolloutStopped:
 			f.situation = RolloutStopped
-		case state != v1alpha1.RolloutRollingBack && state != v1alpha1.RolloutRolledBack:
-		case hold.Touched:
-			f.situation = RolloutTookBack
-		default:
+		case v1alpha1.RolloutPaused, v1alpha1.RolloutWaiting:
+			f.situation, f.message = RolloutPaused, f.message+"; "+hold.Rollout.Status.Message
+		case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
 			f.situation = RolloutWithdrawn
+			if hold.Touched {
+				f.situation = RolloutTookBack
+			}
 		}
 		return f
 	}

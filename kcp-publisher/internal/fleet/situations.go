@@ -103,6 +103,7 @@ const (
 	WindowAwaited    Situation = "WindowAwaited"
 	WindowMissing    Situation = "WindowMissing"
 	RolloutHolds     Situation = "RolloutHolds"
+	RolloutPaused    Situation = "RolloutPaused"
 	RolloutStopped   Situation = "RolloutStopped"
 	RolloutTookBack  Situation = "RolloutTookBack"
 	RolloutWithdrawn Situation = "RolloutWithdrawn"
