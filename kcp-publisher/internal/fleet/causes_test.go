@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -254,10 +255,21 @@ var runtimeScenes = []scene{
 		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon.Add(-26 * time.Hour)}, true
 		w.pending(time.Minute)
 	}, DeletionOverdue, "", "", ".metadata.finalizers"},
+	{"a trouble that nobody knows", func(w *world) {
+		w.kyma = *w.status()
+		w.untouched, w.kyma.Status.State = true, v1beta2.StateWarning
+		w.kyma.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "NotReady", Message: "the moon is full"}}
+	}, Unexplained, "", "the moon is full", "kubectl describe kyma one"},
+	{"a Kyma that is not ready and says nothing else", func(w *world) {
+		w.kyma = *w.status()
+		w.untouched, w.kyma.Status.State = true, v1beta2.StateProcessing
+		w.kyma.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "Unknown", Reason: "NotReady"}}
+	}, NotReady, "", "", ""},
 	{"a bundle that was just published", func(w *world) { w.pending(10 * time.Second) }, BundlePending, "", "waiting for the runtime to report bundle 7", "wait a minute"},
 	{"a bundle that changes no module and was just published", func(w *world) {
 		w.kyma = *w.pending(time.Minute).status()
 		w.untouched, w.kyma.Status.State = true, v1beta2.StateReady
+		meta.SetStatusCondition(&w.kyma.Status.Conditions, metav1.Condition{Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonReady})
 		for i := range w.kyma.Status.Modules {
 			w.kyma.Status.Modules[i].State = v1beta2.StateReady
 		}

@@ -154,6 +154,8 @@ var descriptions = []Description{
 	{ModuleStuck, Failing, "the module is neither ready nor in error for long",
 		"look at its Manifest in the runtime: kubectl describe manifest -n kyma-system"},
 
+	{Unexplained, Failing, "the Kyma is in state Error or Warning, and no other situation explains it",
+		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
 	{DeletionOverdue, Failing, "the Kyma is deleted for longer than the publisher waits by default, and is still there",
 		"see whether the publisher runs, and whose finalizers are left: kubectl get kyma KYMA -n NAMESPACE -o jsonpath={.metadata.finalizers}"},
 	{DeletionWaits, Deleting, "the Kyma is deleted, and the runtime removes its modules",
@@ -167,6 +169,8 @@ var descriptions = []Description{
 	{ModuleProcessing, Behind, "the module is being installed, upgraded or removed",
 		"wait; what it waits for is in the message"},
 
+	{NotReady, Behind, "the Kyma is not Ready, and no other situation explains it",
+		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
 	{WatcherNotServed, Healthy, "the runtime does not watch all that the Watchers ask for",
 		"correct the Watcher that the message names"},
 	{WindowMissing, Healthy, "an upgrade requires downtime, and the schedule has no maintenance window that is long enough",

@@ -23,7 +23,7 @@ func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHold
 // Judge says how a runtime is doing, by what its Kyma in the control plane says, by rollouts and the time. What it returns shares the Kyma's
 // labels.
 func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
-	return judge(kyma, kyma.Status.Modules, rollouts, now)
+	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
 }
 
 // JudgeModule is Judge as far as it concerns one module, and reports whether the Kyma says anything of it. A remark about the module is a cause,
@@ -34,7 +34,7 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 		return Runtime{}, false
 	}
 	m := &kyma.Status.Modules[at]
-	r := judge(kyma, kyma.Status.Modules[at:at+1], rollouts, now)
+	r := judge(known{kyma: kyma, status: kyma.Status.Modules[at : at+1], one: true, now: now, holds: rollouts.holders.Of(kyma)})
 	if r.Cause == nil && m.State == v1beta2.StateReady && m.Message != "" {
 		k := known{kyma: kyma}
 		f := found{situation: ModuleRemark, module: m.Name, message: "module " + m.Name + " is Ready in version " + m.Version + ": " + m.Message}
@@ -45,8 +45,10 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 
 // known is what the rules look at.
 type known struct {
-	kyma    *v1beta2.Kyma
+	kyma *v1beta2.Kyma
+	// status are the modules that are asked about; one says that it is one by name.
 	status  []v1beta2.ModuleStatus
+	one     bool
 	carried bool
 	now     time.Time
 	holds   map[string]plan.Hold
@@ -54,8 +56,8 @@ type known struct {
 	ready, reporting, registry, accepted, synced, secrets, agent, modules, watchers *metav1.Condition
 }
 
-func judge(kyma *v1beta2.Kyma, modules []v1beta2.ModuleStatus, rollouts Rollouts, now time.Time) Runtime {
-	k := known{kyma: kyma, status: modules, now: now, holds: rollouts.holders.Of(kyma)}
+func judge(k known) Runtime {
+	kyma := k.kyma
 	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // what is wrong with it, the status says
 	k.readConditions()
 	r := Runtime{

@@ -38,8 +38,8 @@ type found struct {
 // does not, or it would hide that. They return nil for nothing.
 var rules = []func(*known) *found{
 	suspended, notLookedAt, unpublishable, unsealed, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
-	unwritten, truncated, agentRolledBack, takeoverWaits, brokenModule, notTaken, stuckModule, deleting, lostInRegistry, pending, processingModule,
-	unwatched, awaitsWindow, held,
+	unwritten, truncated, agentRolledBack, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
+	notReady, unwatched, awaitsWindow, held,
 }
 
 func suspended(k *known) *found {
@@ -327,6 +327,22 @@ func processingModule(k *known) *found {
 	f := k.ofModule(ModuleProcessing, m)
 	f.since = since
 	return f
+}
+
+// unexplained is about a Kyma in trouble of which no other rule knows: what is not understood is not healthy.
+func unexplained(k *known) *found {
+	if state := k.kyma.Status.State; k.one || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError && state != v1beta2.StateWarning {
+		return nil
+	}
+	return of(Unexplained, k.ready)
+}
+
+// notReady is the same of a Kyma that is not in trouble.
+func notReady(k *known) *found {
+	if k.one || k.ready.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(NotReady, k.ready)
 }
 
 func unwatched(k *known) *found {

@@ -93,6 +93,8 @@ const (
 	ModuleRemovalBlocked Situation = "ModuleRemovalBlocked"
 	ModuleProcessing     Situation = "ModuleProcessing"
 	ModuleStuck          Situation = "ModuleStuck"
+	Unexplained          Situation = "Unexplained"
+	NotReady             Situation = "NotReady"
 	WatcherNotServed     Situation = "WatcherNotServed"
 )
 
