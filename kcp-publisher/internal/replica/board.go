@@ -57,9 +57,11 @@ type Board struct {
 	own *shard.Announcement
 }
 
+// member is what a member said last, and since when. Moved says that it has said something else before, so that it lived when this process did.
 type member struct {
 	said  string
 	since time.Time
+	moved bool
 }
 
 // NewBoard returns the board of a namespace for one of its members. Name is that of the planner's lease.
@@ -76,7 +78,7 @@ func (b *Board) Start(ctx context.Context) error {
 	told := ""
 	for count := 0; ; {
 		err := b.read(ctx)
-		if err == nil && time.Since(beat) >= beatInterval {
+		if err == nil && time.Since(beat) >= beatInterval && (count > 0 || b.knowsOthers()) {
 			count++
 			beat = time.Now()
 			err = b.say(ctx, fmt.Sprintf("%d %d", b.shards, count))
@@ -93,6 +95,19 @@ func (b *Board) Start(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// knowsOthers reports whether it is known of all others whether they live. Who joins before would wait for those that do not to take their share, while
+// the others have given up its own.
+func (b *Board) knowsOthers() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, m := range b.members {
+		if name != b.member && !m.moved && b.asked.Sub(m.since) <= memberTimeout {
+			return false
+		}
+	}
+	return true
 }
 
 // NeedLeaderElection says that every process reads the board.
@@ -157,7 +172,7 @@ func (b *Board) take(data map[string]string, announced shard.Announcement, lease
 		}
 		known, was := b.members[name]
 		if !was || known.said != said {
-			known = member{said, asked}
+			known = member{said, asked, was}
 		}
 		next[name] = known
 		if asked.Sub(known.since) > memberForgotten && name != b.member {
