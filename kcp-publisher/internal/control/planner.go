@@ -39,6 +39,9 @@ type Planner struct {
 // SetupPlanner adds the planner's controllers to the manager.
 func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	p.heard.Store(new(make([]*shard.Hearings, p.Shards)))
+	if err := indexRuntimes(mgr); err != nil {
+		return err
+	}
 	events := mgr.GetEventRecorder("kcp-publisher")
 	if err := setUpCatalog(mgr, p.Catalog, make(chan event.GenericEvent)); err != nil {
 		return err
@@ -131,6 +134,9 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	if kyma.Labels[v1beta2.LabelShard] == want {
 		return ctrl.Result{}, nil
 	}
+	if first, err := s.ownerFirst(ctx, kyma, want); err != nil || first {
+		return ctrl.Result{RequeueAfter: catalogSettles}, err
+	}
 	before := kyma.DeepCopy()
 	if kyma.Labels == nil {
 		kyma.Labels = map[string]string{}
@@ -140,4 +146,15 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, fmt.Errorf("label Kyma %s with its shard: %w", req.NamespacedName, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// ownerFirst reports whether the runtime of a Kyma is another one's that has no label yet: a shard that saw this one alone would give it the runtime. A watch
+// shows labels in the order in which they were written.
+func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
+	var same v1beta2.KymaList
+	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {
+		return false, fmt.Errorf("list Kymas of runtime %s: %w", plan.Claimed(kyma), err)
+	}
+	owner := plan.NewOwners(same.Items)[plan.Claimed(kyma)]
+	return owner != nil && owner.Name != kyma.Name && owner.Labels[v1beta2.LabelShard] != label, nil
 }

@@ -29,10 +29,7 @@ const indexRuntime = "runtime"
 
 // Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
-		return []string{plan.Claimed(object.(*v1beta2.Kyma))}
-	})
-	if err != nil {
+	if err := indexRuntimes(mgr); err != nil {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
@@ -114,6 +111,12 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}
+
+func indexRuntimes(mgr ctrl.Manager) error {
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
+		return []string{plan.Claimed(object.(*v1beta2.Kyma))}
+	})
+}
 
 // setUpCatalog adds the controller that reads the catalog. An empty catalog is a catalog too: one event at the start makes the first snapshot,
 // templates or not. The same is true of watchers.

@@ -7,6 +7,10 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -113,6 +117,40 @@ func TestThePlannerHearsWhatShardsHear(t *testing.T) {
 		got := hearingOf(kyma, c.told, c.now)
 		if !got.At.Equal(c.want.At) || !got.Unnoted.Equal(c.want.Unnoted) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime: a shard that saw it alone would take it for the owner.
+func TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime(t *testing.T) {
+	owner, second := kymaOf("owner"), kymaOf("second")
+	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
+	owner.Labels, second.Labels = map[string]string{v1beta2.LabelRuntimeID: "r"}, map[string]string{v1beta2.LabelRuntimeID: "r"}
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owner, second).
+		WithIndex(&v1beta2.Kyma{}, indexRuntime, func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).Build()
+	labels := &shardLabels{api, 3}
+	labelOf := func(kyma *v1beta2.Kyma) string {
+		t.Helper()
+		result, err := labels.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(kyma)})
+		if err == nil {
+			err = api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma)
+		}
+		if label := kyma.Labels[v1beta2.LabelShard]; err != nil || (label == "") != (result.RequeueAfter > 0) {
+			t.Fatalf("label %q, %+v, %v", label, result, err)
+		}
+		return kyma.Labels[v1beta2.LabelShard]
+	}
+	want := shard.Label(shard.Of("r", 3), 3)
+	if got := labelOf(second); got != "" {
+		t.Errorf("the second one has label %q before the owner", got)
+	}
+	for _, kyma := range []*v1beta2.Kyma{owner, second} {
+		if got := labelOf(kyma); got != want {
+			t.Errorf("%s has label %q, want %q", kyma.Name, got, want)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func (b *Board) read(ctx context.Context) error {
 	var announced shard.Announcement
 	if text := config.Data[announcedField]; text != "" {
 		if err := json.Unmarshal([]byte(text), &announced); err != nil {
-			return fmt.Errorf("ConfigMap %s/%s: %s: %w: remove it, and it is written anew", b.namespace, b.name, announcedField, err)
+			return fmt.Errorf("ConfigMap %s/%s: %s: %w: remove that field, and the planner writes it again", b.namespace, b.name, announcedField, err)
 		}
 	}
 	own, forgotten := b.take(config.Data, announced, lease, asked)

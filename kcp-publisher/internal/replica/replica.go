@@ -153,7 +153,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 			if err != nil {
 				return fmt.Errorf("work under lease %s: %w", name, err)
 			}
-			log.Info("gave up a part of the work")
+			log.Info("released a part of the work")
 			return nil
 		case <-lost:
 			return fmt.Errorf("lease %s is lost", name)
