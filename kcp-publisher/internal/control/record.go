@@ -89,6 +89,7 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 // looked notes for the metrics what the status of a Kyma says.
 func (k *Kymas) looked(kyma *v1beta2.Kyma) {
 	runtimeStates.set(client.ObjectKeyFromObject(kyma).String(), kyma.Status, k.Catalog.has)
+	k.Shard.count(client.ObjectKeyFromObject(kyma).String())
 }
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {

@@ -60,16 +60,13 @@ func unpublishable(k *known) *found {
 	if k.ready.Reason != v1beta2.ReasonPublishFailed {
 		return nil
 	}
-	situation := PublishFailed
 	switch reasonIn(k.ready.Message) {
 	case refusal.RootExpired:
-		situation = RootExpired
+		return of(RootExpired, k.ready)
 	case refusal.UnknownKey, refusal.BadRoot:
-		situation = KeysNotAccepted
-	default:
-		situation = tell(k.ready.Message, publishFailures, PublishFailed)
+		return of(KeysNotAccepted, k.ready)
 	}
-	return of(situation, k.ready)
+	return of(tell(k.ready.Message, publishFailures, PublishFailed), k.ready)
 }
 
 func unsealed(k *known) *found {
