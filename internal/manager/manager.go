@@ -13,7 +13,6 @@ import (
 	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -21,7 +20,7 @@ import (
 
 // Flags are what `run` of both programs takes.
 type Flags struct {
-	Kubeconfig                   string
+	cluster                      cli.Cluster
 	qps                          float32
 	burst                        int
 	metricsAddress, probeAddress string
@@ -58,7 +57,7 @@ var (
 // afford to link, metrics are served on this machine only unless the operator says otherwise.
 func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election, authenticate Authenticate) {
 	f.authenticate = authenticate
-	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of "+cluster+"; default: the Pod's own ServiceAccount")
+	f.cluster.AddFlags(flags, cluster)
 	flags.Float32Var(&f.qps, "kube-api-qps", -1, "queries per second to the API server at most; -1: no limit but the API server's own priority and fairness")
 	flags.IntVar(&f.burst, "kube-api-burst", 300, "queries to the API server at once at most, with --kube-api-qps")
 	if authenticate != nil {
@@ -105,9 +104,9 @@ func (f *Flags) Config() (*rest.Config, error) {
 	case f.qps > 0 && f.burst < 1:
 		return nil, cli.Usage(fmt.Errorf("--kube-api-burst %d: want at least 1", f.burst))
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.Kubeconfig)
+	config, err := f.cluster.Config()
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, err
 	}
 	config.QPS, config.Burst = f.qps, f.burst
 	return config, nil

@@ -47,7 +47,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 				return err
 			}
 			var all v1alpha1.RolloutList
-			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.scope())); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
 			slices.SortFunc(all.Items, byInterest)
@@ -55,6 +55,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd.Flags(), &f.format)
+	f.addEverywhere(cmd.Flags())
 	return cmd
 }
 

@@ -65,7 +65,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.manager.AddFlags(flags, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
 	flags.StringVar(&f.selector, "watch-label-selector", "", "reconcile only Kymas whose labels match, such as sharding.fluxcd.io/shard=one; each selector has a lease of its own")
 	flags.IntVar(&f.shards, "shards", 1, "into how many parts the fleet is divided; replicas share them by leases. With 1, one replica works and the others stand by")
-	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
+	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets for runtimes; default: no Secrets are read")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	f.components.add(flags)
