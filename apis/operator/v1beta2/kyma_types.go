@@ -96,6 +96,10 @@ type KymaStatus struct {
 	// LastOperation is what happened last.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
+	// LastHandledReconcileAt is the value of the annotation reconcile.fluxcd.io/requestedAt that was handled last.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=64
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 	// Runtime is what the control plane and the runtime said to each other last. It has one owner as a whole, so that managedFields do not name
 	// each of its fields.
 	// +optional

@@ -91,7 +91,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	before := kyma.DeepCopy()
-	if wait := k.backoff.wait(req.NamespacedName, k.Now()); wait > 0 {
+	if wait := k.backoff.wait(req.NamespacedName, k.Now()); wait > 0 && plan.Requested(kyma) == "" {
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
 	facts, err := k.admit(ctx, kyma, rules)
@@ -111,10 +111,13 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 			k.Catalog.due.add(req.NamespacedName)
 		}
 	}()
-	started := k.Now()
+	started, requested := k.Now(), plan.Requested(kyma)
+	if requested != "" {
+		k.Publisher.Forget(plan.RuntimeID(kyma)) // so that the registry is asked for it
+	}
 	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due))
 	this.report = newest.content()
-	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still {
+	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still && requested == "" {
 		published = true
 		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
 		return k.lookAgain(kyma, newest.asked, until), nil
@@ -148,6 +151,7 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	var until time.Time
 	if !notedLater(outcome) {
 		kyma.Status = status(kyma.Status, runtime, facts, k.Now())
+		handled(kyma, requested)
 		until = settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
 	}
 	k.settled.remember(req.NamespacedName, this, until)
@@ -166,7 +170,9 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 		return ctrl.Result{}, err
 	}
 	facts.PublishError = why
+	requested := plan.Requested(kyma)
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
+	handled(kyma, requested)
 	return k.record(ctx, before, kyma, publish.Outcome{}, k.Now(), time.Time{})
 }
 
@@ -329,6 +335,13 @@ func status(before v1beta2.KymaStatus, runtime plan.Runtime, facts ingest.Facts,
 		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, runtime.Secrets.All, facts)
 	}
 	return ingest.Status(before, facts, now)
+}
+
+// handled notes that a look at a Kyma was made that somebody asked for; requested is empty where nobody did.
+func handled(kyma *v1beta2.Kyma, requested string) {
+	if requested != "" {
+		kyma.Status.LastHandledReconcileAt = requested
+	}
 }
 
 // registryUnavailable says what is known of a runtime whose reports cannot be read because the registry is down: that is silence, too,

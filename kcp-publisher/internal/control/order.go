@@ -105,10 +105,13 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 }
 
 // freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look has something to publish: the
-// report can wait for the next one, so that the whole fleet's bundles go first.
+// report can wait for the next one, so that the whole fleet's bundles go first. A look that somebody asked for takes nothing as known.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	poll := k.pollOf(kyma)
-	if due {
+	switch {
+	case plan.Requested(kyma) != "":
+		return 0
+	case due:
 		return 2 * max(poll, k.PollInterval)
 	}
 	return min(poll, k.PollInterval) / 2
