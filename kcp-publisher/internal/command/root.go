@@ -14,7 +14,7 @@ import (
 // Execute runs the command line and returns the exit code.
 func Execute(version string, args []string, out, errOut io.Writer) int {
 	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull", version)
-	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnroll(), newRevoke(), newSuspend(), newResume(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
+	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnroll(), newRevoke(), newSuspend(), newResume(), newStatus(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
 		newPromote(), newDiff(), newExport(), newImportReport(), newTakeover())
 	return cli.Execute(root, refused, args, out, errOut)
 }
@@ -23,5 +23,5 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak
-	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.As(err, &leak)
+	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.Is(err, errUnwell) || errors.As(err, &leak)
 }
