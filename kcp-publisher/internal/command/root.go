@@ -14,7 +14,7 @@ import (
 // Execute runs the command line and returns the exit code.
 func Execute(version string, args []string, out, errOut io.Writer) int {
 	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull", version)
-	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnroll(), newRevoke(), newSuspend(), newResume(), newStatus(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
+	root.AddCommand(newRun(g), newPublish(g), newKeys(), newEnroll(), newRevoke(), newReconcile(), newSuspend(), newResume(), newStatus(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
 		newPromote(), newDiff(), newExport(), newImportReport(), newTakeover())
 	return cli.Execute(root, refused, args, out, errOut)
 }

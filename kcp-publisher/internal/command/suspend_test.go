@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 func TestSuspendingAndResumingARuntime(t *testing.T) {
@@ -54,5 +55,16 @@ func TestSuspendingAndResumingARuntime(t *testing.T) {
 				t.Errorf("%q, %v: labels %v, annotations %v", told, err, kyma.Labels, kyma.Annotations)
 			}
 		})
+	}
+}
+
+func TestALookAtASuspendedRuntimeIsNotAskedFor(t *testing.T) {
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}}}
+	if err := request(kyma, noon); err == nil || !strings.Contains(err.Error(), "run `kcp-publisher resume` first") || len(kyma.Annotations) > 0 {
+		t.Errorf("got %v, annotations %v", err, kyma.Annotations)
+	}
+	kyma.Labels = nil
+	if err := request(kyma, noon); err != nil || plan.Requested(kyma) != "2026-05-04T12:00:00Z" {
+		t.Errorf("got %v, annotations %v", err, kyma.Annotations)
 	}
 }
