@@ -47,7 +47,7 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 		}
 		return r.checkLogging()
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	cmd.SetFlagErrorFunc(flagMistake)
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if ours, ok := fluxNames[name]; ok {
 			return ours
@@ -59,6 +59,9 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	flags.StringVar(&r.color, "color", "auto", "auto, always or never: color states; auto does on terminals unless $NO_COLOR is set")
 	flags.StringVar(&r.log.LogLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&r.log.LogEncoding, "log-format", "json", "json or console")
+	cmd.AddCommand(newVersion(version))
+	setUsage(cmd)
+	asPlugin(cmd, os.Args[0])
 	return cmd, r
 }
 
@@ -68,7 +71,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return Usage(fmt.Errorf("unknown command %q", args[0]))
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
