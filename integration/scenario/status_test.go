@@ -142,6 +142,10 @@ func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 		t.Errorf("who runs 1.7.0:\n%s", got)
 	}
 
+	if got := o.run(0, append([]string{"__completeNoDesc", "status"}, append(on, "--module", "scaler", "")...)...); !strings.HasPrefix(got, "berlin\ntokyo\n") {
+		t.Errorf("a shell completes runtimes with %q", got)
+	}
+
 	var lines watched
 	watching := o.command(ctx, with("status", "-w")...)
 	watching.Stdout, watching.Stderr = &lines, &lines

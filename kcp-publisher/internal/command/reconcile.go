@@ -57,6 +57,7 @@ func newReconcile() *cobra.Command {
 		},
 	}
 	api.add(cmd.Flags(), "the Kymas")
+	cli.Complete(cmd, api.runtimes)
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the publisher; 0: not at all")
 	return cmd
 }

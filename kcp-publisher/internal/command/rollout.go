@@ -114,6 +114,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; default on a terminal")
 	cli.OutputFlag(cmd.Flags(), &f.format)
+	cli.Complete(cmd, f.rollouts)
 	return cmd
 }
 
@@ -127,19 +128,23 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 
 // steer makes a command that changes the spec of a rollout; change gives what to tell.
 func (f *rolloutFlags) steer(name, short string, change func(*v1alpha1.Rollout) (string, error)) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], change) },
 	}
+	cli.Complete(cmd, f.rollouts)
+	return cmd
 }
 
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.change(cmd, args[0], func(r *v1alpha1.Rollout) (string, error) { return approve(r, args[1]) })
 		},
 	}
+	cli.Complete(cmd, f.rollouts, f.waves)
+	return cmd
 }
 
 func newRolloutUndo(f *rolloutFlags) *cobra.Command {

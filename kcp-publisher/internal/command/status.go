@@ -62,6 +62,9 @@ func newStatus() *cobra.Command {
 	flags.BoolVarP(&f.watch, "watch", "w", false, "go on, and print a line whenever a runtime changes")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 when a selected runtime is Failing or Silent")
 	cli.OutputFlag(flags, &f.format, formatWide, formatName)
+	cli.Complete(cmd, f.runtimes)
+	cli.CompleteFlag(cmd, "module", f.modules)
+	cli.CompleteFlag(cmd, "version", f.versions)
 	return cmd
 }
 

@@ -45,6 +45,7 @@ func steerRuntime(use, short string, change func(*v1beta2.Kyma) (string, error))
 		},
 	}
 	api.add(cmd.Flags(), "the Kymas")
+	cli.Complete(cmd, api.runtimes)
 	return cmd
 }
 

@@ -40,6 +40,9 @@ func newTakeover() *cobra.Command {
 	f.add(flags, "the Kymas and of lifecycle-manager's Manifests")
 	flags.StringVarP(&f.selector, "selector", "l", "", "Kymas whose labels match")
 	flags.BoolVar(&f.all, "all", false, "all Kymas of the namespace")
+	for _, step := range cmd.Commands() {
+		each(step, f.kymaNames)
+	}
 	return cmd
 }
 
@@ -88,7 +91,7 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 		},
 	}
 	f.planFlags(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done, as `plan` does")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done, as plan does")
 	return cmd
 }
 
