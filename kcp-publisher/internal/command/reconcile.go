@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/wait"
+	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -73,14 +73,14 @@ func request(kyma *v1beta2.Kyma, now time.Time) error {
 
 // handled waits until the publisher has done what was asked for, and reads what it says of it.
 func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout time.Duration) error {
-	err := wait.PollUntilContextTimeout(ctx, handledPoll, timeout, true, func(ctx context.Context) (bool, error) {
+	err := poll.PollUntilContextTimeout(ctx, handledPoll, timeout, true, func(ctx context.Context) (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
 		return err == nil && plan.Requested(kyma) == "", err
 	})
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case wait.Interrupted(err):
+	case poll.Interrupted(err):
 		return fmt.Errorf("the publisher has not looked at it within %s: it does not run, its --watch-label-selector does not select Kyma %s/%s, "+
 			"the registry does not answer, or a commit is being applied", timeout, kyma.Namespace, kyma.Name)
 	case err != nil:
