@@ -208,6 +208,19 @@ type PublishedBundle struct {
 	// Given says of the modules whose version a rollout decided which one it was.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
+	// Earlier are the bundles before this one that the runtime may report still, the newest first and at most five. There are none once it has reported
+	// this one, and none of which everything was changed.
+	// +optional
+	Earlier []EarlierBundle `json:"earlier,omitempty"`
+}
+
+// EarlierBundle is a bundle that another one has replaced.
+type EarlierBundle struct {
+	Digest string `json:"digest"`
+	// Changed are the modules of which the newest bundle asks for something else than this one, or may do so. What a report about this bundle says of other
+	// modules is true of the newest one as well.
+	// +optional
+	Changed []string `json:"changed,omitempty"`
 }
 
 // GivenVersion is how a module came to its version.
