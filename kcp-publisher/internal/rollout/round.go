@@ -134,6 +134,7 @@ func (r *Round) stay(newest *fleet.Rollout) {
 
 // keep notes how a rollout stands now.
 func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus) {
+	status.ObservedGeneration = rollout.Generation
 	next := rollout.DeepCopy()
 	next.Status = status
 	switch {
