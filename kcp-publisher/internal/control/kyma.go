@@ -57,6 +57,8 @@ type Kymas struct {
 	// Notify tells the agents of a runtime that a bundle was pushed for it, nil for nobody. It returns at once.
 	Notify func(runtime string)
 	Now    func() time.Time
+	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
+	KymaEvents KymaEvents
 
 	backoff registryBackoff
 	reports *reports

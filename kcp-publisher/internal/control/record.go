@@ -35,6 +35,9 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
+	if err == nil {
+		k.tell(before.Status, kyma)
+	}
 	kyma.DeepCopyInto(before)
 	return nil
 }
@@ -95,6 +98,9 @@ func (k *Kymas) looked(kyma *v1beta2.Kyma) {
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
 	if ingest.Notable(before.Status, after.Status) {
 		err := k.Client.Status().Patch(ctx, after, statusPatch{before})
+		if err == nil {
+			k.tell(before.Status, after)
+		}
 		if unwritable(err) {
 			err = k.writeRefusal(ctx, before, after, err)
 		}

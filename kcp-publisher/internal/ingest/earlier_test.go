@@ -18,6 +18,7 @@ import (
 // fleetMember is a runtime over several bundles: what is written of it, and the facts that come next.
 type fleetMember struct {
 	t      *testing.T
+	before v1beta2.KymaStatus // since when Events are asked for
 	status v1beta2.KymaStatus
 	facts  Facts
 	now    time.Time
