@@ -10,22 +10,24 @@ import (
 
 // Kyma says which modules a runtime shall have.
 //
+// Its selectable fields are in another order than v1beta2's: API servers refuse equal ones in versions whose schemas differ.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:unservedversion
 // +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Kyma is deprecated. Use v1beta2 instead."
 // +kubebuilder:resource:shortName=ky,categories=kyma-pull
-// +kubebuilder:selectablefield:JSONPath=".status.state"
-// +kubebuilder:selectablefield:JSONPath=".status.activeChannel"
 // +kubebuilder:selectablefield:JSONPath=".status.runtime.id"
+// +kubebuilder:selectablefield:JSONPath=".status.activeChannel"
+// +kubebuilder:selectablefield:JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=".status.activeChannel"
 // +kubebuilder:printcolumn:name="Modules",type=string,JSONPath=".status.readyModules"
-// +kubebuilder:printcolumn:name="In Force",type=integer,JSONPath=".status.runtime.observed.sequence"
+// +kubebuilder:printcolumn:name="In Force",type=string,JSONPath=".status.runtime.observed.sequence"
 // +kubebuilder:printcolumn:name="Reporting",type=string,JSONPath=`.status.conditions[?(@.type=="Reporting")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:printcolumn:name="Published",type=integer,JSONPath=".status.runtime.published.sequence",priority=1
+// +kubebuilder:printcolumn:name="Published",type=string,JSONPath=".status.runtime.published.sequence",priority=1
 // +kubebuilder:printcolumn:name="Report Noted",type=date,JSONPath=".status.runtime.observed.heard",priority=1
 // +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=".status.runtime.observed.agentVersion",priority=1
 // +kubebuilder:printcolumn:name="Kubernetes",type=string,JSONPath=".status.runtime.observed.kubernetesVersion",priority=1
@@ -158,7 +160,6 @@ const (
 // +kubebuilder:unservedversion
 // +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Manifest is deprecated. Use v1beta2 instead."
 // +kubebuilder:resource:categories=kyma-pull
-// +kubebuilder:selectablefield:JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 type Manifest struct {

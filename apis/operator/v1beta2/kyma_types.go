@@ -16,11 +16,11 @@ import (
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=".status.activeChannel"
 // +kubebuilder:printcolumn:name="Modules",type=string,JSONPath=".status.readyModules"
-// +kubebuilder:printcolumn:name="In Force",type=integer,JSONPath=".status.runtime.observed.sequence"
+// +kubebuilder:printcolumn:name="In Force",type=string,JSONPath=".status.runtime.observed.sequence"
 // +kubebuilder:printcolumn:name="Reporting",type=string,JSONPath=`.status.conditions[?(@.type=="Reporting")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:printcolumn:name="Published",type=integer,JSONPath=".status.runtime.published.sequence",priority=1
+// +kubebuilder:printcolumn:name="Published",type=string,JSONPath=".status.runtime.published.sequence",priority=1
 // +kubebuilder:printcolumn:name="Report Noted",type=date,JSONPath=".status.runtime.observed.heard",priority=1
 // +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=".status.runtime.observed.agentVersion",priority=1
 // +kubebuilder:printcolumn:name="Kubernetes",type=string,JSONPath=".status.runtime.observed.kubernetesVersion",priority=1
