@@ -78,6 +78,12 @@ type RolloutStatus struct {
 	// ObservedGeneration is the generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are for tools that wait for objects: Ready once the rollout has brought the version to everybody or another one came after it, Stalled
+	// where it has ended otherwise.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Message says what the rollout waits for, or why it ended.
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -162,6 +168,12 @@ type RuntimeFailure struct {
 // RolloutState is where a rollout stands.
 // +kubebuilder:validation:Enum="";Progressing;Paused;Waiting;Stopped;RollingBack;RolledBack;Superseded;Succeeded
 type RolloutState string
+
+// Conditions of a rollout. Their reason is the state.
+const (
+	ConditionReady   = "Ready"
+	ConditionStalled = "Stalled"
+)
 
 // States of a rollout. Waiting is for an approval, or for something in the spec to be set right.
 const (

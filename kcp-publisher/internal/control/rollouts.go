@@ -203,7 +203,6 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status
-	object.Status.ObservedGeneration = object.Generation // of a new one, it is known since it was made
 	if err := r.Client.Status().Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write status of Rollout %s/%s: %w", object.Namespace, object.Name, err)
 	}
