@@ -46,13 +46,13 @@ func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
 					continue // it came with v1beta2
 				}
 				theirs, ours := readCRD(t, shapeFile(plural), version), readCRD(t, file, version)
-				for _, d := range differences(version, theirs.version, comparable(theirs.version, shape(ours.version, false))) {
+				for _, d := range differences(version, theirs.version, withoutDisplay(theirs.version, shape(ours.version, false))) {
 					t.Error(d)
 				}
 			}
 			theirs, ours := readCRD(t, shapeFile(plural), "v1beta2"), readCRD(t, file, "v1beta2")
 			for _, field := range []string{"group", "names", "scope"} {
-				for _, d := range differences(field, theirs.spec[field], comparable(theirs.spec[field], ours.spec[field])) {
+				for _, d := range differences(field, theirs.spec[field], withoutDisplay(theirs.spec[field], ours.spec[field])) {
 					t.Error(d)
 				}
 			}
@@ -60,9 +60,9 @@ func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
 	}
 }
 
-// comparable returns ours without what we add for people who look: columns, short names, categories and fields to select by. What is Kyma's of them has to
+// withoutDisplay returns ours without what we add for people who look: columns, short names, categories and fields to select by. What is Kyma's of them has to
 // be there.
-func comparable(theirs, ours any) any {
+func withoutDisplay(theirs, ours any) any {
 	is, whole := ours.(map[string]any)
 	has, _ := theirs.(map[string]any)
 	if !whole {
@@ -89,7 +89,7 @@ func TestKymasColumnsHaveToBeThere(t *testing.T) {
 		"":                                 {column("State"), column("Channel"), column("Age"), column("Message")},
 		"version.additionalPrinterColumns": {column("State"), column("Channel")},
 	} {
-		got := strings.Join(differences("version", theirs, comparable(theirs, map[string]any{"additionalPrinterColumns": ours})), "\n")
+		got := strings.Join(differences("version", theirs, withoutDisplay(theirs, map[string]any{"additionalPrinterColumns": ours})), "\n")
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
