@@ -120,7 +120,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme, Cache: watched,
-		LeaderElectionID: manager.Identity("kcp-publisher.kyma-pull.dev", f.selector), LeaderElectionNamespace: f.namespace,
+		LeaderElectionID: manager.Identity(control.LeaseName, f.selector), LeaderElectionNamespace: f.namespace,
 	})
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (f *runFlags) watched() (cache.Options, error) {
 
 func (f *runFlags) kymas() (*control.Kymas, error) {
 	// The controllers have one backoff for all.
-	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true})
+	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: control.ObserveRegistry})
 	if err != nil {
 		return nil, err
 	}

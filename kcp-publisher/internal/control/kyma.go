@@ -107,6 +107,8 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	defer func() {
 		if due && !published {
 			k.Catalog.due.add(req.NamespacedName)
+		} else {
+			k.Catalog.due.done(req.NamespacedName)
 		}
 	}()
 	started := k.Now()
@@ -213,17 +215,23 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma)
 	if apierrors.IsNotFound(err) {
-		runtimeStates.forget(req.String())
+		runtimeStates.forget(req.NamespacedName)
 		if runtime := k.reports.forget(req.NamespacedName); runtime != "" {
 			k.Publisher.Drop(runtime)
 		}
 		k.backoff.forget(req.NamespacedName)
 		k.settled.forget(req.NamespacedName)
 		k.Catalog.due.take(req.NamespacedName)
+		k.Catalog.due.done(req.NamespacedName)
 		return nil, nil
 	}
-	if err != nil || plan.Skipped(kyma) {
+	if err != nil {
 		return nil, err
+	}
+	if plan.Skipped(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		k.count(kyma)
+		return nil, nil
 	}
 	return kyma, nil
 }

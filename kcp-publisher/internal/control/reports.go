@@ -277,6 +277,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 		if !told[r.Digest.String()+string(r.Reason)] {
 			// What is in the registry is not what was pushed: read it again, and replace it.
 			k.Publisher.Forget(runtime)
+			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
 		}
 	}

@@ -48,8 +48,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
-	registryUp.Set(1)
-	keysAccepted.Set(1)
+	kymas.export()
 
 	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
 	err = ctrl.NewControllerManagedBy(mgr).Named("catalog").
@@ -64,6 +63,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	kymas.Keys.changed = kymas.Catalog.markAll
+	kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
 	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
 	}
