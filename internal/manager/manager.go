@@ -28,6 +28,7 @@ type Flags struct {
 	metricsAuth                  bool
 	eventsAddress                string
 	pprof                        bool
+	goMetrics                    bool
 	authenticate                 Authenticate
 	election                     leaderelection.Options
 	jitter                       jitter.IntervalOptions
@@ -69,6 +70,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes, 0 for none")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to whom it serves metrics")
+	flags.BoolVar(&f.goMetrics, "go-metrics", false, "serve all metrics of Go's runtime, some 140, instead of the few that its client has by default")
 	flags.StringVar(&f.eventsAddress, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
 	f.addElection(flags, election)
