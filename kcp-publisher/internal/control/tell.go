@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,15 +31,7 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	if catalog == nil {
 		return // which of its modules are known is not known
 	}
-	runtimeStates.set(client.ObjectKeyFromObject(kyma), standing(kyma, k.Now()), catalog)
-}
-
-func standing(kyma *v1beta2.Kyma, _ time.Time) fleet.Runtime {
-	r := fleet.Runtime{ID: plan.RuntimeID(kyma), State: kyma.Status.State}
-	for _, m := range kyma.Status.Modules {
-		r.Modules = append(r.Modules, fleet.RuntimeModule{Name: m.Name, Version: m.Version, State: m.State})
-	}
-	return r
+	runtimeStates.set(client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
 }
 
 // tell says by metrics and Events what a status says that the one before it did not. It is called once for each status that was written, so that
@@ -54,6 +47,12 @@ func (k *Kymas) tell(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
 		k.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest", "%s", noted(fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma))))
 	}
+}
+
+// toldRefused reports whether a Kyma's status says that a report was refused for the same reason.
+func toldRefused(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
+	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
+	return refusedReport(kyma) && strings.HasSuffix(reporting.Message, refused.Error())
 }
 
 func isSilent(conditions []metav1.Condition) bool {

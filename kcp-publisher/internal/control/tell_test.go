@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
@@ -101,5 +102,37 @@ func TestReasonsThatRuntimesMakeUpHaveOneSeries(t *testing.T) {
 	}
 	if got := knownReason("any word at all"); got != otherReason {
 		t.Errorf("an unknown one is %s", got)
+	}
+}
+
+// A process that begins remembers no report. What the status tells of was told by the one before.
+func TestARestartRepeatsNoEventOfRefusals(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	w := newWaves(t, newSurroundings(t), 1)
+	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher}
+	kyma := kymaOf("one")
+	said := bundle.AcceptedReport{Content: "sha256:said", Report: bundle.Report{Runtime: "one", Refused: []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired}}}}
+	k.announceRefused(kyma, nil, said)
+	if got := len(recorder.Events); got != 1 {
+		t.Fatalf("told %d times", got)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Report: "sha256:said"}}
+	k.announceRefused(kyma, nil, said)
+	k.announceRefused(kyma, &said, said)
+	if got := len(recorder.Events); got != 1 {
+		t.Errorf("told %d times after a restart and a heartbeat", got)
+	}
+	again := said
+	again.Content, again.Refused = "sha256:again", append(again.Refused, bundle.RefusedBundle{Digest: "sha256:worse", Reason: refusal.BadSignature})
+	k.announceRefused(kyma, &said, again)
+	if got := len(recorder.Events); got != 2 {
+		t.Errorf("told %d times after another refusal", got)
+	}
+	why := refusal.New(refusal.Expired, "its time is over")
+	kyma.Status.Conditions = []metav1.Condition{{
+		Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonReportRefused, Message: "the latest report was refused: " + why.Error(),
+	}}
+	if !toldRefused(kyma, why) || toldRefused(kyma, refusal.New(refusal.ForeignKey, "another")) {
+		t.Error("which refusal of a report was told is not known")
 	}
 }
