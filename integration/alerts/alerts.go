@@ -129,7 +129,7 @@ func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	return Promtool(ctx, "test", "rules", file)
 }
 
-// Scraped returns the series of what a program served, by name and labels in promtool's notation.
+// Scraped returns the project's series in what a program served, by name and labels in promtool's notation.
 func Scraped(exposition io.Reader) (map[string]float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(exposition)
@@ -138,6 +138,9 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	}
 	found := map[string]float64{}
 	for name, family := range families {
+		if !strings.HasPrefix(name, "kyma_pull_") {
+			continue
+		}
 		samples, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.Now()}, family)
 		if err != nil {
 			return nil, fmt.Errorf("metric %s: %w", name, err)
