@@ -165,6 +165,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
 		return ctrl.Result{}, err
 	}
+	k.Catalog.due.done(client.ObjectKeyFromObject(kyma)) // it waits for a person, and for no publisher
 	facts.PublishError = why
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, publish.Outcome{}, k.Now(), time.Time{})

@@ -237,7 +237,7 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 		return newest, err
 	}
 	isNew := newest.digest != before.digest
-	if isNew && newest.refused != nil && !(before.digest == "" && toldRefused(kyma, newest.refused)) {
+	if isNew && newest.refused != nil && (before.digest != "" || !toldRefused(kyma, newest.refused)) {
 		reportsRefused.WithLabelValues(string(newest.refused.Reason)).Inc()
 		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.refused)))
 	}
