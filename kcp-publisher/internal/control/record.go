@@ -35,7 +35,7 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	k.tell(kyma, before.Status, kyma.Status)
+	k.noteWritten(kyma, before.Status, kyma.Status)
 	kyma.DeepCopyInto(before)
 	return nil
 }
@@ -97,7 +97,7 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 		}
-		k.tell(after, was, is)
+		k.noteWritten(after, was, is)
 	}
 	k.count(after)
 	return result, nil

@@ -58,7 +58,7 @@ func TestSilenceIsToldOnceAndSoIsItsEnd(t *testing.T) {
 		{silent, refused, ""},
 		{silent, reports, "Normal RuntimeHeard runtime one reports again"},
 	} {
-		k.tell(kymaOf("one"), step.before, step.after)
+		k.noteWritten(kymaOf("one"), step.before, step.after)
 		got := ""
 		select {
 		case got = <-recorder.Events:
