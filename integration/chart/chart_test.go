@@ -392,6 +392,7 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		"the publisher with everything": {
 			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"}}, []string{"publisher", "metrics", "signatures", "webhooks", "git"},
 		},
+		"the publisher with shards": {"kcp-publisher", map[string]any{"shards": 6}, []string{"publisher", "metrics", "shards"}},
 		"the publisher after a lifecycle-manager": {
 			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true}}, []string{"publisher", "metrics", "finalizers"},
 		},

@@ -32,6 +32,12 @@ type candidate struct {
 
 func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) *candidate {
 	t.Helper()
+	return startCandidateAs(t, f, "", name, flags...)
+}
+
+// startCandidateAs starts one in a Pod, empty for none.
+func startCandidateAs(t *testing.T, f *fleet.Fleet, pod, name string, flags ...string) *candidate {
+	t.Helper()
 	c := &candidate{log: filepath.Join(f.Dir, name+".log"), exited: make(chan struct{})}
 	file, err := os.Create(c.log)
 	must(t, err)
@@ -40,6 +46,7 @@ func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) 
 		"--leader-elect", "--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s"}, flags...)
 	c.cmd = exec.Command(f.Binaries().Publisher, flags...)
 	cmd := c.cmd
+	cmd.Env = append(os.Environ(), "POD_NAME="+pod)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = file, file, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(t, cmd.Start())
 	go func() {

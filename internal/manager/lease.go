@@ -34,12 +34,16 @@ var errLost = errors.New("the lease was not renewed in time, another process may
 
 // newLease returns the lease of a name.
 func newLease(config *rest.Config, namespace, name string, duration, renewDeadline time.Duration) (*Lease, error) {
-	if namespace == "" {
-		return nil, errors.New("set up the lease: it has no namespace")
-	}
 	holder, err := identity()
 	if err != nil {
 		return nil, fmt.Errorf("name the holder of the lease: %w", err)
+	}
+	return newLeaseOf(config, holder, namespace, name, duration, renewDeadline)
+}
+
+func newLeaseOf(config *rest.Config, holder, namespace, name string, duration, renewDeadline time.Duration) (*Lease, error) {
+	if namespace == "" {
+		return nil, errors.New("set up the lease: it has no namespace")
 	}
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name,
 		resourcelock.ResourceLockConfig{Identity: holder}, config, renewDeadline)

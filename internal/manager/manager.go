@@ -124,10 +124,15 @@ func Identity(base, selector string) string {
 
 // New makes the manager; base has what no flag says, among it the name and namespace of the lease. It also sets how intervals vary.
 func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
+	return f.make(config, base, true)
+}
+
+func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.Manager, error) {
 	options, err := f.options(base)
 	if err != nil {
 		return nil, err
 	}
+	options.LeaderElection = options.LeaderElection && elect
 	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: want 0 to 99", f.jitter.Percentage))
 	}

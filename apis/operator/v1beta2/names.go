@@ -87,6 +87,8 @@ const (
 	// sha256 of what that commit says of it. Neither leaves the control plane.
 	AnnotationGitCommit = "kyma-pull.dev/git-commit"
 	AnnotationGitDigest = "kyma-pull.dev/git-digest"
+	// LabelShard is ours: which shard of the publisher a Kyma belongs to, such as 3-of-6. The publisher sets it, and sets it back.
+	LabelShard = "kyma-pull.dev/shard"
 	// AnnotationPrune is ours: PruneDisabled on an object of the control plane that no commit may delete by leaving it out.
 	AnnotationPrune = "kyma-pull.dev/prune"
 	PruneDisabled   = "disabled"

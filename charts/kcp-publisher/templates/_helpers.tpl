@@ -68,6 +68,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.git.credentialsSecretName }}{{ $args = append $args "--git-credentials=/etc/kcp-publisher/git" }}{{ end }}
 {{- if .Values.git.signersConfigMapName }}{{ $args = append $args "--git-signers=/etc/kcp-publisher/git-signers/signers" }}{{ end }}
 {{- end }}
+{{- if gt (int .Values.shards) 1 }}{{ $args = append $args (printf "--shards=%d" (int .Values.shards)) }}{{ end }}
 {{- if not .Values.metrics.auth }}{{ $args = append $args "--metrics-auth=false" }}{{ end }}
 {{- if .Values.signaturePolicy }}{{ $args = append $args "--signature-policy=/etc/kcp-publisher/config/signature-policy.yaml" }}{{ end }}
 {{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}

@@ -35,6 +35,7 @@ type runFlags struct {
 	manager                  manager.Flags
 	namespace, location      string
 	selector                 string
+	shards                   int
 	secretsNamespace         string
 	keys                     keys.Folder
 	concurrency              int
@@ -63,6 +64,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags := cmd.Flags()
 	f.manager.AddFlags(flags, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
 	flags.StringVar(&f.selector, "watch-label-selector", "", "reconcile only Kymas whose labels match, such as sharding.fluxcd.io/shard=one; each selector has a lease of its own")
+	flags.IntVar(&f.shards, "shards", 1, "into how many parts the fleet is divided; replicas share them by leases. With 1, one replica works and the others stand by")
 	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets for runtimes; default: no Secrets are read")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
@@ -97,6 +99,9 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err := f.notifications.check(); err != nil {
 		return err
 	}
+	if err := f.checkShards(); err != nil {
+		return err
+	}
 	ctrl.SetLogger(g.Logger())
 	follower, err := f.follow.follower(f.namespace, f.selector)
 	if err != nil {
@@ -118,6 +123,9 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
+	if f.shards > 1 {
+		return f.runShards(ctx, g, config, scheme)
+	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme, Cache: watched,
 		LeaderElectionID: manager.Identity(control.LeaseName, f.selector), LeaderElectionNamespace: f.namespace,
@@ -137,6 +145,11 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 			return err
 		}
 	}
+	return f.start(ctx, g, mgr)
+}
+
+// start serves webhooks, if there are any, and starts the manager.
+func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) error {
 	if f.webhooks.Service != "" || f.webhooks.URL != "" {
 		f.webhooks.Namespace, f.webhooks.Now = f.namespace, time.Now
 		if err := admission.Setup(mgr, f.webhooks); err != nil {
@@ -153,6 +166,11 @@ func (f *runFlags) watched() (cache.Options, error) {
 	if err != nil {
 		return cache.Options{}, cli.Usage(fmt.Errorf("--watch-label-selector: %w", err))
 	}
+	return f.watching(kymas), nil
+}
+
+// watching is watched for the Kymas that a selector selects.
+func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 	return cache.Options{
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
@@ -160,7 +178,7 @@ func (f *runFlags) watched() (cache.Options, error) {
 			&corev1.Secret{}: {Label: control.SignatureSecrets()},
 			&v1beta2.Kyma{}:  {Label: kymas, Transform: control.Slim},
 		},
-	}, nil
+	}
 }
 
 func (f *runFlags) kymas() (*control.Kymas, error) {

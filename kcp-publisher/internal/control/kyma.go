@@ -44,6 +44,8 @@ type Kymas struct {
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
+	// Shard is which part of the fleet this is, nil for all of it.
+	Shard *Shard
 	// SecretsNamespace is where the Secrets are that are for runtimes; empty when none are to be read.
 	SecretsNamespace string
 	secrets          client.Reader // of that namespace, nil without
@@ -174,7 +176,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 // putOff lets a Kyma wait that cannot be resolved, because the control plane is not known yet or is changed by halves. Where that lasts,
 // what the runtime reports is noted all the same, and silence is told: only publishing waits.
 func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) (ctrl.Result, error) {
-	if k.Catalog.changingFor() < holdSettles {
+	if max(k.Catalog.changingFor(), k.Shard.unannouncedFor()) < holdSettles {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	k.Catalog.waited.Store(true)
@@ -217,6 +219,7 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	err := k.Client.Get(ctx, req.NamespacedName, kyma)
 	if apierrors.IsNotFound(err) {
 		runtimeStates.forget(req.NamespacedName)
+		k.Shard.forget(req.NamespacedName)
 		if runtime := k.reports.forget(req.NamespacedName); runtime != "" {
 			k.Publisher.Drop(runtime)
 		}
@@ -228,6 +231,10 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !k.Shard.owns(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		return nil, nil
 	}
 	if plan.Skipped(kyma) {
 		k.Catalog.due.done(req.NamespacedName)

@@ -31,6 +31,7 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	if catalog == nil {
 		return // which of its modules are known is not known
 	}
+	k.Shard.count(client.ObjectKeyFromObject(kyma))
 	runtimeStates.set(client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/shard"
 )
 
 // Rollouts makes and moves rollouts, and says by which catalog and gates Kymas are resolved. It remembers nothing: what it decides is
@@ -29,7 +30,11 @@ type Rollouts struct {
 	Now      func() time.Time
 
 	hearing func(*v1beta2.Kyma) plan.Hearing
-	view    atomic.Pointer[plan.View]
+	// shard is the part of the fleet whose gates are worked out from what the planner wrote, nil where this is the one that writes.
+	shard *Shard
+	// announce tells the shards which state of the control plane is planned, and whether a rollout is under way; nil where there are no shards.
+	announce func(ctx context.Context, state string, active bool) error
+	view     atomic.Pointer[plan.View]
 	// members belongs to Reconcile, which runs once at a time.
 	members plan.MemberCache
 }
@@ -41,8 +46,14 @@ const (
 	reportsSettle = 500 * time.Millisecond
 )
 
-// View is what Kymas are resolved by, nil before the first look.
-func (r *Rollouts) View() *plan.View { return r.view.Load() }
+// View is what Kymas are resolved by, nil before the first look, and while a shard does not know that its state is planned.
+func (r *Rollouts) View() *plan.View {
+	view := r.view.Load()
+	if view == nil || !r.shard.planned(view.State) {
+		return nil
+	}
+	return view
+}
 
 // Reconcile looks at all tracks; the request's name means nothing.
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
@@ -62,6 +73,12 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // they were read while a change began
 	}
+	if r.shard != nil {
+		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
+	}
+	if !r.shard.planned(next.State) {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the planner has not seen it, or what it wrote is not seen here
+	}
 	var all []plan.Member
 	var round rollout.Round
 	var unsure bool // there are runtimes of which it is not known yet when they were heard
@@ -71,21 +88,43 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
 		quietAfter := longestOffline(policies.Items, rollouts.Items)
-		all = r.members.Members(kymas.Items, next.Catalog)
+		all = r.members.Members(r.shard.own(kymas.Items), next.Catalog)
 		for i := range all {
 			all[i].Hearing = r.hearing(all[i].Kyma)
 			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) <= quietAfter
 		}
 		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
-		round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
+		if r.shard != nil {
+			round = rollout.Round{Gates: rollout.Written(policies.Items, rollouts.Items, tracks, r.Now()), Active: r.shard.active()}
+		} else {
+			round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
+		}
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read is not the newest
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	setRolloutMetrics(round.Newest)
+	if r.shard == nil {
+		setRolloutMetrics(round.Newest)
+	}
 	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()
+	if err := r.putInForce(ctx, next, all, policies.Items, after(round, rollouts.Items), round.Active); err != nil {
+		return ctrl.Result{}, err
+	}
+	if round.Active || unsure {
+		return ctrl.Result{RequeueAfter: r.Interval}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// putInForce makes a round what Kymas are resolved by: here, or, where this plans for shards, there.
+func (r *Rollouts) putInForce(
+	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, active bool,
+) error {
+	if r.announce != nil {
+		return r.announce(ctx, shard.State(next.Catalog.Revision, policies, rollouts), active)
+	}
 	before := r.view.Load()
 	if next.Same(before) {
 		next = before // another one would make every Kyma be looked at again
@@ -93,12 +132,27 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	r.view.Store(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
 		r.view.Store(before) // or the next look would see no difference
-		return ctrl.Result{}, err
+		return err
 	}
-	if round.Active || unsure {
-		return ctrl.Result{RequeueAfter: r.Interval}, nil
+	return nil
+}
+
+// after returns the rollouts that there are after a round that was written.
+func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
+	gone := map[string]bool{}
+	for _, old := range round.Forget {
+		gone[old.Name] = true
 	}
-	return ctrl.Result{}, nil
+	var all []fleet.Rollout
+	for i := range before {
+		if !gone[before[i].Name] {
+			all = append(all, before[i])
+		}
+	}
+	for _, made := range round.Create {
+		all = append(all, *made)
+	}
+	return all
 }
 
 // longestOffline returns after how long without being heard every rollout takes a runtime for silent. From then on nobody waits for it to be looked for.

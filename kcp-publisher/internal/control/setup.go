@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,18 +29,12 @@ const indexRuntime = "runtime"
 
 // Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
-		return []string{plan.Claimed(object.(*v1beta2.Kyma))}
-	})
-	if err != nil {
+	if err := indexRuntimes(mgr); err != nil {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
 	kymas.Client, kymas.direct = mgr.GetClient(), mgr.GetAPIReader()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
-	kymas.Catalog.Reader = mgr.GetClient()
-	kymas.Catalog.Changed, kymas.Catalog.again = changed, start()
-	kymas.Catalog.moved = make(chan event.GenericEvent, 1)
 	kymas.reports = newReports(kymas.Place, kymas.Now)
 	kymas.Publisher.Restored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
 	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
@@ -50,17 +45,18 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
 	kymas.export()
 
-	// An empty catalog is a catalog too: one event at the start makes the first snapshot, templates or not. The same is true of watchers.
-	err = ctrl.NewControllerManagedBy(mgr).Named("catalog").
-		WatchesRawSource(source.Channel(kymas.Catalog.again, gathered())).
-		Watches(&v1beta2.ModuleTemplate{}, gathered()).
-		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
-		Complete(kymas.Catalog)
-	if err != nil {
+	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
 		return err
 	}
-	if err := setUpRollouts(mgr, kymas); err != nil {
+	r := &kymas.Rollouts
+	r.Events, r.Catalog, r.Now, r.hearing, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.hearing, kymas.Shard
+	if err := setUpRollouts(mgr, r, kymas.PollInterval); err != nil {
 		return err
+	}
+	if kymas.Shard != nil {
+		if err := mgr.Add(hearings{kymas}); err != nil {
+			return err
+		}
 	}
 	kymas.Keys.changed = kymas.Catalog.markAll
 	kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
@@ -77,18 +73,14 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 			return err
 		}
 	}
-	watchers := &kymas.Watchers
-	watchers.Client, watchers.Namespace, watchers.now = mgr.GetClient(), kymas.Catalog.Namespace, kymas.Now
-	watchers.changed = kymas.Catalog.markAll
-	err = ctrl.NewControllerManagedBy(mgr).Named("watchers").
-		WatchesRawSource(source.Channel(start(), gathered())).
-		Watches(&v1beta2.Watcher{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Complete(watchers)
-	if err != nil {
+	kymas.Watchers.changed, kymas.Watchers.silent = kymas.Catalog.markAll, kymas.Shard != nil
+	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
 		return err
 	}
-	if err := setUpFinalizers(mgr, kymas.Events); err != nil {
-		return err
+	if kymas.Shard == nil { // else the planner removes them
+		if err := setUpFinalizers(mgr, kymas.Events); err != nil {
+			return err
+		}
 	}
 	// Status changes are its own; what users say is in spec, labels and annotations.
 	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
@@ -120,16 +112,44 @@ var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}
 
-// setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one.
-func setUpRollouts(mgr ctrl.Manager, kymas *Kymas) error {
-	r := &kymas.Rollouts
-	r.Client, r.Events, r.Catalog, r.Now = kymas.Client, kymas.Events, kymas.Catalog, kymas.Now
-	r.hearing = kymas.reports.hearing
-	r.Interval = min(kymas.PollInterval, rolloutInterval)
+func indexRuntimes(mgr ctrl.Manager) error {
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
+		return []string{plan.Claimed(object.(*v1beta2.Kyma))}
+	})
+}
+
+// setUpCatalog adds the controller that reads the catalog. An empty catalog is a catalog too: one event at the start makes the first snapshot,
+// templates or not. The same is true of watchers.
+func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
+	c.Reader = mgr.GetClient()
+	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
+	return ctrl.NewControllerManagedBy(mgr).Named("catalog").
+		WatchesRawSource(source.Channel(c.again, gathered())).
+		Watches(&v1beta2.ModuleTemplate{}, gathered()).
+		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
+		Complete(c)
+}
+
+// setUpWatchers adds the controller that reads Watchers.
+func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() time.Time) error {
+	w.Client, w.Namespace, w.now = mgr.GetClient(), namespace, now
+	return ctrl.NewControllerManagedBy(mgr).Named("watchers").
+		WatchesRawSource(source.Channel(start(), gathered())).
+		Watches(&v1beta2.Watcher{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(w)
+}
+
+// setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one. A shard follows each step that is written.
+func setUpRollouts(mgr ctrl.Manager, r *Rollouts, pollInterval time.Duration) error {
+	r.Client, r.Interval = mgr.GetClient(), min(pollInterval, rolloutInterval)
+	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
+	if r.shard != nil {
+		steps = nil
+	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").
-		WatchesRawSource(source.Channel(kymas.Catalog.moved, gatheredFor(0))).
+		WatchesRawSource(source.Channel(r.Catalog.moved, gatheredFor(0))).
 		Watches(&fleet.RolloutPolicy{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&fleet.Rollout{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&fleet.Rollout{}, gathered(), steps...).
 		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts)).
 		Complete(r)
 	if err != nil {

@@ -32,8 +32,9 @@ type Watchers struct {
 	Client    client.Client
 	Namespace string
 
-	// changed asks for a look at every Kyma.
+	// changed asks for a look at every Kyma, nil where nobody looks at Kymas; silent leaves the status to somebody else.
 	changed  func(context.Context) error
+	silent   bool
 	now      func() time.Time
 	accepted atomic.Pointer[[]bundle.Watcher]
 }
@@ -55,12 +56,15 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	next, refused := plan.JudgeWatchers(all.Items)
 	before := w.accepted.Swap(&next)
-	if before != nil && !equality.Semantic.DeepEqual(*before, next) {
+	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
 			w.accepted.Store(before) // or the next pass would see no difference
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
+	}
+	if w.silent {
+		return ctrl.Result{}, nil
 	}
 	var problems []error
 	for i := range all.Items {

@@ -16,6 +16,8 @@ type View struct {
 	Gates   rollout.Gates
 	// Awaited are the runtimes that a rollout waits for: their bundles and reports come first.
 	Awaited map[string]bool
+	// State names what they were worked out from, where another process has to have planned exactly that; else it is empty.
+	State string
 }
 
 // Same reports whether two views resolve every Kyma alike, and in the same order.
@@ -23,7 +25,7 @@ func (v *View) Same(other *View) bool {
 	if v == nil || other == nil {
 		return v == other
 	}
-	return v.Catalog == other.Catalog && maps.Equal(v.Awaited, other.Awaited) && v.Gates.Same(other.Gates)
+	return v.Catalog == other.Catalog && v.State == other.State && maps.Equal(v.Awaited, other.Awaited) && v.Gates.Same(other.Gates)
 }
 
 // Awaits reports whether a rollout waits for a runtime; a nil view knows of none.

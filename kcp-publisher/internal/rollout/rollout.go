@@ -96,8 +96,7 @@ type plan struct {
 
 // Plan decides the next step of a rollout. Equal arguments give equal steps, and its own status is all it remembers.
 func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation) Step {
-	p := &plan{name: name, spec: spec, status: *before.DeepCopy(), situation: situation}
-	p.downwards = bundle.Older(spec.To, spec.From)
+	p := newPlan(name, spec, before, situation)
 	if err := Check(spec.Course); err != nil {
 		return p.stuck(runtimes, err)
 	}
@@ -110,6 +109,10 @@ func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runti
 	p.grant(runtimes)
 	p.count(runtimes)
 	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
+}
+
+func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, situation Situation) *plan {
+	return &plan{name: name, spec: spec, status: *before.DeepCopy(), situation: situation, downwards: bundle.Older(spec.To, spec.From)}
 }
 
 // awaited returns which runtimes the rollout waits for.
@@ -130,6 +133,11 @@ func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	if p.active() {
 		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+why.Error()
 	}
+	return p.hold(runtimes)
+}
+
+// hold leaves every runtime what it has.
+func (p *plan) hold(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {
 		p.members[i] = member{wave: -1, touched: r.Given != nil && r.Given.Rollout == p.name}

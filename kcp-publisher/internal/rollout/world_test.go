@@ -212,6 +212,7 @@ func (w *world) promote() {
 	before := *newest.Status.DeepCopy()
 	step := Plan(newest.Name, newest.Spec, before, facts, situation)
 	w.check(newest, before, step, facts)
+	w.checkParts(newest, step, facts)
 	if w.chance(20) {
 		w.checkBelief(newest, before, step, facts, situation)
 	}

@@ -1,0 +1,268 @@
+package scenario
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+const (
+	shards           = 6
+	publisherLease   = "kcp-publisher.kyma-pull.dev"
+	concurrentOthers = 5
+)
+
+// pushes counts the bundles that the registry took, by runtime.
+type pushes struct {
+	mu       sync.Mutex // guards what follows
+	bundles  map[string]int
+	first    map[string]time.Time // when each runtime's first was taken
+	order    []string
+	open     map[string]bool // runtimes that did not report since
+	mostOpen int
+}
+
+func (p *pushes) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bundles, p.first, p.order, p.open, p.mostOpen = map[string]int{}, map[string]time.Time{}, nil, map[string]bool{}, 0
+}
+
+func (p *pushes) observe(request *http.Request, status int) {
+	if request.Method != http.MethodPut || status >= http.StatusBadRequest || !strings.Contains(request.URL.Path, "/manifests/") {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	parts := strings.Split(request.URL.Path, "/")
+	for i, part := range parts[:len(parts)-1] {
+		switch id := parts[i+1]; part {
+		case "runtimes":
+			if p.bundles[id]++; p.bundles[id] == 1 {
+				p.first[id], p.open[id] = time.Now(), true
+				p.order = append(p.order, id)
+			}
+			others := 0
+			for open := range p.open {
+				if strings.HasPrefix(open, "other-") {
+					others++
+				}
+			}
+			p.mostOpen = max(p.mostOpen, others)
+		case "reports":
+			delete(p.open, id)
+		}
+	}
+}
+
+// wantInWaves fails unless the canaries were first, and no more others than may be were published to and had not reported.
+func (p *pushes) wantInWaves(t *testing.T, canaries int) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for at, id := range p.order {
+		if (at < canaries) != strings.HasPrefix(id, "canary-") {
+			t.Errorf("the first bundles of the rollout were those of %v", p.order)
+			break
+		}
+	}
+	if p.mostOpen > concurrentOthers {
+		t.Errorf("%d others had the version at once and had not reported, %d may", p.mostOpen, concurrentOthers)
+	}
+}
+
+// since returns how long after a time the last runtime was published to.
+func (p *pushes) since(began time.Time) (took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, at := range p.first {
+		took = max(took, at.Sub(began))
+	}
+	return took
+}
+
+// wantOnce fails unless each of the runtimes was published to once, and nobody else was.
+func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range runtimes {
+		if p.bundles[s.ID] != 1 {
+			t.Errorf("%d bundles were pushed for %s, want 1", p.bundles[s.ID], s.ID)
+		}
+	}
+	if len(p.bundles) > len(runtimes) {
+		t.Errorf("bundles were pushed for %d runtimes, want %d", len(p.bundles), len(runtimes))
+	}
+}
+
+// holders returns who holds the lease of each shard, and who plans.
+func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string) {
+	t.Helper()
+	var leases coordinationv1.LeaseList
+	must(t, f.Control.List(t.Context(), &leases, client.InNamespace(sample.Namespace)))
+	of = map[string]string{}
+	for _, lease := range leases.Items {
+		holder := ""
+		if lease.Spec.HolderIdentity != nil {
+			holder = *lease.Spec.HolderIdentity
+		}
+		if shard, is := strings.CutPrefix(lease.Name, publisherLease+"-shard-"); is && holder != "" {
+			of[shard] = holder
+		} else if lease.Name == publisherLease {
+			planner = holder
+		}
+	}
+	return of, planner
+}
+
+// untilShared waits until so many replicas have an equal share of all shards, and none of them is one that is gone.
+func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of map[string]string) {
+	t.Helper()
+	until(t, 2*time.Minute, fmt.Sprintf("%d replicas share %d shards", replicas, shards), func() (bool, string) {
+		of, _ = holders(t, f)
+		counts := map[string]int{}
+		for _, holder := range of {
+			counts[holder]++
+		}
+		fair := len(of) == shards && len(counts) == replicas
+		for holder, n := range counts {
+			fair = fair && n == shards/replicas && !slices.Contains(gone, holder)
+		}
+		return fair, fmt.Sprint(of)
+	})
+	return of
+}
+
+func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
+	t.Helper()
+	return startCandidateAs(t, f, name, name, "--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s")
+}
+
+// TestReplicasShareAFleetByShards: a fleet of one publisher is divided among three, of which some are killed and one is added.
+func TestReplicasShareAFleetByShards(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
+	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("2.0.0")))
+	canaries, others := simulate(t, f, 2, 28)
+	all := slices.Concat(canaries, others)
+	var pushed pushes
+	pushed.reset()
+	f.Registry.Observe(pushed.observe)
+
+	// Beside a publisher without shards they take leases, and wait for it.
+	replicas := map[string]*candidate{}
+	for _, name := range []string{"replica-1", "replica-2", "replica-3"} {
+		replicas[name] = startReplica(t, f, name)
+	}
+	of := untilShared(t, f, 3)
+	must(t, f.Publisher().Stop())
+	until(t, time.Minute, "every Kyma has the label of a shard", func() (bool, string) {
+		var kymas v1beta2.KymaList
+		must(t, f.Control.List(ctx, &kymas, client.HasLabels{v1beta2.LabelShard}))
+		return len(kymas.Items) == len(all), fmt.Sprint(len(kymas.Items))
+	})
+	promoteRegular(t, f, "1.8.0") // for which each runtime is published to once, and was not when replicas took over
+	allSettled(t, all, "1.8.0")
+	pushed.wantOnce(t, all)
+
+	// The planner is killed, with what shards it has.
+	_, planner := holders(t, f)
+	pushed.reset()
+	replicas[planner].kill()
+	killed := time.Now()
+	promoteRegular(t, f, "1.9.0")
+	allSettled(t, all, "1.9.0")
+	pushed.wantOnce(t, all)
+	took := pushed.since(killed)
+	t.Logf("all runtimes of a replica that was killed were published to %s later", took.Round(time.Millisecond))
+	if took > 30*time.Second {
+		t.Errorf("the runtimes of a replica that was killed were published to %s later", took)
+	}
+
+	// One more takes its share and no more, and publishes nothing again.
+	of = untilShared(t, f, 2, planner)
+	pushed.reset()
+	replicas["replica-4"] = startReplica(t, f, "replica-4")
+	next := untilShared(t, f, 3, planner)
+	moved := 0
+	for shard, holder := range of {
+		if next[shard] != holder {
+			moved++
+		}
+	}
+	if moved > shards/3 {
+		t.Errorf("%d of %d shards moved to one more replica:\n%v\n%v", moved, shards, of, next)
+	}
+
+	// Waves over all shards keep their budget while a replica is killed.
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })))
+	promoteRegular(t, f, "2.0.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "the others have begun", func(s v1alpha1.RolloutStatus) bool { return s.Updated > int32(len(canaries)+2) }))
+	replicas["replica-4"].kill()
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	allSettled(t, all, "2.0.0")
+	pushed.wantOnce(t, all)
+	pushed.wantInWaves(t, len(canaries))
+	wantEventsOnce(t, f, firstRollout)
+	rights, err := f.PublisherRights()
+	must(t, err)
+	lacksNothing(t, "publisher", rights)
+	for name, r := range replicas {
+		if data, err := os.ReadFile(r.log); err != nil || strings.Contains(string(data), "panic") {
+			t.Errorf("%s: %v\n%s", name, err, data)
+		}
+	}
+}
+
+// promoteRegular moves one channel and no other, so that each runtime has one reason for another bundle.
+func promoteRegular(t *testing.T, f *fleet.Fleet, version string) {
+	t.Helper()
+	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version), sample.Channel("fast", "1.8.0")))
+}
+
+func allSettled(t *testing.T, all []*fleet.Simulated, version string) {
+	t.Helper()
+	for _, s := range all {
+		untilSettled(t, s, version)
+	}
+}
+
+// wantEventsOnce fails if an Event of a rollout was made twice.
+func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
+	t.Helper()
+	var events eventsv1.EventList
+	must(t, f.Control.List(t.Context(), &events))
+	told := map[string]int{}
+	for _, e := range events.Items {
+		if e.Regarding.Name == rollout {
+			told[e.Reason+": "+e.Note]++
+			if e.Series != nil {
+				told[e.Reason+": "+e.Note] += int(e.Series.Count)
+			}
+		}
+	}
+	if len(told) == 0 {
+		t.Errorf("no Event tells of rollout %s", rollout)
+	}
+	for what, n := range told {
+		if n != 1 {
+			t.Errorf("an Event was made %d times: %s", n, what)
+		}
+	}
+}

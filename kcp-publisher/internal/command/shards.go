@@ -1,0 +1,173 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/replica"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/shard"
+)
+
+// checkShards finds what cannot be had with shards.
+func (f *runFlags) checkShards() error {
+	var err error
+	switch {
+	case f.shards < 1 || f.shards > shard.MaxShards:
+		err = fmt.Errorf("--shards %d: want 1 to %d", f.shards, shard.MaxShards)
+	case f.shards == 1:
+	case f.selector != "":
+		err = errors.New("--shards: cannot be used together with --watch-label-selector, which divides a fleet by hand")
+	case f.follow.url != "":
+		err = errors.New("--shards: cannot be used together with --git-url: a commit that is applied in part would not hold what other replicas publish; " +
+			"have Flux apply the repository, or leave --shards at 1")
+	case f.notifications.receiverAddress != "" || f.notifications.address != "":
+		err = errors.New("--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address: a notification would reach any replica, " +
+			"and mostly not the one that has the runtime; leave --shards at 1, or poll")
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return nil
+}
+
+// sharded is a publisher that has its share of the shards.
+type sharded struct {
+	flags  *runFlags
+	parts  *manager.Parts
+	board  *replica.Board
+	scheme *runtime.Scheme
+}
+
+// runShards runs one of the replicas that divide the fleet into shards. What makes no difference to which it is, such as webhooks, all of them do.
+func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Config, scheme *runtime.Scheme) error {
+	parts, err := f.manager.NewParts(config, ctrl.Options{
+		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}}, LeaderElectionNamespace: f.namespace,
+	})
+	if err != nil {
+		return err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("connect to the control plane: %w", err)
+	}
+	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, control.LeaseName, parts.Holder, f.shards), scheme}
+	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work, Leases: func(part int) string {
+		if part == replica.Planner {
+			return control.LeaseName // so that no publisher without shards works beside it
+		}
+		return fmt.Sprintf("%s-shard-%d", control.LeaseName, part)
+	}}
+	if err := errors.Join(parts.Outer.Add(s.board), parts.Outer.Add(one)); err != nil {
+		return err
+	}
+	return f.start(ctx, g, parts.Outer)
+}
+
+// work does one part of the work until the context ends.
+func (s *sharded) work(ctx context.Context, part int, lease *manager.Lease) error {
+	if part == replica.Planner {
+		return s.plan(ctx, lease)
+	}
+	return s.publish(ctx, part, lease)
+}
+
+// publish keeps the runtimes of a shard.
+func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease) error {
+	f := s.flags
+	kymas, err := f.kymas()
+	if err != nil {
+		return err
+	}
+	own := labels.SelectorFromSet(labels.Set{v1beta2.LabelShard: shard.Label(number, f.shards)})
+	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(own)})
+	if err != nil {
+		return err
+	}
+	kymas.Shard = &control.Shard{
+		Number: number, Count: f.shards, Announced: s.board.Announced,
+		Tell: func(ctx context.Context, data []byte) error { return s.board.Tell(ctx, number, data) },
+	}
+	kymas.Publisher.MayPush = func() error {
+		if _, known := s.board.Announced(); !known {
+			return errors.New("the planner of rollouts has announced nothing that holds")
+		}
+		return lease.Held()
+	}
+	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
+		return fmt.Errorf("set up shard %d: %w", number, err)
+	}
+	defer kymas.Shard.Retire()
+	return mgr.Start(ctx)
+}
+
+// plan does what is done once for all shards.
+func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
+	f := s.flags
+	if err := s.change(ctx); err != nil {
+		return err
+	}
+	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(labels.Everything())})
+	if err != nil {
+		return err
+	}
+	planner := &control.Planner{
+		Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll,
+		Hearings: s.board.Hearings, Now: time.Now,
+		Announce: func(ctx context.Context, state string, active bool) error {
+			if err := lease.Held(); err != nil {
+				return err
+			}
+			return s.board.Announce(ctx, state, active)
+		},
+	}
+	if err := control.SetupPlanner(mgr, planner); err != nil {
+		return fmt.Errorf("set up the planner: %w", err)
+	}
+	defer s.board.Resign()
+	return mgr.Start(ctx)
+}
+
+// change waits, where the fleet was divided otherwise, until no replica goes by that any more: a runtime would have two shards.
+func (s *sharded) change(ctx context.Context) error {
+	for {
+		before, known := s.board.Shards()
+		if known && (before == 0 || before == s.flags.shards) {
+			return nil
+		}
+		if known {
+			break
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return nil //nolint:nilerr // it ends
+		}
+	}
+	ctrl.Log.Info("the fleet was divided into another number of shards, waiting until nobody goes by that any more")
+	if err := s.board.Announce(ctx, "", false); err != nil {
+		return err
+	}
+	_ = wait(ctx, replica.Outdated) // or it ends
+	return nil
+}
+
+// wait waits for a while, or until the context ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,69 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// NewestOfAll returns the newest rollout of each track, without those that are deleted.
+func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
+	for _, own := range tracked(rollouts) {
+		newest = append(newest, Newest(own))
+	}
+	return newest
+}
+
+// Written returns the gates that rollouts as they are written make for some of their runtimes. Whoever wrote them knows all runtimes, and every runtime
+// is decided as by the Round that wrote them: where it belongs, what has begun and whom it was granted to is in the rollouts, and the rest is known of
+// the runtime itself.
+func Written(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Gates {
+	gates, known := Gates{}, places{}
+	for track, own := range tracked(rollouts) {
+		newest := Newest(own)
+		seen, followed := followers[track]
+		finished := Finished(newest.Status.State)
+		switch {
+		case followed && finished && newest.Spec.To != seen.Channel && Covering(policies, track) == nil:
+			// Nothing is under way, and nothing asks for waves any more.
+		case !followed, newest.Status.State == fleet.RolloutSucceeded:
+			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
+		default:
+			gates[track] = NewGate(newest, written(newest, seen.Runtimes, Situation{Channel: seen.Channel, Now: now, places: known}), seen.Runtimes)
+		}
+	}
+	return gates
+}
+
+// written is Plan for a step that was written.
+func written(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
+	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, situation)
+	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {
+		return p.hold(runtimes) // it was not begun yet, or cannot be
+	}
+	p.begin(runtimes)
+	p.judge(runtimes)
+	for i := range p.waves {
+		p.grantWritten(i, runtimes)
+	}
+	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
+}
+
+// grantWritten lets those runtimes of a wave have the version that it was granted to: all that can be reached, or by name.
+func (p *plan) grantWritten(number int, runtimes []Runtime) {
+	wave := &p.status.Waves[number]
+	if !p.active() || wave.StartedAt == nil {
+		return
+	}
+	if p.spec.Waves[number].MaxConcurrent == nil {
+		for _, r := range p.waves[number].reachable {
+			p.members[r].granted = !p.spec.Paused
+		}
+		return
+	}
+	for r := range p.members {
+		m := &p.members[r]
+		m.granted = m.granted || m.wave == number && (m.standing == waiting || m.standing == silent) && slices.Contains(wave.Granted, runtimes[r].ID)
+	}
+}

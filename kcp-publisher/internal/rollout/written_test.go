@@ -1,0 +1,49 @@
+package rollout
+
+import (
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// checkParts holds the gates that parts of the fleet work out from the rollout as it was written against the decisions of whoever wrote it.
+func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
+	parts := [2][]Runtime{}
+	for _, fact := range facts {
+		at := w.random.IntN(len(parts))
+		parts[at] = append(parts[at], fact)
+	}
+	written := []fleet.Rollout{*r.DeepCopy()}
+	written[0].Status = step.Status
+	policies, all := []fleet.RolloutPolicy{*w.policy}, NewGate(&written[0], step, facts)
+	for _, part := range parts {
+		followers := map[Track]Followers{}
+		if len(part) > 0 {
+			followers[keda] = Followers{Channel: w.channel, Runtimes: part}
+		}
+		gate := Written(policies, written, followers, w.now)[keda]
+		for _, fact := range part {
+			want, got := all.Decide(fact.ID, fact.Version), gate.Decide(fact.ID, fact.Version)
+			if got != want {
+				w.fail("%s: a part of the fleet decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want, step.Status)
+			}
+			if got := gate.Shown(fact.ID, w.channel); got != all.Shown(fact.ID, w.channel) {
+				w.fail("%s: a part of the fleet shows %s the version %s, want %s", r.Name, fact.ID, got, all.Shown(fact.ID, w.channel))
+			}
+		}
+		if want, got := all.Decide("unknown", "1.0.0"), gate.Decide("unknown", "1.0.0"); got != want {
+			w.fail("%s: a part of the fleet decides %+v for a runtime that nobody knows yet, want %+v", r.Name, got, want)
+		}
+	}
+	w.checkEarlier(r, written, facts)
+}
+
+// checkEarlier lets a part of the fleet see the rollout before its first step was written: nobody is given its version.
+func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []Runtime) {
+	written[0].Status = fleet.RolloutStatus{}
+	gate := Written(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]
+	for _, fact := range facts {
+		if d := gate.Decide(fact.ID, fact.Version); d.Version == r.Spec.To && fact.Version != r.Spec.To && !bundle.Older(r.Spec.To, r.Spec.From) {
+			w.fail("%s: %s is given %s before the first step is written", r.Name, fact.ID, d.Version)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package shard
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Assign returns which member is to hold each of n shards, nil without members. Held are the shards that are held, with their holders, who may
+// be no members any more.
+//
+// No two members differ by more than one shard. A member that holds no more than its share keeps all of it, so that no shard moves but those
+// of members that are gone and those that a new member has to be given.
+func Assign(n int, held map[int]string, members []string) map[int]string {
+	if len(members) == 0 {
+		return nil
+	}
+	all := map[string][]int{}
+	for _, member := range members {
+		all[member] = nil
+	}
+	var free []int
+	for shard := range n {
+		if own, live := all[held[shard]]; live {
+			all[held[shard]] = append(own, shard)
+		} else {
+			free = append(free, shard)
+		}
+	}
+	// Those that hold the most have the larger shares, or shards would move for nothing.
+	order := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(all[b]), len(all[a])), cmp.Compare(a, b))
+	})
+	share := func(at int) int {
+		if at < n%len(order) {
+			return n/len(order) + 1
+		}
+		return n / len(order)
+	}
+	to := make(map[int]string, n)
+	for at, member := range order {
+		own := all[member]
+		keeps := min(len(own), share(at))
+		for _, shard := range own[:keeps] {
+			to[shard] = member
+		}
+		free = append(free, own[keeps:]...)
+		all[member] = own[:keeps]
+	}
+	slices.Sort(free)
+	for at, member := range order {
+		missing := share(at) - len(all[member])
+		for _, shard := range free[:missing] {
+			to[shard] = member
+		}
+		free = free[missing:]
+	}
+	return to
+}

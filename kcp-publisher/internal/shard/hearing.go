@@ -1,0 +1,87 @@
+package shard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Hearings are when the runtimes of a shard were heard. Statuses tell that once a day; rollouts have to know it to the minute.
+type Hearings struct {
+	// At is when they were gathered, and Began when their publisher asked for the first report.
+	At    time.Time `json:"at"`
+	Began time.Time `json:"began"`
+	// Kymas are those with an accepted report, by name.
+	Kymas map[string]Heard `json:"kymas"`
+}
+
+// Heard is the last accepted report of one runtime: when it was made and when it arrived, in Unix seconds, and the beginning of the digest of what it says.
+type Heard struct {
+	Made    int64  `json:"m"`
+	Arrived int64  `json:"a"`
+	Content string `json:"c"`
+}
+
+// contentDigits are enough to tell what one runtime said from what it said before.
+const contentDigits = 12
+
+// NewHeard returns what is told of a report whose content has a digest such as sha256:0a1b….
+func NewHeard(made, arrived time.Time, content string) Heard {
+	return Heard{made.Unix(), arrived.Unix(), shortened(content)}
+}
+
+// Says reports whether the report says what has this digest.
+func (h Heard) Says(content string) bool { return h.Content != "" && h.Content == shortened(content) }
+
+func shortened(digest string) string {
+	const algorithm = len("sha256:")
+	if len(digest) < algorithm+contentDigits {
+		return ""
+	}
+	return digest[algorithm : algorithm+contentDigits]
+}
+
+// maxEncodedBytes is what fits a ConfigMap, with room for the rest of it; maxDecodedBytes bounds what is unpacked.
+const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
+
+// Encode returns hearings as what Decode reads.
+func (h Hearings) Encode() ([]byte, error) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	if err := json.NewEncoder(writer).Encode(h); err != nil {
+		return nil, err
+	}
+	if err := writer.Close(); err != nil {
+		return nil, err
+	}
+	if packed.Len() > maxEncodedBytes {
+		return nil, fmt.Errorf("%d runtimes are too many for one shard: have more --shards", len(h.Kymas))
+	}
+	return packed.Bytes(), nil
+}
+
+// DecodeHearings reads what Encode returned.
+func DecodeHearings(data []byte) (Hearings, error) {
+	var h Hearings
+	if len(data) > maxEncodedBytes {
+		return h, fmt.Errorf("read hearings: %d bytes, want at most %d", len(data), maxEncodedBytes)
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return h, fmt.Errorf("read hearings: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(reader, maxDecodedBytes+1))
+	if err != nil {
+		return h, fmt.Errorf("read hearings: %w", err)
+	}
+	if len(text) > maxDecodedBytes {
+		return h, fmt.Errorf("read hearings: want at most %d bytes", maxDecodedBytes)
+	}
+	if err := json.Unmarshal(text, &h); err != nil {
+		return h, fmt.Errorf("read hearings: %w", err)
+	}
+	return h, nil
+}
