@@ -221,7 +221,7 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 // toldByEvents checks that each thing that happened is an Event, and nothing twice although the publisher was killed.
 func toldByEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
-	want := map[string]int{"Enrolled": 1, "Published": 2, "Failed": 0, "Silent": 0, "RolledBack": 0}
+	want := map[string]int{"Enrolled": 1, "Published": 2, "Failed": 0, "RuntimeSilent": 0, "RolledBack": 0}
 	until(t, 0, "Events tell what happened", func() (bool, string) {
 		var all eventsv1.EventList
 		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {

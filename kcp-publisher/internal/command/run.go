@@ -129,7 +129,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return f.runShards(ctx, g, config, scheme)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
-		Scheme: scheme, Cache: watched, LeaderElectionID: manager.Identity(leaseName, f.selector), LeaderElectionNamespace: f.namespace,
+		Scheme: scheme, Cache: watched,
+		LeaderElectionID: manager.Identity(control.LeaseName, f.selector), LeaderElectionNamespace: f.namespace,
 	})
 	if err != nil {
 		return err
@@ -148,9 +149,6 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	return f.start(ctx, g, mgr)
 }
-
-// leaseName is that of the publisher's lease.
-const leaseName = "kcp-publisher.kyma-pull.dev"
 
 // start serves webhooks, if there are any, and starts the manager.
 func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) error {
@@ -187,7 +185,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 
 func (f *runFlags) kymas() (*control.Kymas, error) {
 	// The controllers have one backoff for all.
-	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true})
+	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: control.ObserveRegistry})
 	if err != nil {
 		return nil, err
 	}

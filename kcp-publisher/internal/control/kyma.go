@@ -111,6 +111,8 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	defer func() {
 		if due && !published {
 			k.Catalog.due.add(req.NamespacedName)
+		} else {
+			k.Catalog.due.done(req.NamespacedName)
 		}
 	}()
 	started := k.Now()
@@ -167,6 +169,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
 		return ctrl.Result{}, err
 	}
+	k.Catalog.due.done(client.ObjectKeyFromObject(kyma)) // it waits for a person, and for no publisher
 	facts.PublishError = why
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
 	return k.record(ctx, before, kyma, publish.Outcome{}, k.Now(), time.Time{})
@@ -217,18 +220,28 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma)
 	if apierrors.IsNotFound(err) {
-		runtimeStates.forget(req.String())
-		k.Shard.forget(req.String())
+		runtimeStates.forget(req.NamespacedName)
+		k.Shard.forget(req.NamespacedName)
 		if runtime := k.reports.forget(req.NamespacedName); runtime != "" {
 			k.Publisher.Drop(runtime)
 		}
 		k.backoff.forget(req.NamespacedName)
 		k.settled.forget(req.NamespacedName)
 		k.Catalog.due.take(req.NamespacedName)
+		k.Catalog.due.done(req.NamespacedName)
 		return nil, nil
 	}
-	if err != nil || plan.Skipped(kyma) || !k.Shard.owns(kyma) {
+	if err != nil {
 		return nil, err
+	}
+	if !k.Shard.owns(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		return nil, nil
+	}
+	if plan.Skipped(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		k.count(kyma)
+		return nil, nil
 	}
 	return kyma, nil
 }

@@ -43,14 +43,14 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 		}
 		tell(false, v1beta2.ReasonReady, note)
 	case fell(before.State, after.State):
-		reason, note := v1beta2.ReasonFailed, "the runtime is "+string(after.State)
 		if c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting); c != nil && c.Reason == v1beta2.ReasonSilent {
-			reason = v1beta2.ReasonSilent
+			break // that has an Event of its own
 		}
+		note := "the runtime is " + string(after.State)
 		if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready != nil {
 			note = ready.Message
 		}
-		tell(true, reason, note)
+		tell(true, v1beta2.ReasonFailed, note)
 	case applied != "":
 		tell(false, v1beta2.ReasonApplied, applied)
 	}
