@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
-	"net/url"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
@@ -25,8 +24,9 @@ type Flags struct {
 	burst                        int
 	metricsAddress, probeAddress string
 	metricsAuth                  bool
-	eventsAddress                string
+	events                       webhook
 	pprof                        bool
+	goMetrics                    bool
 	authenticate                 Authenticate
 	election                     leaderelection.Options
 	jitter                       jitter.IntervalOptions
@@ -68,7 +68,8 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes, 0 for none")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to whom it serves metrics")
-	flags.StringVar(&f.eventsAddress, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
+	flags.BoolVar(&f.goMetrics, "go-metrics", false, "serve all metrics of Go's runtime, some 140, instead of the few that its client has by default")
+	f.events.addFlags(flags)
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
 	f.addElection(flags, election)
 	f.jitter.BindFlagsWithDefault(flags, intervalJitter)
@@ -150,19 +151,16 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	if err := f.addServers(mgr, config); err != nil {
 		return nil, err
 	}
-	if f.eventsAddress == "" {
+	if f.events.address == "" {
 		return mgr, nil
 	}
-	return posting(mgr, f.eventsAddress)
+	return posting(mgr, f.events)
 }
 
 // options completes the manager's options.
 func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
-	if f.eventsAddress != "" {
-		address, err := url.Parse(f.eventsAddress)
-		if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-			return base, cli.Usage(fmt.Errorf("--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./", f.eventsAddress))
-		}
+	if err := f.events.check(); err != nil {
+		return base, err
 	}
 	e := &f.election
 	if e.RetryPeriod <= 0 || float64(e.RenewDeadline) <= 1.2*float64(e.RetryPeriod) || e.LeaseDuration <= e.RenewDeadline {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files and references anew")
 
 // golden compares with a file of testdata.
 func golden(t *testing.T, name, got string) {

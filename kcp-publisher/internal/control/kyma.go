@@ -57,6 +57,8 @@ type Kymas struct {
 	// Notify tells the agents of a runtime that a bundle was pushed for it, nil for nobody. It returns at once.
 	Notify func(runtime string)
 	Now    func() time.Time
+	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
+	KymaEvents KymaEvents
 
 	backoff registryBackoff
 	reports *reports
@@ -109,6 +111,8 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	defer func() {
 		if due && !published {
 			k.Catalog.due.add(req.NamespacedName)
+		} else {
+			k.Catalog.due.done(req.NamespacedName)
 		}
 	}()
 	started, requested := k.Now(), plan.Requested(kyma)
@@ -169,6 +173,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
 		return ctrl.Result{}, err
 	}
+	k.Catalog.due.done(client.ObjectKeyFromObject(kyma)) // it waits for a person, and for no publisher
 	facts.PublishError = why
 	requested := plan.Requested(kyma)
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
@@ -221,18 +226,28 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma)
 	if apierrors.IsNotFound(err) {
-		runtimeStates.forget(req.String())
-		k.Shard.forget(req.String())
+		runtimeStates.forget(req.NamespacedName)
+		k.Shard.forget(req.NamespacedName)
 		if runtime := k.reports.forget(req.NamespacedName); runtime != "" {
 			k.Publisher.Drop(runtime)
 		}
 		k.backoff.forget(req.NamespacedName)
 		k.settled.forget(req.NamespacedName)
 		k.Catalog.due.take(req.NamespacedName)
+		k.Catalog.due.done(req.NamespacedName)
 		return nil, nil
 	}
-	if err != nil || plan.Skipped(kyma) || !k.Shard.owns(kyma) {
+	if err != nil {
 		return nil, err
+	}
+	if !k.Shard.owns(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		return nil, nil
+	}
+	if plan.Skipped(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		k.count(kyma)
+		return nil, nil
 	}
 	return kyma, nil
 }
