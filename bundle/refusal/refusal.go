@@ -37,6 +37,12 @@ const (
 	NotEnrolled   Reason = "NotEnrolled"   // a report of a runtime whose key is not known and not proven
 )
 
+// Reasons are all of them, in the order in which the checks run.
+var Reasons = []Reason{
+	TooLarge, MediaType, Malformed, Unsigned, UnknownKey, BadSignature, PredicateType, WrongRuntime, WrongCluster, WrongEpoch, Expired, NotYetIssued, Rollback,
+	Equivocation, Downgrade, WrongDigest, ForeignKey, BadRoot, RootExpired, Revoked, NotReleased, Incomplete, NotEnrolled,
+}
+
 // AboutRoot tells refusals of a root of trust from those of a bundle.
 func (r Reason) AboutRoot() bool { return r == BadRoot }
 

@@ -35,6 +35,8 @@ type Access struct {
 	NoRetry bool
 	// BlobHosts are hosts, HOST or HOST:PORT, that registries may redirect to beside their own. See checkRedirect.
 	BlobHosts []string
+	// Observe returns a transport that sends every request by the one that it is given, nil for that one itself.
+	Observe func(http.RoundTripper) http.RoundTripper
 }
 
 // DefaultRequestTimeout bounds one request to a registry with its body: 32 MiB at half a MiB a second.
@@ -70,14 +72,18 @@ func NewRegistries(access Access) (*Registries, error) {
 		}
 	}
 	limited := newEgress(transport)
+	var sender http.RoundTripper = limited
+	if access.Observe != nil {
+		sender = access.Observe(limited)
+	}
 	client := &auth.Client{Cache: auth.NewCache(), Client: &http.Client{
-		Transport: limited, Timeout: access.RequestTimeout, CheckRedirect: checkRedirects(access.BlobHosts),
+		Transport: sender, Timeout: access.RequestTimeout, CheckRedirect: checkRedirects(access.BlobHosts),
 	}}
 	if access.RequestTimeout == 0 {
 		client.Client.Timeout = DefaultRequestTimeout
 	}
 	if !access.NoRetry {
-		client.Client.Transport = retry.NewTransport(limited)
+		client.Client.Transport = retry.NewTransport(sender)
 	}
 	if len(access.DockerConfig) > 0 {
 		store, err := credentials.NewMemoryStoreFromDockerConfig(access.DockerConfig)

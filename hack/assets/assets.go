@@ -42,8 +42,8 @@ type Assets struct {
 type program struct {
 	name string
 	// module is the folder below hack/ whose go.mod pins the program, pkg its main package there.
-	module, pkg string
-	ldflags     string
+	module, pkg   string
+	ldflags, tags string
 }
 
 var programs = []program{

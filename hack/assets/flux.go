@@ -91,11 +91,16 @@ func downloadFlux(ctx context.Context, dir string, paths ...string) ([]fluxModul
 }
 
 func ensureController(ctx context.Context, m fluxModule, name string, progress io.Writer) (string, error) {
+	return ensureOne(ctx, program{name: name, module: fluxModules, pkg: m.Path}, "flux-"+name+"-"+m.Version, progress)
+}
+
+// ensureOne returns a program from a cache folder of its own, building it first where it is not there.
+func ensureOne(ctx context.Context, p program, folder string, progress io.Writer) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find a cache folder: %w", err)
 	}
-	cache := filepath.Join(base, "kyma-pull", fmt.Sprintf("flux-%s-%s-%s-%s", name, m.Version, runtime.GOOS, runtime.GOARCH))
+	cache := filepath.Join(base, "kyma-pull", fmt.Sprintf("%s-%s-%s", folder, runtime.GOOS, runtime.GOARCH))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", fmt.Errorf("make the cache folder: %w", err)
 	}
@@ -107,8 +112,8 @@ func ensureController(ctx context.Context, m fluxModule, name string, progress i
 	if err := sweep(cache); err != nil {
 		return "", err
 	}
-	if path := find(name, cache); path != "" {
+	if path := find(p.name, cache); path != "" {
 		return path, nil
 	}
-	return filepath.Join(cache, name), build(ctx, program{name: name, module: fluxModules, pkg: m.Path}, cache, progress)
+	return filepath.Join(cache, p.name), build(ctx, p, cache, progress)
 }

@@ -45,17 +45,18 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // whoever sends a second one does not want to wait
-	err := root.ExecuteContext(ctx)
+	completeFixed(root)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitDone
 	}
-	fmt.Fprintf(told, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(told, "%s: %v\n", root.DisplayName(), err)
 	if text := hint(err); text != "" {
 		fmt.Fprintf(told, "hint: %s\n", text)
 	}
 	switch {
 	case IsUsage(err):
-		fmt.Fprintf(told, "run `%s --help`\n", root.Name())
+		fmt.Fprintf(told, "run `%s --help`\n", cmd.CommandPath())
 		return ExitUsage
 	case refusal.Of(err) != nil, refused != nil && refused(err):
 		return ExitRefused

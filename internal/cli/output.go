@@ -3,13 +3,20 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// OutputFlag adds -o.
-func OutputFlag(flags *pflag.FlagSet, into *string) {
-	flags.StringVarP(into, "output", "o", "table", "table, json or yaml")
+// outputFormats marks the flag -o with the formats that it takes, in an annotation.
+const outputFormats = "kyma-pull.dev/formats"
+
+// OutputFlag adds -o; more are formats besides those of Print.
+func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
+	formats := append([]string{"table", "json", "yaml"}, more...)
+	last := len(formats) - 1
+	flags.StringVarP(into, "output", "o", "table", strings.Join(formats[:last], ", ")+" or "+formats[last])
+	flags.Lookup("output").Annotations = map[string][]string{outputFormats: formats}
 }
 
 // Print writes data in the format that -o names; table draws the table.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -22,6 +23,8 @@ type printed struct {
 	out io.Writer
 	// rest is the beginning of a letter whose end is still to come.
 	rest []byte
+	// colors says that the program's own colors are no escapes.
+	colors bool
 }
 
 // Raw returns the writer below the one of a command, for data that a program reads and for what draws on a terminal.
@@ -44,10 +47,29 @@ func (p *printed) Write(data []byte) (int, error) {
 		}
 	}
 	p.rest = slices.Clone(text[whole:])
-	if _, err := io.WriteString(p.out, bundle.Printable(string(text[:whole]))); err != nil {
+	if _, err := io.WriteString(p.out, p.printable(string(text[:whole]))); err != nil {
 		return 0, err
 	}
 	return len(data), nil
+}
+
+// printable returns a text without what steers a terminal, but for the program's own colors where they are on.
+func (p *printed) printable(text string) string {
+	if !p.colors {
+		return bundle.Printable(text)
+	}
+	var out strings.Builder
+	for {
+		at := ownColors.FindStringIndex(text)
+		if at == nil {
+			break
+		}
+		out.WriteString(bundle.Printable(text[:at[0]]))
+		out.WriteString(text[at[0]:at[1]])
+		text = text[at[1]:]
+	}
+	out.WriteString(bundle.Printable(text))
+	return out.String()
 }
 
 // flush writes what was no letter after all.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -18,6 +19,7 @@ import (
 type Root struct {
 	Version string
 	config  string
+	color   string
 	log     logger.Options
 }
 
@@ -40,9 +42,12 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 		if err := r.readConfig(cmd.Flags()); err != nil {
 			return err
 		}
+		if err := r.setColors(cmd.OutOrStdout()); err != nil {
+			return err
+		}
 		return r.checkLogging()
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	cmd.SetFlagErrorFunc(flagMistake)
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if ours, ok := fluxNames[name]; ok {
 			return ours
@@ -51,8 +56,12 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	})
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&r.config, "config", "", "YAML file with values of flags by name, lists for flags that may be repeated; flags on the command line win")
+	flags.StringVar(&r.color, "color", "auto", "auto, always or never: color states; auto does on terminals unless $NO_COLOR is set")
 	flags.StringVar(&r.log.LogLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&r.log.LogEncoding, "log-format", "json", "json or console")
+	cmd.AddCommand(newVersion(version))
+	setUsage(cmd)
+	asPlugin(cmd, os.Args[0])
 	return cmd, r
 }
 
@@ -62,7 +71,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return Usage(fmt.Errorf("unknown command %q", args[0]))
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -93,6 +102,15 @@ func AtLeastOne(what string) cobra.PositionalArgs {
 
 // Logger returns the logger that the flags ask for.
 func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
+
+// setColors turns on colors where --color asks for them.
+func (r *Root) setColors(out io.Writer) error {
+	on, err := colored(r.color, IsTerminal(out), os.Getenv)
+	if p, ok := out.(*printed); ok {
+		p.colors = on
+	}
+	return err
+}
 
 // checkLogging refuses what the logger would ignore.
 func (r *Root) checkLogging() error {

@@ -6,6 +6,8 @@ import (
 
 	fluxevents "github.com/fluxcd/pkg/runtime/events"
 	"github.com/go-logr/logr"
+	"github.com/hashicorp/go-retryablehttp"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/reference"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,6 +17,12 @@ import (
 // maxPosts is how many events wait for the address to answer; more are dropped, for the cluster has them.
 const maxPosts = 100
 
+// A fleet that fails at once is no reason to call somebody a thousand times.
+const (
+	postsPerSecond = 1
+	postsAtOnce    = 20
+)
+
 // eventManager is a manager whose recorders also post.
 type eventManager struct {
 	ctrl.Manager
@@ -22,8 +30,11 @@ type eventManager struct {
 }
 
 // posting returns the manager with recorders that post every event to the address as well, as Flux's controllers do.
-func posting(mgr ctrl.Manager, address string) (ctrl.Manager, error) {
-	p := newPosts(address, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
+func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
+	p := newPosts(to, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
+	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // as each recorder's will be
+		return nil, err
+	}
 	if err := mgr.Add(p); err != nil {
 		return nil, fmt.Errorf("post events: %w", err)
 	}
@@ -37,14 +48,15 @@ func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 
 // posts are events on their way to the address. A slow or dead address delays no reconciliation.
 type posts struct {
-	address string
-	scheme  *runtime.Scheme
-	log     logr.Logger
-	queue   chan func()
+	to     webhook
+	scheme *runtime.Scheme
+	log    logr.Logger
+	queue  chan func()
+	limit  *rate.Limiter
 }
 
-func newPosts(address string, scheme *runtime.Scheme, log logr.Logger) *posts {
-	return &posts{address: address, scheme: scheme, log: log, queue: make(chan func(), maxPosts)}
+func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *posts {
+	return &posts{to: to, scheme: scheme, log: log, queue: make(chan func(), maxPosts), limit: rate.NewLimiter(postsPerSecond, postsAtOnce)}
 }
 
 // Start posts what is queued, one after another, until the manager ends; it does not wait for a post under way.
@@ -55,7 +67,9 @@ func (p *posts) Start(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case post := <-p.queue:
-				post()
+				if p.limit.Wait(ctx) == nil {
+					post()
+				}
 			}
 		}
 	}()
@@ -74,7 +88,10 @@ type recorder struct {
 }
 
 func (p *posts) recorder(name string, cluster crrecorder.EventRecorder) crrecorder.EventRecorder {
-	to, err := fluxevents.NewRecorderForScheme(p.scheme, recorded{}, p.log, p.address, name)
+	to, err := fluxevents.NewRecorderForScheme(p.scheme, recorded{}, p.log, p.to.address, name)
+	if err == nil {
+		err = p.to.configure(to.Client, p.log)
+	}
 	if err != nil {
 		p.log.Error(err, "failed to set up posting of events", "controller", name)
 		return cluster
@@ -90,6 +107,9 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 // AnnotatedEventf records an event with annotations.
 func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventType, reason, action, note string, args ...any) {
 	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, eventType, reason, action, note, args...)
+	if !r.posts.to.wants(eventType, reason) {
+		return
+	}
 	if _, err := reference.GetReference(r.posts.scheme, regarding); err != nil {
 		r.posts.log.Error(err, "failed to post an event: its object cannot be named", "reason", reason)
 		return

@@ -31,7 +31,7 @@ func TestEventsReachTheClusterAndTheAddress(t *testing.T) {
 		posted <- event
 	}))
 	defer server.Close()
-	p := newPosts(server.URL, clientgoscheme.Scheme, quiet)
+	p := newPosts(webhook{address: server.URL}, clientgoscheme.Scheme, quiet)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Start(ctx) }()
@@ -59,7 +59,7 @@ func TestEventsReachTheClusterAndTheAddress(t *testing.T) {
 }
 
 func TestAnAddressThatDoesNotAnswerDelaysNothing(t *testing.T) {
-	p := newPosts("http://127.0.0.1:1", clientgoscheme.Scheme, quiet) // nobody takes from the queue
+	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet) // nobody takes from the queue
 	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
 	for range 2 * maxPosts {

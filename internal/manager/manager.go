@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
-	"net/url"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -21,13 +19,14 @@ import (
 
 // Flags are what `run` of both programs takes.
 type Flags struct {
-	Kubeconfig                   string
+	cluster                      cli.Cluster
 	qps                          float32
 	burst                        int
 	metricsAddress, probeAddress string
 	metricsAuth                  bool
-	eventsAddress                string
+	events                       webhook
 	pprof                        bool
+	goMetrics                    bool
 	authenticate                 Authenticate
 	election                     leaderelection.Options
 	jitter                       jitter.IntervalOptions
@@ -58,7 +57,7 @@ var (
 // afford to link, metrics are served on this machine only unless the operator says otherwise.
 func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election, authenticate Authenticate) {
 	f.authenticate = authenticate
-	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of "+cluster+"; default: the Pod's own ServiceAccount")
+	f.cluster.AddFlags(flags, cluster)
 	flags.Float32Var(&f.qps, "kube-api-qps", -1, "queries per second to the API server at most; -1: no limit but the API server's own priority and fairness")
 	flags.IntVar(&f.burst, "kube-api-burst", 300, "queries to the API server at once at most, with --kube-api-qps")
 	if authenticate != nil {
@@ -69,7 +68,8 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes, 0 for none")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to whom it serves metrics")
-	flags.StringVar(&f.eventsAddress, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
+	flags.BoolVar(&f.goMetrics, "go-metrics", false, "serve all metrics of Go's runtime, some 140, instead of the few that its client has by default")
+	f.events.addFlags(flags)
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
 	f.addElection(flags, election)
 	f.jitter.BindFlagsWithDefault(flags, intervalJitter)
@@ -105,9 +105,9 @@ func (f *Flags) Config() (*rest.Config, error) {
 	case f.qps > 0 && f.burst < 1:
 		return nil, cli.Usage(fmt.Errorf("--kube-api-burst %d: want at least 1", f.burst))
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.Kubeconfig)
+	config, err := f.cluster.Config()
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, err
 	}
 	config.QPS, config.Burst = f.qps, f.burst
 	return config, nil
@@ -151,19 +151,16 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	if err := f.addServers(mgr, config); err != nil {
 		return nil, err
 	}
-	if f.eventsAddress == "" {
+	if f.events.address == "" {
 		return mgr, nil
 	}
-	return posting(mgr, f.eventsAddress)
+	return posting(mgr, f.events)
 }
 
 // options completes the manager's options.
 func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
-	if f.eventsAddress != "" {
-		address, err := url.Parse(f.eventsAddress)
-		if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-			return base, cli.Usage(fmt.Errorf("--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./", f.eventsAddress))
-		}
+	if err := f.events.check(); err != nil {
+		return base, err
 	}
 	e := &f.election
 	if e.RetryPeriod <= 0 || float64(e.RenewDeadline) <= 1.2*float64(e.RetryPeriod) || e.LeaseDuration <= e.RenewDeadline {

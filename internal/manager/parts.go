@@ -60,8 +60,8 @@ func (p *Parts) New(base ctrl.Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)
 	}
-	if p.flags.eventsAddress == "" {
+	if p.flags.events.address == "" {
 		return mgr, nil
 	}
-	return posting(mgr, p.flags.eventsAddress)
+	return posting(mgr, p.flags.events)
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
@@ -45,6 +46,9 @@ func (f *Flags) addServers(mgr ctrl.Manager, config *rest.Config) error {
 }
 
 func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
+	if err := measure.GoRuntime(f.goMetrics); err != nil {
+		return err
+	}
 	handlers := map[string]http.Handler{
 		"/metrics": promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes}),
 	}

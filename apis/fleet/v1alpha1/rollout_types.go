@@ -10,15 +10,19 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
+// +kubebuilder:resource:categories=kyma-pull
+// +kubebuilder:selectablefield:JSONPath=".spec.module"
+// +kubebuilder:selectablefield:JSONPath=".spec.channel"
+// +kubebuilder:selectablefield:JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="Module",type=string,JSONPath=".spec.module"
 // +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=".spec.channel"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=".spec.to"
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="Wave",type=string,JSONPath=".status.wave"
 // +kubebuilder:printcolumn:name="Updated",type=string,JSONPath=".status.progress"
-// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=".status.failed",priority=1
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.message",priority=1
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=".status.failed"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.message"
 type Rollout struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -71,6 +75,15 @@ type RolloutSpec struct {
 type RolloutStatus struct {
 	// +optional
 	State RolloutState `json:"state,omitempty"`
+	// ObservedGeneration is the generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are for tools that wait for objects: Ready once the rollout has brought the version to everybody or another one came after it, Stalled
+	// where it has ended otherwise.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Message says what the rollout waits for, or why it ended.
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -84,7 +97,7 @@ type RolloutStatus struct {
 	// +optional
 	Waves []WaveStatus `json:"waves,omitempty"`
 	// Total are the runtimes that the rollout is for, Updated those that are ready with the version, Failed and Deferred those that
-	// failed or are offline, Reverted those that were given their last good version back.
+	// failed or are offline; once versions are taken back, Failed stays what it was. Reverted those that were given their last good version back.
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
@@ -115,9 +128,12 @@ type WaveStatus struct {
 	Name string `json:"name"`
 	// +optional
 	State WaveState `json:"state,omitempty"`
-	// Place is the highest hash that belongs to a wave by percent or count, as it was fixed when the rollout began.
+	// Place is the highest hash that belongs to a wave by percent or count, as it was fixed when the rollout began. It is not there for a wave of All.
 	// +optional
 	Place *int64 `json:"place,omitempty"`
+	// All says that the wave is for all runtimes that belong to no wave before it.
+	// +optional
+	All bool `json:"all,omitempty"`
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
@@ -152,6 +168,12 @@ type RuntimeFailure struct {
 // RolloutState is where a rollout stands.
 // +kubebuilder:validation:Enum="";Progressing;Paused;Waiting;Stopped;RollingBack;RolledBack;Superseded;Succeeded
 type RolloutState string
+
+// Conditions of a rollout. Their reason is the state.
+const (
+	ConditionReady   = "Ready"
+	ConditionStalled = "Stalled"
+)
 
 // States of a rollout. Waiting is for an approval, or for something in the spec to be set right.
 const (

@@ -9,11 +9,12 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=rolloutpolicies
+// +kubebuilder:resource:path=rolloutpolicies,categories=kyma-pull
 // +kubebuilder:printcolumn:name="Modules",type=string,JSONPath=".spec.modules"
 // +kubebuilder:printcolumn:name="Channels",type=string,JSONPath=".spec.channels"
 // +kubebuilder:printcolumn:name="On failure",type=string,JSONPath=".spec.onFailure"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Offline After",type=string,JSONPath=".spec.offlineAfter",priority=1
 type RolloutPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

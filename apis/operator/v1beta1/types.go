@@ -10,12 +10,28 @@ import (
 
 // Kyma says which modules a runtime shall have.
 //
+// Its selectable fields are in another order than v1beta2's: API servers refuse equal ones in versions whose schemas differ.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:unservedversion
 // +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Kyma is deprecated. Use v1beta2 instead."
+// +kubebuilder:resource:shortName=ky,categories=kyma-pull
+// +kubebuilder:selectablefield:JSONPath=".status.runtime.id"
+// +kubebuilder:selectablefield:JSONPath=".status.activeChannel"
+// +kubebuilder:selectablefield:JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
+// +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=".status.activeChannel"
+// +kubebuilder:printcolumn:name="Modules",type=string,JSONPath=".status.readyModules"
+// +kubebuilder:printcolumn:name="In Force",type=string,JSONPath=".status.runtime.observed.sequence"
+// +kubebuilder:printcolumn:name="Reporting",type=string,JSONPath=`.status.conditions[?(@.type=="Reporting")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Published",type=string,JSONPath=".status.runtime.published.sequence",priority=1
+// +kubebuilder:printcolumn:name="Report Noted",type=date,JSONPath=".status.runtime.observed.heard",priority=1
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=".status.runtime.observed.agentVersion",priority=1
+// +kubebuilder:printcolumn:name="Kubernetes",type=string,JSONPath=".status.runtime.observed.kubernetesVersion",priority=1
+// +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=".status.runtime.id",priority=1
 type Kyma struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -78,7 +94,7 @@ type Sync struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:unservedversion
-// +kubebuilder:resource:shortName=mt
+// +kubebuilder:resource:shortName=mt,categories=kyma-pull
 // +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 ModuleTemplate is deprecated. Use v1beta2 instead."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 type ModuleTemplate struct {
@@ -143,6 +159,7 @@ const (
 // +kubebuilder:subresource:status
 // +kubebuilder:unservedversion
 // +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Manifest is deprecated. Use v1beta2 instead."
+// +kubebuilder:resource:categories=kyma-pull
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 type Manifest struct {
@@ -168,6 +185,7 @@ type ManifestList struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:unservedversion
 // +kubebuilder:deprecatedversion:warning="kyma-project.io/v1beta1 Watcher is deprecated. Use v1beta2 instead."
+// +kubebuilder:resource:categories=kyma-pull
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 type Watcher struct {
 	metav1.TypeMeta   `json:",inline"`

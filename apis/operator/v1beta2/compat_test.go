@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -45,17 +46,53 @@ func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
 					continue // it came with v1beta2
 				}
 				theirs, ours := readCRD(t, shapeFile(plural), version), readCRD(t, file, version)
-				for _, d := range differences(version, theirs.version, shape(ours.version, false)) {
+				for _, d := range differences(version, theirs.version, withoutDisplay(theirs.version, shape(ours.version, false))) {
 					t.Error(d)
 				}
 			}
 			theirs, ours := readCRD(t, shapeFile(plural), "v1beta2"), readCRD(t, file, "v1beta2")
 			for _, field := range []string{"group", "names", "scope"} {
-				for _, d := range differences(field, theirs.spec[field], ours.spec[field]) {
+				for _, d := range differences(field, theirs.spec[field], withoutDisplay(theirs.spec[field], ours.spec[field])) {
 					t.Error(d)
 				}
 			}
 		})
+	}
+}
+
+// withoutDisplay returns ours without what we add for people who look: columns, short names, categories and fields to select by. What is Kyma's of them has to
+// be there.
+func withoutDisplay(theirs, ours any) any {
+	is, whole := ours.(map[string]any)
+	has, _ := theirs.(map[string]any)
+	if !whole {
+		return ours
+	}
+	kept := maps.Clone(is)
+	for _, field := range []string{"additionalPrinterColumns", "shortNames", "categories", "selectableFields"} {
+		known, _ := has[field].([]any)
+		own, _ := is[field].([]any)
+		own = slices.DeleteFunc(slices.Clone(own), func(value any) bool {
+			return !slices.ContainsFunc(known, func(k any) bool { return reflect.DeepEqual(k, value) })
+		})
+		if delete(kept, field); len(own) > 0 {
+			kept[field] = own
+		}
+	}
+	return kept
+}
+
+func TestKymasColumnsHaveToBeThere(t *testing.T) {
+	column := func(name string) any { return map[string]any{"name": name} }
+	theirs := map[string]any{"additionalPrinterColumns": []any{column("State"), column("Age")}}
+	for want, ours := range map[string][]any{
+		"":                                 {column("State"), column("Channel"), column("Age"), column("Message")},
+		"version.additionalPrinterColumns": {column("State"), column("Channel")},
+	} {
+		got := strings.Join(differences("version", theirs, withoutDisplay(theirs, map[string]any{"additionalPrinterColumns": ours})), "\n")
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

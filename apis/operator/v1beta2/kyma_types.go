@@ -9,8 +9,22 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
+// +kubebuilder:resource:shortName=ky,categories=kyma-pull
+// +kubebuilder:selectablefield:JSONPath=".status.state"
+// +kubebuilder:selectablefield:JSONPath=".status.activeChannel"
+// +kubebuilder:selectablefield:JSONPath=".status.runtime.id"
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
+// +kubebuilder:printcolumn:name="Channel",type=string,JSONPath=".status.activeChannel"
+// +kubebuilder:printcolumn:name="Modules",type=string,JSONPath=".status.readyModules"
+// +kubebuilder:printcolumn:name="In Force",type=string,JSONPath=".status.runtime.observed.sequence"
+// +kubebuilder:printcolumn:name="Reporting",type=string,JSONPath=`.status.conditions[?(@.type=="Reporting")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Published",type=string,JSONPath=".status.runtime.published.sequence",priority=1
+// +kubebuilder:printcolumn:name="Report Noted",type=date,JSONPath=".status.runtime.observed.heard",priority=1
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=".status.runtime.observed.agentVersion",priority=1
+// +kubebuilder:printcolumn:name="Kubernetes",type=string,JSONPath=".status.runtime.observed.kubernetesVersion",priority=1
+// +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=".status.runtime.id",priority=1
 type Kyma struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -85,6 +99,12 @@ type KymaStatus struct {
 	// State summarizes modules and conditions.
 	// +optional
 	State State `json:"state,omitempty"`
+	// ObservedGeneration is the generation of the spec that the status is about: in a runtime, of the one that the bundle in force answers.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// ReadyModules is how many modules are Ready of those that are looked after, for people, such as "3/4".
+	// +optional
+	ReadyModules string `json:"readyModules,omitempty"`
 	// Conditions explain the state.
 	// +optional
 	// +listType=map
@@ -96,6 +116,10 @@ type KymaStatus struct {
 	// LastOperation is what happened last.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
+	// LastHandledReconcileAt is the value of the annotation reconcile.fluxcd.io/requestedAt that was handled last.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=64
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 	// Runtime is what the control plane and the runtime said to each other last. It has one owner as a whole, so that managedFields do not name
 	// each of its fields.
 	// +optional
@@ -208,6 +232,19 @@ type PublishedBundle struct {
 	// Given says of the modules whose version a rollout decided which one it was.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
+	// Earlier are the bundles before this one that the runtime may report still, the newest first and at most five. There are none once it has reported
+	// this one, and none of which everything was changed.
+	// +optional
+	Earlier []EarlierBundle `json:"earlier,omitempty"`
+}
+
+// EarlierBundle is a bundle that another one has replaced.
+type EarlierBundle struct {
+	Digest string `json:"digest"`
+	// Changed are the modules of which the newest bundle asks for something else than this one, or may do so. What a report about this bundle says of other
+	// modules is true of the newest one as well.
+	// +optional
+	Changed []string `json:"changed,omitempty"`
 }
 
 // GivenVersion is how a module came to its version.

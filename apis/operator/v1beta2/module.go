@@ -1,6 +1,9 @@
 package v1beta2
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Module returns the name of a Manifest's module as it was asked for: NAME, or NAMESPACE/NAME where a ModuleTemplate is asked for.
 //
@@ -25,4 +28,20 @@ func (m *Manifest) ModuleLabel() string {
 // IsRemoved reports whether the deletion of a Manifest is meant: a bundle removes its module, or leaves it in place without a Manifest.
 func (m *Manifest) IsRemoved() bool {
 	return m.Annotations[AnnotationRemoval] == True || m.Annotations[AnnotationUnmanaged] == True
+}
+
+// CountReady returns how many modules are Ready of those that are looked after, as KymaStatus.ReadyModules has it.
+func CountReady(modules []ModuleStatus) string {
+	ready, all := 0, 0
+	for i := range modules {
+		switch modules[i].State {
+		case StateReady:
+			ready++
+			all++
+		case StateUnmanaged:
+		default:
+			all++
+		}
+	}
+	return fmt.Sprintf("%d/%d", ready, all)
 }

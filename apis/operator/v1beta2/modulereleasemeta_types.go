@@ -8,8 +8,13 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=modulereleasemetas,shortName=mrm
+// +kubebuilder:resource:path=modulereleasemetas,shortName=mrm,categories=kyma-pull
+// +kubebuilder:selectablefield:JSONPath=".spec.moduleName"
+// +kubebuilder:printcolumn:name="Channels",type=string,JSONPath=".spec.channels"
+// +kubebuilder:printcolumn:name="Mandatory",type=string,JSONPath=".spec.mandatory.version"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Beta",type=boolean,JSONPath=".spec.beta",priority=1
+// +kubebuilder:printcolumn:name="Internal",type=boolean,JSONPath=".spec.internal",priority=1
 type ModuleReleaseMeta struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -10,8 +10,13 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:shortName=mt
+// +kubebuilder:resource:shortName=mt,categories=kyma-pull
+// +kubebuilder:selectablefield:JSONPath=".spec.moduleName"
+// +kubebuilder:printcolumn:name="Module",type=string,JSONPath=".spec.moduleName"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=".spec.version"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Downtime",type=boolean,JSONPath=".spec.requiresDowntime",priority=1
+// +kubebuilder:printcolumn:name="Mandatory",type=boolean,JSONPath=".spec.mandatory",priority=1
 type ModuleTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

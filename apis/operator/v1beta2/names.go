@@ -43,6 +43,11 @@ const (
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any more.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
+	// AnnotationReconcileRequested is Flux's: a new value on a Kyma in KCP asks the publisher to look at it now, at the runtime's report and at what
+	// the registry holds too. status.lastHandledReconcileAt has the value once that is done.
+	AnnotationReconcileRequested = "reconcile.fluxcd.io/requestedAt"
+	// AnnotationSuspendReason is ours: why a Kyma has LabelSkipReconciliation, for people.
+	AnnotationSuspendReason = "kyma-pull.dev/suspend-reason"
 	// AnnotationAutonomy is ours: "Catalog" on a Kyma whose runtime may choose from the offers of its last bundle by itself.
 	AnnotationAutonomy = "kyma-pull.dev/autonomy"
 	// AnnotationAgentImage is ours: the image, by digest, that the agent of a Kyma's runtime shall run; empty for the one it has.

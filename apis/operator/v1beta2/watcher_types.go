@@ -9,7 +9,13 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
+// +kubebuilder:resource:categories=kyma-pull
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=".status.state"
+// +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=".spec.resourceToWatch.resource"
+// +kubebuilder:printcolumn:name="Field",type=string,JSONPath=".spec.field"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Group",type=string,JSONPath=".spec.resourceToWatch.group",priority=1
+// +kubebuilder:printcolumn:name="Manager",type=string,JSONPath=".spec.manager",priority=1
 type Watcher struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -26,6 +26,11 @@ func (s *Snapshot) Has(module string) bool {
 	return s.metas[module] != nil || len(s.called[module]) > 0
 }
 
+// HasVersion reports whether there is a template of that version of a module, for anybody.
+func (s *Snapshot) HasVersion(module, version string) bool {
+	return len(s.templatesOf(module, version)) > 0
+}
+
 // Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error is
 // a *Reason.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {

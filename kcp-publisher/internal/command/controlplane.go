@@ -2,45 +2,56 @@ package command
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/pflag"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
+// defaultNamespace is where Kymas are by default, whatever namespace a context of a kubeconfig names.
+const defaultNamespace = "kcp-system"
+
 // controlPlane is the API that people's commands read and write.
-type controlPlane struct{ kubeconfig, namespace string }
+type controlPlane struct {
+	cluster   cli.Cluster
+	namespace string
+	// everywhere stands for all namespaces, in commands that have the flag.
+	everywhere bool
+}
 
 // add adds the flags; in are the objects that the namespace has.
 func (c *controlPlane) add(flags *pflag.FlagSet, in string) {
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
-	flags.StringVar(&c.namespace, "namespace", "kcp-system", "namespace of "+in)
+	namespaceFlag(flags, &c.namespace, in)
+	c.cluster.AddFlags(flags, "the control plane")
+	c.cluster.AddTimeoutFlag(flags)
+}
+
+// addEverywhere adds -A, for commands that list.
+func (c *controlPlane) addEverywhere(flags *pflag.FlagSet) {
+	flags.BoolVarP(&c.everywhere, "all-namespaces", "A", false, "of all namespaces, instead of --namespace")
+}
+
+// scope returns the namespace to list, empty for all.
+func (c *controlPlane) scope() string {
+	if c.everywhere {
+		return ""
+	}
+	return c.namespace
+}
+
+func namespaceFlag(flags *pflag.FlagSet, into *string, of string) {
+	flags.StringVarP(into, "namespace", "n", defaultNamespace, "namespace of "+of)
 }
 
 // config returns how to reach the API server.
-func (c *controlPlane) config() (*rest.Config, error) {
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	loading.ExplicitPath = c.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	return config, nil
-}
-
-// newScheme returns the kinds that people's commands know.
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	return scheme, errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
-}
+func (c *controlPlane) config() (*rest.Config, error) { return c.cluster.Config() }
 
 func (c *controlPlane) connect() (client.Client, error) {
 	config, err := c.config()
@@ -52,4 +63,9 @@ func (c *controlPlane) connect() (client.Client, error) {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 }

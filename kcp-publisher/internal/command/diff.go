@@ -45,7 +45,7 @@ func newDiff() *cobra.Command {
 	f.git.add(flags)
 	f.prune.add(flags)
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
-	flags.StringVar(&f.selector, "watch-label-selector", "", "forecast for those Kymas only whose labels match, as `run` with the same flag has them")
+	flags.StringVar(&f.selector, "watch-label-selector", "", "forecast for those Kymas only whose labels match, as run with the same flag has them")
 	f.maintenance.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	cli.OutputFlag(flags, &f.format)

@@ -27,7 +27,7 @@ type originFlags struct {
 
 func (f *originFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to; asks for the modules' origins, needs --trust")
-	flags.StringVar(&f.trust, "trust", "", "root of trust, as `kcp-publisher keys init` wrote it")
+	flags.StringVar(&f.trust, "trust", "", "root of trust, as kcp-publisher keys init wrote it")
 	f.registry.AddFlags(flags)
 }
 

@@ -45,6 +45,9 @@ func newPromote() *cobra.Command {
 	flags.BoolVar(&f.create, "create", false, "make the channel that gets the version if the module does not have it")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
 	cli.OutputFlag(flags, &f.format)
+	cli.Complete(cmd, atDefault().modules)
+	cli.CompleteFlag(cmd, "from", atDefault().channels)
+	cli.CompleteFlag(cmd, "to", atDefault().channels)
 	return cmd
 }
 

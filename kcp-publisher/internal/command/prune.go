@@ -44,10 +44,10 @@ func newRegistryPrune() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringVar(&f.trust, "trust", "", "root of trust, as `kcp-publisher keys init` wrote it; the oldest whose bundles are still in the registry")
+	flags.StringVar(&f.trust, "trust", "", "root of trust, as kcp-publisher keys init wrote it; the oldest whose bundles are still in the registry")
 	f.api.add(flags, "the Kymas")
 	flags.StringArrayVar(&f.gone, "gone", nil, "id of a runtime that does not exist any more, and has no Kyma: all of it goes at once")
-	flags.BoolVar(&f.sole, "sole-publisher", false, "no other control plane or `publish` writes below the prefix: a runtime without a Kyma is gone once its last bundle expired")
+	flags.BoolVar(&f.sole, "sole-publisher", false, "no other control plane, nor publish, writes below the prefix: a runtime without a Kyma is gone once its last bundle expired")
 	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour, "how long something has to be unused before it goes, at least 24h")
 	flags.IntVar(&f.limit, "limit", 1000, "manifests to remove at once")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be removed, and note nothing")

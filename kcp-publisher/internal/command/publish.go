@@ -86,7 +86,7 @@ func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
 }
 
 func attachFlag(flags *pflag.FlagSet, into *bool) {
-	flags.BoolVar(into, "attach-cosign", false, "also push a signature of every new bundle as an OCI referrer, for `cosign verify`")
+	flags.BoolVar(into, "attach-cosign", false, "also push a signature of every new bundle as an OCI referrer, for cosign verify")
 }
 
 // defaultValidity is how long a bundle is valid: long enough for a weekend's outage, short enough that a freeze is noticed.

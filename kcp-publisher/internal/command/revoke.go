@@ -39,6 +39,7 @@ func newRevoke() *cobra.Command {
 		},
 	}
 	api.add(cmd.Flags(), "the Kymas")
+	cli.Complete(cmd, api.runtimes)
 	return cmd
 }
 

@@ -47,7 +47,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 				return err
 			}
 			var all v1alpha1.RolloutList
-			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.scope())); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
 			slices.SortFunc(all.Items, byInterest)
@@ -55,6 +55,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd.Flags(), &f.format)
+	f.addEverywhere(cmd.Flags())
 	return cmd
 }
 
@@ -113,6 +114,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; default on a terminal")
 	cli.OutputFlag(cmd.Flags(), &f.format)
+	cli.Complete(cmd, f.rollouts)
 	return cmd
 }
 
@@ -126,14 +128,16 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 
 // steer makes a command that changes the spec of a rollout; change gives what to tell.
 func (f *rolloutFlags) steer(name, short string, change steer.Change) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], change) },
 	}
+	cli.Complete(cmd, f.rollouts)
+	return cmd
 }
 
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.change(cmd, args[0], steer.Approve(args[1]))
@@ -143,6 +147,8 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 			return err
 		},
 	}
+	cli.Complete(cmd, f.rollouts, f.waves)
+	return cmd
 }
 
 func newRolloutUndo(f *rolloutFlags) *cobra.Command {

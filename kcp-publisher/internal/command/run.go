@@ -53,6 +53,7 @@ type runFlags struct {
 	attachCosign             bool
 	follow                   followFlags
 	notifications            notificationFlags
+	events                   string
 }
 
 func newRun(g *cli.Root) *cobra.Command {
@@ -65,7 +66,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.manager.AddFlags(flags, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
 	flags.StringVar(&f.selector, "watch-label-selector", "", "reconcile only Kymas whose labels match, such as sharding.fluxcd.io/shard=one; each selector has a lease of its own")
 	flags.IntVar(&f.shards, "shards", 1, "into how many parts the fleet is divided; replicas share them by leases. With 1, one replica works and the others stand by")
-	flags.StringVar(&f.namespace, "namespace", "kcp-system", "namespace of Kymas, ModuleTemplates and ModuleReleaseMetas")
+	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets for runtimes; default: no Secrets are read")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	f.components.add(flags)
@@ -84,6 +85,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
+	flags.StringVar(&f.events, "events", string(control.AllEvents), "which Events are made of what happens to runtimes: all, or failures; each is a write to the API server")
 	f.follow.add(flags)
 	f.notifications.add(flags)
 	publisherKeyFlags(flags, &f.keys)
@@ -127,7 +129,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return f.runShards(ctx, g, config, scheme)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
-		Scheme: scheme, Cache: watched, LeaderElectionID: manager.Identity(leaseName, f.selector), LeaderElectionNamespace: f.namespace,
+		Scheme: scheme, Cache: watched,
+		LeaderElectionID: manager.Identity(control.LeaseName, f.selector), LeaderElectionNamespace: f.namespace,
 	})
 	if err != nil {
 		return err
@@ -146,9 +149,6 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	return f.start(ctx, g, mgr)
 }
-
-// leaseName is that of the publisher's lease.
-const leaseName = "kcp-publisher.kyma-pull.dev"
 
 // start serves webhooks, if there are any, and starts the manager.
 func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) error {
@@ -185,7 +185,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 
 func (f *runFlags) kymas() (*control.Kymas, error) {
 	// The controllers have one backoff for all.
-	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true})
+	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: control.ObserveRegistry})
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +218,10 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
+	told, err := control.ParseKymaEvents(f.events)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--events: %w", err))
+	}
 	components, err := f.components.open(registries, nil, f.componentsPoll, 5*time.Second)
 	if err != nil {
 		return nil, err
@@ -230,7 +234,8 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 		return nil, err
 	}
 	return &control.Kymas{
-		Publisher: publisher, Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
+		KymaEvents: told,
+		Publisher:  publisher, Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
 		Rules: plan.Rules{Settings: settings, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,

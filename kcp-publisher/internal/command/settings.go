@@ -32,7 +32,7 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST that agents run; an agent rolls back by itself when the image does not work")
 	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil, "labels that the Kymas of runtimes get from the Kymas here, such as kyma-project.io/global-account-id, separated by commas; runtimes with different values share no documents")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: where runtimes read content and images of the registry HOST or HOST/PATH from; may be repeated")
-	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of a Secret by which the pods of modules pull their images; `run` brings it into all runtimes, from --secrets-namespace by default")
+	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of a Secret by which the pods of modules pull their images; run brings it into all runtimes, from --secrets-namespace by default")
 	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil, "KEY=VALUE: a label of namespace kyma-system in all runtimes, such as istio-injection=enabled; may be repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
 	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: a field of custom resources that holds images, such as Keda.operator.kyma-project.io=spec.images.*; may be repeated")
 }

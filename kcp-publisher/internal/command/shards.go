@@ -63,12 +63,12 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	if err != nil {
 		return fmt.Errorf("connect to the control plane: %w", err)
 	}
-	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, leaseName, parts.Holder, f.shards), scheme}
+	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, control.LeaseName, parts.Holder, f.shards), scheme}
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work, Leases: func(part int) string {
 		if part == replica.Planner {
-			return leaseName // so that no publisher without shards works beside it
+			return control.LeaseName // so that no publisher without shards works beside it
 		}
-		return fmt.Sprintf("%s-shard-%d", leaseName, part)
+		return fmt.Sprintf("%s-shard-%d", control.LeaseName, part)
 	}}
 	if err := errors.Join(parts.Outer.Add(s.board), parts.Outer.Add(one)); err != nil {
 		return err

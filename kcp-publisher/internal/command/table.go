@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // lineTable is a table whose cells are lines: texts of others have no part in how it is drawn.
@@ -27,6 +28,8 @@ func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:
 		return cell
+	case painted:
+		return c.by.Paint(c.color, bundle.PrintableLine(c.word))
 	case []string:
 		lines := make([]string, len(c))
 		for i, line := range c {
@@ -35,6 +38,13 @@ func printableCell(cell any) any {
 		return strings.Join(lines, "\n")
 	}
 	return bundle.PrintableLine(fmt.Sprint(cell))
+}
+
+// painted is a cell of one word in a color.
+type painted struct {
+	word  string
+	color cli.Color
+	by    cli.Palette
 }
 
 // AppendRows adds rows.

@@ -37,10 +37,12 @@ func newTakeover() *cobra.Command {
 	cmd := cli.Group("takeover", "takes Kymas over from lifecycle-manager, one by one, and back until it is finished",
 		f.newPlan(), f.newStart(), f.newStatus(), f.newAbort(), f.newFinish())
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; in a cluster its own is used")
-	flags.StringVarP(&f.namespace, "namespace", "n", "kcp-system", "namespace of the Kymas and of lifecycle-manager's Manifests")
+	f.add(flags, "the Kymas and of lifecycle-manager's Manifests")
 	flags.StringVarP(&f.selector, "selector", "l", "", "Kymas whose labels match")
 	flags.BoolVar(&f.all, "all", false, "all Kymas of the namespace")
+	for _, step := range cmd.Commands() {
+		each(step, f.kymaNames)
+	}
 	return cmd
 }
 
@@ -89,7 +91,7 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 		},
 	}
 	f.planFlags(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done, as `plan` does")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done, as plan does")
 	return cmd
 }
 

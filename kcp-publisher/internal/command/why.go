@@ -71,6 +71,7 @@ func newWhy() *cobra.Command {
 		},
 	}
 	api.add(cmd.Flags(), "the Kymas")
+	cli.Complete(cmd, api.runtimes, api.modules)
 	cli.OutputFlag(cmd.Flags(), &format)
 	registry.add(cmd.Flags())
 	return cmd

@@ -74,12 +74,6 @@ func (c *Catalog) changingFor() time.Duration {
 // Snapshot returns the newest catalog, nil before the first was read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
-// has reports whether the catalog has a module of that name.
-func (c *Catalog) has(module string) bool {
-	s := c.Snapshot()
-	return s != nil && s.Has(module)
-}
-
 // Reconcile reads the whole catalog; the request's name means nothing.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	ended := c.ended.Load()
@@ -109,6 +103,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	// The same catalog after a change is another snapshot all the same: no Kyma is resolved by the gates from before that change.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
+	runtimeStates.wait(&c.due)
 	mandatoryModules.Set(float64(len(next.Mandatory())))
 	if !same {
 		ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
@@ -23,6 +24,9 @@ type Keys struct {
 	Interval time.Duration
 	// Tokens are those of the start.
 	Tokens trust.TokenSecrets
+	// Events tells of the root's end, about the publisher's Lease in a namespace.
+	Events    events.EventRecorder
+	Namespace string
 
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
@@ -44,7 +48,7 @@ func (k *Keys) NeedLeaderElection() bool { return true }
 // Start looks at the folder until the context ends.
 func (k *Keys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
-	var warned time.Time
+	var warned, looked time.Time
 	tick := time.NewTicker(max(k.Interval, time.Second))
 	defer tick.Stop()
 	for {
@@ -61,6 +65,9 @@ func (k *Keys) Start(ctx context.Context) error {
 		case err == nil:
 			k.trouble = ""
 		}
+		now := time.Now()
+		k.announceExpiry(k.Publisher.Root(), looked, now)
+		looked = now
 		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {
 			log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version", root.Version, "expires", root.Expires)
 			warned = time.Now()

@@ -57,6 +57,8 @@ type Kymas struct {
 	// Notify tells the agents of a runtime that a bundle was pushed for it, nil for nobody. It returns at once.
 	Notify func(runtime string)
 	Now    func() time.Time
+	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
+	KymaEvents KymaEvents
 
 	backoff registryBackoff
 	reports *reports
@@ -91,7 +93,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	before := kyma.DeepCopy()
-	if wait := k.backoff.wait(req.NamespacedName, k.Now()); wait > 0 {
+	if wait := k.backoff.wait(req.NamespacedName, k.Now()); wait > 0 && plan.Requested(kyma) == "" {
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
 	facts, err := k.admit(ctx, kyma, rules)
@@ -109,12 +111,17 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	defer func() {
 		if due && !published {
 			k.Catalog.due.add(req.NamespacedName)
+		} else {
+			k.Catalog.due.done(req.NamespacedName)
 		}
 	}()
-	started := k.Now()
+	started, requested := k.Now(), plan.Requested(kyma)
+	if requested != "" {
+		k.Publisher.Forget(plan.RuntimeID(kyma)) // so that the registry is asked for it
+	}
 	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due))
 	this.report = newest.content()
-	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still {
+	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still && requested == "" {
 		published = true
 		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
 		return k.lookAgain(kyma, newest.asked, until), nil
@@ -148,6 +155,7 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	var until time.Time
 	if !notedLater(outcome) {
 		kyma.Status = status(kyma.Status, runtime, facts, k.Now())
+		handled(kyma, requested)
 		until = settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
 	}
 	k.settled.remember(req.NamespacedName, this, until)
@@ -165,8 +173,11 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
 		return ctrl.Result{}, err
 	}
+	k.Catalog.due.done(client.ObjectKeyFromObject(kyma)) // it waits for a person, and for no publisher
 	facts.PublishError = why
+	requested := plan.Requested(kyma)
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
+	handled(kyma, requested)
 	return k.record(ctx, before, kyma, publish.Outcome{}, k.Now(), time.Time{})
 }
 
@@ -215,18 +226,28 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma)
 	if apierrors.IsNotFound(err) {
-		runtimeStates.forget(req.String())
-		k.Shard.forget(req.String())
+		runtimeStates.forget(req.NamespacedName)
+		k.Shard.forget(req.NamespacedName)
 		if runtime := k.reports.forget(req.NamespacedName); runtime != "" {
 			k.Publisher.Drop(runtime)
 		}
 		k.backoff.forget(req.NamespacedName)
 		k.settled.forget(req.NamespacedName)
 		k.Catalog.due.take(req.NamespacedName)
+		k.Catalog.due.done(req.NamespacedName)
 		return nil, nil
 	}
-	if err != nil || plan.Skipped(kyma) || !k.Shard.owns(kyma) {
+	if err != nil {
 		return nil, err
+	}
+	if !k.Shard.owns(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		return nil, nil
+	}
+	if plan.Skipped(kyma) {
+		k.Catalog.due.done(req.NamespacedName)
+		k.count(kyma)
+		return nil, nil
 	}
 	return kyma, nil
 }
@@ -329,6 +350,13 @@ func status(before v1beta2.KymaStatus, runtime plan.Runtime, facts ingest.Facts,
 		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, runtime.Secrets.All, facts)
 	}
 	return ingest.Status(before, facts, now)
+}
+
+// handled notes that a look at a Kyma was made that somebody asked for; requested is empty where nobody did.
+func handled(kyma *v1beta2.Kyma, requested string) {
+	if requested != "" {
+		kyma.Status.LastHandledReconcileAt = requested
+	}
 }
 
 // registryUnavailable says what is known of a runtime whose reports cannot be read because the registry is down: that is silence, too,

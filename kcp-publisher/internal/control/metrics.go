@@ -1,48 +1,67 @@
 package control
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
 var (
-	bundlesPublished = prometheus.NewCounterVec(prometheus.CounterOpts{
+	bundlesPublished = measure.Counters[string](measure.Definition{
 		Name: "kyma_pull_publisher_bundles_published_total", Help: "Bundles pushed to runtimes' repositories, by the reason why they were needed.",
-	}, []string{"reason"})
-	publishFailures = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kyma_pull_publisher_publish_failures_total", Help: "Attempts to publish to one runtime that failed although the registry answered.",
+		Labels: []string{"reason"}, Leader: true,
 	})
-	reportsRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were refused, by the check that refused them.",
-	}, []string{"reason"})
-	registryDeviations = prometheus.NewCounterVec(prometheus.CounterOpts{
+	publishFailures = measure.Counter(measure.Definition{
+		Name: "kyma_pull_publisher_publish_failures_total", Help: "Attempts to publish to one runtime that failed although the registry answered.", Leader: true,
+	})
+	publishToApplied = measure.Histograms(measure.Definition{
+		Name:   "kyma_pull_publisher_publish_to_applied_seconds",
+		Help:   "Time from issuing a bundle to the report that first names it as in force. Bundles that are replaced before are not counted.",
+		Leader: true,
+	}, publishToAppliedBuckets...)
+	reportsRefused = measure.Counters(measure.Definition{
+		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were refused, by the check that refused them.", Labels: []string{"reason"}, Leader: true,
+	}, refusal.Reasons...)
+	bundlesRefused = measure.Counters(measure.Definition{
+		Name: "kyma_pull_publisher_bundles_refused_total", Help: "Bundles and roots of trust that runtimes refused, as their reports say, by the check that refused them.",
+		Labels: []string{"reason"}, Leader: true,
+	}, append([]refusal.Reason{otherReason}, refusal.Reasons...)...)
+	registryDeviations = measure.Counters[string](measure.Definition{
 		Name: "kyma_pull_publisher_registry_deviations_total", Help: "Times that the registry did not hold what was published, by what was wrong.",
-	}, []string{"reason"})
-	registryUp = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry answered last time (1) or publishing waits for it (0).",
+		Labels: []string{"reason"}, Leader: true,
 	})
-	registryFailing = prometheus.NewGauge(prometheus.GaugeOpts{
+	registryUp = measure.Gauge(measure.Definition{
+		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry answered last time (1) or publishing waits for it (0).", Leader: true,
+	})
+	registryFailing = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_publisher_registry_failing_runtimes", Help: "Runtimes whose repositories the registry does not answer for, although it answers for others.",
+		Leader: true,
 	})
-	rootExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no agent accepts a bundle after it.",
+	rootExpiry = measure.Gauge(measure.Definition{
+		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no agent accepts a bundle after it.", Leader: true,
 	})
-	keysAccepted = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_keys_accepted", Help: "Whether runtimes would accept what the publisher's keys sign (1), or publishing has stopped for its root of trust is expired or outdated, or does not list them (0).",
+	keysAccepted = measure.Gauge(measure.Definition{
+		Name:   "kyma_pull_publisher_keys_accepted",
+		Help:   "Whether runtimes would accept what the publisher's keys sign (1), or publishing has stopped for its root of trust is expired or outdated, or does not list them (0).",
+		Leader: true,
 	})
-	runtimes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.",
-	}, []string{"state"})
-	moduleStates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_modules", Help: "Modules of all runtimes by their name and state; mandatory modules, which no status tells of, are not counted.",
-	}, []string{"module", "state"})
-	mandatoryModules = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_mandatory_modules", Help: "Modules that every runtime gets unasked.",
+	mandatoryModules = measure.Gauge(measure.Definition{
+		Name: "kyma_pull_publisher_mandatory_modules", Help: "Modules that every runtime gets unasked.", Leader: true,
 	})
-	runtimeStates = states{of: map[string]counted{}}
 )
 
-func init() {
-	metrics.Registry.MustRegister(bundlesPublished, publishFailures, reportsRefused, registryDeviations, registryUp, registryFailing, rootExpiry,
-		keysAccepted, runtimes, moduleStates, mandatoryModules)
+// ObserveRegistry measures the requests that are sent to registries by a transport.
+var ObserveRegistry = measure.Requests(measure.Definition{
+	Name: "kyma_pull_publisher_registry_request_duration_seconds",
+	Help: "Time until a registry answered a request, by method and class of the status: 2xx, 3xx, 4xx, 429, 5xx, or error without an answer.",
+})
+
+// otherReason stands for reasons that this version does not know: they are a runtime's own word, of which there may be any number.
+const otherReason refusal.Reason = "(other)"
+
+// publishToAppliedBuckets reach from a notified runtime to one that was switched off over night.
+var publishToAppliedBuckets = []float64{
+	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(), 10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),
+	time.Hour.Seconds(), 4 * time.Hour.Seconds(), 12 * time.Hour.Seconds(), 24 * time.Hour.Seconds(),
 }

@@ -39,17 +39,22 @@ const (
 
 // due are the Kymas whose next look has something to publish, as far as is known. It is safe for concurrent use.
 type due struct {
-	mu    sync.Mutex // guards names
+	mu    sync.Mutex // guards what follows
 	names map[types.NamespacedName]struct{}
+	// since is when they became due, until they were published.
+	since map[types.NamespacedName]time.Time
 }
 
 func (d *due) add(kyma types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.names == nil {
-		d.names = map[types.NamespacedName]struct{}{}
+		d.names, d.since = map[types.NamespacedName]struct{}{}, map[types.NamespacedName]time.Time{}
 	}
 	d.names[kyma] = struct{}{}
+	if _, waits := d.since[kyma]; !waits {
+		d.since[kyma] = time.Now()
+	}
 }
 
 // take reports whether a Kyma is due, which it is not any more.
@@ -59,6 +64,28 @@ func (d *due) take(kyma types.NamespacedName) bool {
 	_, is := d.names[kyma]
 	delete(d.names, kyma)
 	return is
+}
+
+// done notes that a Kyma that was due has what it waited for, or is gone.
+func (d *due) done(kyma types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.since, kyma)
+	if _, again := d.names[kyma]; again {
+		d.since[kyma] = time.Now()
+	}
+}
+
+// waiting returns how many Kymas wait, and since when the one does that waits for longest.
+func (d *due) waiting() (n int, since time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, at := range d.since {
+		if since.IsZero() || at.Before(since) {
+			since = at
+		}
+	}
+	return len(d.since), since
 }
 
 // inOrder puts the Kymas of events into the queue in their order.
@@ -105,10 +132,13 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 }
 
 // freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look has something to publish: the
-// report can wait for the next one, so that the whole fleet's bundles go first.
+// report can wait for the next one, so that the whole fleet's bundles go first. A look that somebody asked for takes nothing as known.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	poll := k.pollOf(kyma)
-	if due {
+	switch {
+	case plan.Requested(kyma) != "":
+		return 0
+	case due:
 		return 2 * max(poll, k.PollInterval)
 	}
 	return min(poll, k.PollInterval) / 2

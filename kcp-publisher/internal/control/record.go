@@ -35,6 +35,10 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
+	if err == nil {
+		k.tell(before.Status, kyma)
+		k.noteWritten(kyma, before.Status, kyma.Status)
+	}
 	kyma.DeepCopyInto(before)
 	return nil
 }
@@ -80,29 +84,28 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 	}
 	result := k.lookAgain(after, asked, until)
 	if !until.IsZero() { // it was found that there is nothing to write
-		k.looked(after)
+		k.count(after)
 		return result, nil
 	}
 	return k.written(ctx, before, after, result)
 }
 
-// looked notes for the metrics what the status of a Kyma says.
-func (k *Kymas) looked(kyma *v1beta2.Kyma) {
-	runtimeStates.set(client.ObjectKeyFromObject(kyma).String(), kyma.Status, k.Catalog.has)
-	k.Shard.count(client.ObjectKeyFromObject(kyma).String())
-}
-
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
 	if ingest.Notable(before.Status, after.Status) {
+		was, is := before.Status, after.Status // what is written is read back into it
 		err := k.Client.Status().Patch(ctx, after, statusPatch{before})
+		if err == nil {
+			k.tell(was, after)
+		}
 		if unwritable(err) {
 			err = k.writeRefusal(ctx, before, after, err)
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 		}
+		k.noteWritten(after, was, is)
 	}
-	k.looked(after)
+	k.count(after)
 	return result, nil
 }
 

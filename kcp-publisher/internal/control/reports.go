@@ -237,7 +237,7 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 		return newest, err
 	}
 	isNew := newest.digest != before.digest
-	if isNew && newest.refused != nil {
+	if isNew && newest.refused != nil && (before.digest != "" || !toldRefused(kyma, newest.refused)) {
 		reportsRefused.WithLabelValues(string(newest.refused.Reason)).Inc()
 		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.refused)))
 	}
@@ -267,6 +267,9 @@ func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest report) {
 // announceRefused makes an Event of every bundle that the runtime refused and had not reported before.
 func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
+	if before == nil && told(kyma, after) {
+		return // this process has just begun, and the one before told it
+	}
 	told := map[string]bool{}
 	if before != nil {
 		for _, r := range before.Refused {
@@ -277,6 +280,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 		if !told[r.Digest.String()+string(r.Reason)] {
 			// What is in the registry is not what was pushed: read it again, and replace it.
 			k.Publisher.Forget(runtime)
+			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
 		}
 	}

@@ -1,23 +1,20 @@
 package control
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
 var (
-	rolloutStates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_rollouts", Help: "Newest rollouts of modules in channels, by state.",
-	}, []string{"state"})
-	rolloutRuntimes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	rolloutStates = measure.Gauges(measure.Definition{
+		Name: "kyma_pull_publisher_rollouts", Help: "Newest rollouts of modules in channels, by state.", Labels: []string{"state"}, Leader: true,
+	})
+	rolloutRuntimes = measure.Gauges(measure.Definition{
 		Name: "kyma_pull_publisher_rollout_runtimes", Help: "Runtimes of rollouts that are under way, by module, channel, wave and how they stand.",
-	}, []string{"module", "channel", "wave", "state"})
+		Labels: []string{"module", "channel", "wave", "state"}, Leader: true,
+	})
 )
-
-func init() { metrics.Registry.MustRegister(rolloutStates, rolloutRuntimes) }
 
 // setRolloutMetrics sets the metrics. Their series grow with modules that are being rolled out, never with runtimes.
 func setRolloutMetrics(newest []*fleet.Rollout) {

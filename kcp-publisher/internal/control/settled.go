@@ -94,7 +94,7 @@ func (s *settled) forget(kyma types.NamespacedName) {
 }
 
 // settles returns until when a look at a Kyma stands for the next ones, zero when it does not: something was written, is wrong or is waited for.
-// A runtime that may fall silent is looked at when that happens.
+// A runtime that may fall silent is looked at when that happens, and one that takes no newer bundle when that is no health any more.
 func settles(before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration) time.Time {
 	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil || facts.ReportUnread != nil || len(outcome.Problems) > 0
 	busy := outcome.Pushed || outcome.Unrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
@@ -102,7 +102,11 @@ func settles(before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Ou
 		return time.Time{}
 	}
 	until := now.Add(min(settlesFor*interval, max(interval, settlesAtMost)))
-	for _, earlier := range []time.Time{plan.Heard(after).Add(facts.Silence), ingest.NotedUntil(before.Status)} {
+	changes := []time.Time{plan.Heard(after).Add(facts.Silence), ingest.NotedUntil(before.Status)}
+	if taken := ingest.TakenUntil(after.Status, facts.Silence); now.Before(taken) {
+		changes = append(changes, taken)
+	}
+	for _, earlier := range changes {
 		if earlier.Before(until) {
 			until = earlier
 		}

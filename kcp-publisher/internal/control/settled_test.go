@@ -102,6 +102,11 @@ func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
 	}
 	silent := kyma()
 	silent.Status.Conditions[0].Status = metav1.ConditionFalse
+	awaited := kyma()
+	awaited.Status.Runtime.Published = &v1beta2.PublishedBundle{Time: metav1.NewTime(now.Add(10*time.Second - time.Hour)), Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}}}
+	if got := settles(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.Equal(now.Add(10 * time.Second)) {
+		t.Errorf("a runtime that may not take its newest bundle is looked at again at %s", got)
+	}
 	if got := settles(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {
 		t.Errorf("a runtime that does not report: got %s", got)
 	}

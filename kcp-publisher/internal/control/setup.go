@@ -43,8 +43,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
-	registryUp.Set(1)
-	keysAccepted.Set(1)
+	kymas.export()
 
 	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
 		return err
@@ -60,6 +59,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		}
 	}
 	kymas.Keys.changed = kymas.Catalog.markAll
+	kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
 	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/shard"
@@ -19,7 +21,7 @@ type Shard struct {
 
 	mu sync.Mutex // guards what follows
 	// counted are the Kymas that the metrics count, by namespace and name.
-	counted map[string]struct{}
+	counted map[types.NamespacedName]struct{}
 	// unplanned is since when the state that Kymas would be resolved by is not known to be planned, zero while it is.
 	unplanned time.Time
 }
@@ -80,19 +82,19 @@ func (s *Shard) active() bool {
 }
 
 // count notes that the metrics count a Kyma.
-func (s *Shard) count(kyma string) {
+func (s *Shard) count(kyma types.NamespacedName) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counted == nil {
-		s.counted = map[string]struct{}{}
+		s.counted = map[types.NamespacedName]struct{}{}
 	}
 	s.counted[kyma] = struct{}{}
 }
 
-func (s *Shard) forget(kyma string) {
+func (s *Shard) forget(kyma types.NamespacedName) {
 	if s == nil {
 		return
 	}

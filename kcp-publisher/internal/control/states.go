@@ -2,61 +2,225 @@ package control
 
 import (
 	"maps"
+	"slices"
 	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
 
-// states counts runtimes and their modules by state, so that no metric is labeled with a runtime.
+// Metrics of runtimes and modules. Their series grow with the catalog, never with runtimes.
+var (
+	runtimesByState = measure.Definition{
+		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge, Labels: []string{"state"}, Leader: true,
+	}
+	runtimesByHealth = measure.Definition{
+		Name: "kyma_pull_publisher_runtime_health", Help: "Runtimes by health, each in one: Failing, Silent, NeverReported, Suspended, Deleting, Behind or Healthy.",
+		Kind: measure.KindGauge, Labels: []string{"health"}, Leader: true,
+	}
+	runtimesByCause = measure.Definition{
+		Name: "kyma_pull_publisher_runtime_causes", Help: "Runtimes by the first cause of what is in their way, as kcp-publisher why names it.",
+		Kind: measure.KindGauge, Labels: []string{"situation"}, Leader: true,
+	}
+	modulesByState = measure.Definition{
+		Name: "kyma_pull_publisher_modules", Help: "Modules of all runtimes by their name and state; mandatory modules, which no status tells of, are not counted.",
+		Kind: measure.KindGauge, Labels: []string{"module", "state"}, Leader: true,
+	}
+	modulesByVersion = measure.Definition{
+		Name: "kyma_pull_publisher_module_versions",
+		Help: "Modules of all runtimes by name, version that runs and state; (other) stands for what the catalog does not have, (unknown) for a version that no report names.",
+		Kind: measure.KindGauge, Labels: []string{"module", "version", "state"}, Leader: true,
+	}
+	oldestReport = measure.Definition{
+		Name: "kyma_pull_publisher_oldest_report_timestamp_seconds", Help: "Unix time at which the runtime was heard that is silent for longest, of those that reported.",
+		Kind: measure.KindGauge, Leader: true,
+	}
+	publishPending = measure.Definition{
+		Name: "kyma_pull_publisher_publish_pending", Help: "Runtimes that wait for their next bundle, as a change of the control plane asks for it.",
+		Kind: measure.KindGauge, Leader: true,
+	}
+	publishPendingSince = measure.Definition{
+		Name: "kyma_pull_publisher_publish_pending_since_timestamp_seconds", Help: "Unix time since which the runtime waits for its next bundle that waits for longest.",
+		Kind: measure.KindGauge, Leader: true,
+	}
+	ofFleet = []measure.Definition{
+		runtimesByState, runtimesByHealth, runtimesByCause, modulesByState, modulesByVersion, oldestReport, publishPending, publishPendingSince,
+	}
+	runtimeStates = newStates()
+)
+
+func init() { measure.Collect(runtimeStates, ofFleet...) }
+
+// states counts runtimes and their modules, so that no metric is labeled with a runtime. It exports nothing before the first one is counted. It is
+// safe for concurrent use.
 type states struct {
-	mu sync.Mutex // guards of
-	of map[string]counted
+	mu sync.Mutex // guards what follows
+	of map[types.NamespacedName]counted
+	// counts are the numbers of runtimes and modules by metric and values of labels.
+	counts map[timeSeries]int
+	// heard returns when a Kyma's runtime was heard as far as it is remembered, zero for what is not; nil for none at all.
+	heard func(types.NamespacedName) time.Time
+	due   *due
 }
+
+// timeSeries names a time series.
+type timeSeries struct{ metric, first, second, third string }
 
 // counted is what one Kyma adds to the metrics.
 type counted struct {
-	state   v1beta2.State
-	modules map[string]v1beta2.State
+	in    []timeSeries
+	heard time.Time
 }
 
-// otherModules stands for modules that the catalog does not have: their names are a runtime's own word, of which there may be any number.
-const otherModules = "(other)"
+const (
+	// otherModules stands for modules and versions that the catalog does not have: their names are a runtime's own word, of which there may be any
+	// number. unknownVersion stands for a version that no report names.
+	otherModules   = "(other)"
+	unknownVersion = "(unknown)"
+)
 
-// set counts a Kyma as its status says; known reports whether the catalog has a module.
-func (s *states) set(kyma string, status v1beta2.KymaStatus, known func(module string) bool) {
-	next := counted{state: status.State, modules: make(map[string]v1beta2.State, len(status.Modules))}
-	for _, m := range status.Modules {
-		name := m.Name
-		if !known(name) {
-			name = otherModules
+// known are the modules and versions that have series of their own.
+type known interface {
+	Has(module string) bool
+	HasVersion(module, version string) bool
+}
+
+func newStates() *states {
+	return &states{of: map[types.NamespacedName]counted{}, counts: map[timeSeries]int{}}
+}
+
+// seriesOf returns where a runtime is counted, each series once for each time that it counts.
+func seriesOf(r fleet.Runtime, catalog known) []timeSeries {
+	all := []timeSeries{{metric: runtimesByState.Name, first: string(r.State)}, {metric: runtimesByHealth.Name, first: string(r.Health)}}
+	if r.Cause != nil {
+		all = append(all, timeSeries{metric: runtimesByCause.Name, first: string(r.Cause.Situation)})
+	}
+	for _, m := range r.Modules {
+		name, version := m.Name, m.Version
+		switch {
+		case !catalog.Has(name):
+			name, version = otherModules, otherModules
+		case version == "":
+			version = unknownVersion
+		case !catalog.HasVersion(name, version):
+			version = otherModules
 		}
-		next.modules[name] = m.State
+		all = append(all, timeSeries{modulesByState.Name, name, string(m.State), ""}, timeSeries{modulesByVersion.Name, name, version, string(m.State)})
+	}
+	return all
+}
+
+// set counts a Kyma as its runtime is judged. LastReport is when it was heard.
+func (s *states) set(kyma types.NamespacedName, r fleet.Runtime, catalog known) {
+	next := counted{in: seriesOf(r, catalog)}
+	if r.LastReport != nil {
+		next.heard = *r.LastReport
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, counts := s.of[kyma]
-	if counts && before.state == next.state && maps.Equal(before.modules, next.modules) {
-		return
-	}
-	if counts {
-		before.add(-1)
+	before := s.of[kyma]
+	if slices.Equal(before.in, next.in) {
+		next.in = before.in
+	} else {
+		s.add(before, -1)
+		s.add(next, 1)
 	}
 	s.of[kyma] = next
-	next.add(1)
 }
 
-func (s *states) forget(kyma string) {
+// wait has the metrics tell which Kymas wait.
+func (s *states) wait(due *due) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, counts := s.of[kyma]; counts {
-		before.add(-1)
-		delete(s.of, kyma)
+	s.due = due
+}
+
+func (s *states) forget(kyma types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(s.of[kyma], -1)
+	delete(s.of, kyma)
+}
+
+// add counts; the mutex is held.
+func (s *states) add(c counted, n int) {
+	for _, in := range c.in {
+		if s.counts[in] += n; s.counts[in] == 0 {
+			delete(s.counts, in)
+		}
 	}
 }
 
-func (c counted) add(n float64) {
-	runtimes.WithLabelValues(string(c.state)).Add(n)
-	for module, state := range c.modules {
-		moduleStates.WithLabelValues(module, string(state)).Add(n)
+// Describe sends what describes the metrics.
+func (s *states) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range ofFleet {
+		to <- d.Desc()
 	}
+}
+
+// Collect sends the metrics as they are now.
+func (s *states) Collect(to chan<- prometheus.Metric) {
+	s.mu.Lock()
+	counts, heard, heardNow, due := maps.Clone(s.counts), make(map[types.NamespacedName]time.Time, len(s.of)), s.heard, s.due
+	for kyma, c := range s.of {
+		heard[kyma] = c.heard
+	}
+	s.mu.Unlock()
+	if len(heard) > 0 {
+		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended, fleet.Deleting, fleet.Behind, fleet.Healthy} {
+			counts[timeSeries{metric: runtimesByHealth.Name, first: string(health)}] += 0
+		}
+	}
+	for _, d := range ofFleet {
+		for in, n := range counts {
+			if in.metric == d.Name {
+				to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, float64(n), []string{in.first, in.second, in.third}[:len(d.Labels)]...)
+			}
+		}
+	}
+	if oldest := oldestOf(heard, heardNow); !oldest.IsZero() {
+		to <- prometheus.MustNewConstMetric(oldestReport.Desc(), prometheus.GaugeValue, float64(oldest.Unix()))
+	}
+	if due == nil {
+		return
+	}
+	waiting, since := due.waiting()
+	to <- prometheus.MustNewConstMetric(publishPending.Desc(), prometheus.GaugeValue, float64(waiting))
+	if waiting > 0 {
+		to <- prometheus.MustNewConstMetric(publishPendingSince.Desc(), prometheus.GaugeValue, float64(since.Unix()))
+	}
+}
+
+// oldestOf returns when the runtime was heard that was not heard for longest, zero where none was. What is remembered may be newer than what was
+// counted: a report that says nothing new changes no status.
+func oldestOf(counted map[types.NamespacedName]time.Time, remembered func(types.NamespacedName) time.Time) (oldest time.Time) {
+	for kyma, at := range counted {
+		if remembered != nil {
+			if newer := remembered(kyma); newer.After(at) {
+				at = newer
+			}
+		}
+		if !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
+	}
+	return oldest
+}
+
+// appliedAfter returns how long it took from issuing a bundle to the report that first names it as in force; is false where a status does not say
+// that of a bundle of which the one before did not say it.
+func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, is bool) {
+	r := after.Runtime
+	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest || r.Published.Digest == "" || r.Observed.Heard == nil {
+		return 0, false
+	}
+	if was := before.Runtime; was != nil && was.Observed != nil && was.Observed.Digest == r.Observed.Digest {
+		return 0, false
+	}
+	return max(r.Observed.Heard.Sub(r.Published.Time.Time), 0), true
 }

@@ -1,56 +1,127 @@
 package control
 
 import (
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
 
-func valueOf(t *testing.T, gauge prometheus.Gauge) float64 {
+// offered is a catalog with one module in one version.
+type offered struct{}
+
+func (offered) Has(module string) bool                 { return module == "keda" }
+func (offered) HasVersion(module, version string) bool { return module == "keda" && version == "1.7.0" }
+
+// collected returns what a collector exports now, by name and values of labels.
+func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 	t.Helper()
-	var m dto.Metric
-	if err := gauge.Write(&m); err != nil {
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(from); err != nil {
 		t.Fatal(err)
 	}
-	return m.GetGauge().GetValue()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			key := f.GetName()
+			for _, l := range m.GetLabel() {
+				key += " " + l.GetValue()
+			}
+			found[key] = m.GetGauge().GetValue()
+		}
+	}
+	return found
 }
 
-func TestRuntimesAndTheirModulesAreCountedByState(t *testing.T) {
-	s := states{of: map[string]counted{}}
-	known := func(module string) bool { return module == "counted" }
-	status := func(state v1beta2.State, modules ...v1beta2.ModuleStatus) v1beta2.KymaStatus {
-		return v1beta2.KymaStatus{State: state, Modules: modules}
+func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
+	s := newStates()
+	if got := collected(t, s); len(got) != 0 {
+		t.Errorf("a replica that knows of no runtime exports %v", got)
 	}
-	const unusual = v1beta2.State("Unusual")
-	module := func(name string, state v1beta2.State) v1beta2.ModuleStatus {
-		return v1beta2.ModuleStatus{Name: name, State: state}
+	name := func(kyma string) types.NamespacedName {
+		return types.NamespacedName{Namespace: "kcp-system", Name: kyma}
 	}
-	check := func(when string, kymas, ready, failed, other float64) {
-		t.Helper()
-		got := []float64{
-			valueOf(t, runtimes.WithLabelValues(string(unusual))), valueOf(t, moduleStates.WithLabelValues("counted", string(v1beta2.StateReady))),
-			valueOf(t, moduleStates.WithLabelValues("counted", string(v1beta2.StateError))), valueOf(t, moduleStates.WithLabelValues(otherModules, string(v1beta2.StateReady))),
+	at := func(minute int) *time.Time { return new(noon.Add(time.Duration(minute) * time.Minute)) }
+	healthy := fleet.Runtime{State: v1beta2.StateReady, Health: fleet.Healthy, LastReport: at(0), Modules: []fleet.RuntimeModule{
+		{Name: "keda", Version: "1.7.0", State: v1beta2.StateReady}, {Name: "of-the-runtimes-own-making", Version: "6.6.6", State: v1beta2.StateReady},
+	}}
+	failing := fleet.Runtime{State: v1beta2.StateError, Health: fleet.Failing, LastReport: at(5), Cause: &fleet.Cause{Situation: "ModuleBroken"}, Modules: []fleet.RuntimeModule{
+		{Name: "keda", Version: "1.6.0-removed", State: v1beta2.StateError},
+	}}
+	s.set(name("one"), healthy, offered{})
+	s.set(name("two"), healthy, offered{})
+	s.set(name("two"), failing, offered{})
+	s.set(name("two"), failing, offered{})
+	s.set(name("three"), fleet.Runtime{Health: fleet.NeverReported, Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
+	var due due
+	s.due, s.heard = &due, func(kyma types.NamespacedName) time.Time {
+		return map[string]time.Time{"one": *at(9)}[kyma.Name] // it was heard again, which changed no status
+	}
+	health := func(failing, never, healthy float64) map[string]float64 {
+		const name = "kyma_pull_publisher_runtime_health "
+		return map[string]float64{
+			name + "Failing": failing, name + "Silent": 0, name + "NeverReported": never, name + "Suspended": 0, name + "Deleting": 0, name + "Behind": 0, name + "Healthy": healthy,
 		}
-		for i, want := range []float64{kymas, ready, failed, other} {
-			if got[i] != want {
-				t.Errorf("%s: counted %v, want %v", when, got, []float64{kymas, ready, failed, other})
-				return
-			}
+	}
+	want := health(1, 1, 1)
+	maps.Copy(want, map[string]float64{
+		"kyma_pull_publisher_runtimes Ready": 1, "kyma_pull_publisher_runtimes Error": 1, "kyma_pull_publisher_runtimes ": 1,
+		"kyma_pull_publisher_runtime_causes ModuleBroken": 1,
+		"kyma_pull_publisher_modules keda Ready":          1, "kyma_pull_publisher_modules keda Error": 1, "kyma_pull_publisher_modules keda Processing": 1,
+		"kyma_pull_publisher_modules (other) Ready": 1,
+		// Labels are sorted by name: module, state, version.
+		"kyma_pull_publisher_module_versions keda Ready 1.7.0": 1, "kyma_pull_publisher_module_versions keda Error (other)": 1,
+		"kyma_pull_publisher_module_versions keda Processing (unknown)": 1, "kyma_pull_publisher_module_versions (other) Ready (other)": 1,
+		"kyma_pull_publisher_oldest_report_timestamp_seconds": float64(at(5).Unix()),
+		"kyma_pull_publisher_publish_pending":                 0,
+	})
+	if got := collected(t, s); !maps.Equal(got, want) {
+		t.Errorf("exported\n%v\nwant\n%v", got, want)
+	}
+	for _, kyma := range []string{"two", "two", "three"} {
+		s.forget(name(kyma))
+	}
+	due.add(name("one"))
+	got := collected(t, s)
+	for _, gone := range []string{"kyma_pull_publisher_runtimes Error", "kyma_pull_publisher_module_versions keda Error (other)"} {
+		if _, is := got[gone]; is {
+			t.Errorf("%s is still exported", gone)
 		}
 	}
-	s.set("one", status(unusual, module("counted", v1beta2.StateReady), module("of-the-runtimes-own-making", v1beta2.StateReady)), known)
-	s.set("two", status(unusual, module("counted", v1beta2.StateReady)), known)
-	check("two runtimes", 2, 2, 0, 1)
-	s.set("two", status(unusual, module("counted", v1beta2.StateError)), known)
-	check("one module fails", 2, 1, 1, 1)
-	s.set("two", status(unusual, module("counted", v1beta2.StateError)), known)
-	check("nothing changes", 2, 1, 1, 1)
-	s.forget("one")
-	s.forget("one")
-	check("one is gone", 1, 0, 1, 0)
-	s.forget("two")
-	check("both are gone", 0, 0, 0, 0)
+	if got["kyma_pull_publisher_runtime_health Failing"] != 0 || got["kyma_pull_publisher_runtime_health Healthy"] != 1 ||
+		got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(at(9).Unix()) || got["kyma_pull_publisher_publish_pending"] != 1 {
+		t.Errorf("after two are gone: %v", got)
+	}
+}
+
+func TestAKymaWaitsUntilItHasItsBundle(t *testing.T) {
+	var d due
+	one := types.NamespacedName{Name: "one"}
+	d.add(one)
+	_, since := d.waiting()
+	d.take(one)
+	d.add(one) // its look failed
+	if n, again := d.waiting(); n != 1 || !again.Equal(since) {
+		t.Errorf("after a look that failed %d wait, since %s, not %s", n, again, since)
+	}
+	d.take(one)
+	d.add(one) // it is asked for again during its look
+	d.done(one)
+	if n, _ := d.waiting(); n != 1 {
+		t.Errorf("what was asked for meanwhile does not wait: %d", n)
+	}
+	d.take(one)
+	d.done(one)
+	if n, since := d.waiting(); n != 0 || !since.IsZero() {
+		t.Errorf("nothing is to be published, and %d wait since %s", n, since)
+	}
 }

@@ -9,25 +9,23 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
-var watchedChanges = prometheus.NewCounterVec(prometheus.CounterOpts{
+var watchedChanges = measure.Counters[string](measure.Definition{
 	Name: "kyma_pull_publisher_watched_changes_total", Help: "Changes of watched objects that reports of runtimes named, by watcher.",
-}, []string{"watcher"})
-
-func init() { metrics.Registry.MustRegister(watchedChanges) }
+	Labels: []string{"watcher"}, Leader: true,
+})
 
 // Watchers keeps what all runtimes are to watch, and the status of the Watchers that say so.
 type Watchers struct {

@@ -1,26 +1,27 @@
 package follow
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-)
+import "github.com/kyma-pull/kyma-pull/internal/measure"
 
+// Whoever follows no repository exports none of them.
 var (
-	ready = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_git_ready", Help: "Whether the newest commit was applied (1) or could not be read or applied (0).",
+	ready = measure.Gauge(measure.Definition{
+		Name: "kyma_pull_publisher_git_ready", Help: "Whether the newest commit was applied (1) or could not be read or applied (0).", Leader: true,
 	})
-	failures = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kyma_pull_publisher_git_failures_total", Help: "Looks at the Git repository that failed.",
+	failures = measure.Counter(measure.Definition{
+		Name: "kyma_pull_publisher_git_failures_total", Help: "Looks at the Git repository that failed.", Leader: true,
 	})
-	held = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_git_held", Help: "Whether nothing is published because a commit is applied in part (1).",
+	held = measure.Gauge(measure.Definition{
+		Name: "kyma_pull_publisher_git_held", Help: "Whether nothing is published because a commit is applied in part (1).", Leader: true,
 	})
-	changes = prometheus.NewCounterVec(prometheus.CounterOpts{
+	changes = measure.Counters[string](measure.Definition{
 		Name: "kyma_pull_publisher_git_changes_total", Help: "Objects that a commit changed in the control plane, by what was done.",
-	}, []string{"action"})
-	applied = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_git_commit", Help: "1 for the commit that the control plane has.",
-	}, []string{"commit"})
+		Labels: []string{"action"}, Leader: true,
+	})
+	applied = measure.Gauges(measure.Definition{
+		Name: "kyma_pull_publisher_git_commit_info", Help: "1 for the commit that the control plane has.", Labels: []string{"commit"}, Leader: true,
+	})
+	appliedBefore = measure.Gauges(measure.Definition{
+		Name: "kyma_pull_publisher_git_commit", Help: "1 for the commit that the control plane has.", Labels: []string{"commit"}, Leader: true,
+		Deprecated: "kyma_pull_publisher_git_commit_info",
+	})
 )
-
-func init() { metrics.Registry.MustRegister(ready, failures, held, changes, applied) }

@@ -50,10 +50,15 @@ type Facts struct {
 	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and holds what was published.
 	Deviation  *plan.Deviation
 	Consistent bool
+
+	// unchanged is how the newest bundle differs from the one that the newest report is about, nil where that is the newest or not known.
+	unchanged *v1beta2.EarlierBundle
 }
 
 // noBundle is said before the first bundle.
 const noBundle = "no bundle is published yet"
+
+const allReady = "all modules are ready"
 
 // Remember writes what the runtime said into the part of the status that outlives a restart; seen is when this report was first seen.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
@@ -96,7 +101,8 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	}
 	if p := facts.Published; p != nil {
 		published := p.Record()
-		published.Given = evidence(facts)
+		published.Given, published.Earlier = evidence(facts), earlierBundles(before.Runtime, facts)
+		facts.unchanged = unchangedSince(published, facts, now)
 		after.Runtime.Published = &published
 		if t := after.Runtime.Takeover; t != nil {
 			t.Published = string(p.State.Takeover)
@@ -120,19 +126,23 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	synced(after, facts, set)
 	watchers(&after, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
+	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), facts.Generation
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
 	})
 	if after.Runtime.Published == nil {
 		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, noBundle, false)
 	} else if notReady < 0 {
-		set(v1beta2.ConditionModules, v1beta2.ReasonReady, "all modules are ready", true)
+		set(v1beta2.ConditionModules, v1beta2.ReasonReady, allReady, true)
 	} else {
 		m := after.Modules[notReady]
 		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
 	}
 	moduleCatalog(facts, set)
-	operation := readyMessage(after)
+	operation := allReady
+	if after.State != v1beta2.StateReady {
+		operation = readyMessage(after)
+	}
 	if facts.PublishError != nil {
 		operation = bounded(facts.PublishError.Error())
 		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, operation, false)
@@ -170,7 +180,7 @@ func readyMessage(status v1beta2.KymaStatus) string {
 			return c.Message
 		}
 	}
-	return "all modules are ready"
+	return allReady
 }
 
 // current reports whether the newest report is about the newest bundle; a status counts only for the digest it names.
@@ -237,7 +247,7 @@ func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus 
 	if facts.Published != nil {
 		for _, m := range facts.Published.State.Manifests {
 			if m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
-				found[m.Module] = moduleStatus(m, reported[m.Module], facts)
+				found[m.Module] = moduleStatus(m, reported[m.Module], before, facts)
 			}
 		}
 		for _, name := range facts.Published.Predicate.Removals {
@@ -273,7 +283,7 @@ func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
 	}
-	if current(facts) {
+	if facts.tells(r.Name) {
 		status.State, status.Message = cmp.Or(onlyDeletion(r.State), v1beta2.StateDeleting), r.Message
 	}
 	return status
@@ -286,9 +296,10 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
+// moduleStatus is that of a module that the newest bundle asks for. Its version is the one that runs, as far as the newest report tells.
+func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
-		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: m.Version,
+		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: running(m, r, before, facts),
 		State: v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 	}
 	if m.Template != "" {
@@ -301,22 +312,21 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, facts Facts) v1bet
 		}
 	}
 	switch {
-	case !current(facts):
+	case !facts.tells(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
 		// As in Kyma: nobody looks after what is behind it.
 		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
 	case r.Maintenance && r.Version != m.Version:
 		// As in Kyma: what is there stays what is told, until its window opens.
-		status.Version, status.Channel, status.Template = r.Version, r.Channel, nil
+		status.Channel, status.Template = r.Channel, nil
 		status.State, status.Message, status.Maintenance = r.State, r.Message, true
 	case r.Name == "" && facts.Report.LeavesModulesOut():
 		status.Message = "the runtime's report leaves the module out, for not all of them fit"
 	case r.Name == "":
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
-		// The version is the one that runs, not the one that is tried.
-		status.Version, status.State = cmp.Or(r.Version, m.Version), cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
+		status.State = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
 		status.Message = cmp.Or(r.Message, fmt.Sprintf("version %s is still installed, %s is to come", r.Version, m.Version))
 	default:
 		status.State, status.Message = r.State, r.Message
@@ -367,7 +377,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case trouble(facts) != nil:
 		return worse(state, v1beta2.StateWarning)
-	case !current(facts):
+	case !facts.tellsAll():
 		return worse(state, v1beta2.StateProcessing)
 	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
 		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":

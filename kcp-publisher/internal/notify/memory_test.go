@@ -141,8 +141,8 @@ type costs struct {
 	delivered time.Duration
 }
 
-// measure connects agents of another process, whose memory does not count.
-func measure(t testing.TB, count int, secured bool) costs {
+// memoryOf connects agents of another process, whose memory does not count.
+func memoryOf(t testing.TB, count int, secured bool) costs {
 	t.Helper()
 	e := start(t, count, secured)
 	heap, resident := usage(t)
@@ -195,7 +195,7 @@ func measure(t testing.TB, count int, secured bool) costs {
 func TestAnIdleConnectionCostsLittle(t *testing.T) {
 	const count, budget = 1000, 15_000
 	for _, secured := range []bool{false, true} {
-		per := measure(t, count, secured)
+		per := memoryOf(t, count, secured)
 		t.Logf("TLS %v: %d bytes of heap and stacks, %d resident, %.3f goroutines for each connection; all notified after %s",
 			secured, per.heap, per.resident, per.goroutines, per.delivered)
 		if per.heap > budget {
@@ -209,7 +209,7 @@ func BenchmarkTenThousandConnections(b *testing.B) {
 	for _, secured := range []bool{false, true} {
 		b.Run(fmt.Sprintf("TLS=%v", secured), func(b *testing.B) {
 			for b.Loop() {
-				per := measure(b, 10_000, secured)
+				per := memoryOf(b, 10_000, secured)
 				b.ReportMetric(float64(per.heap), "heap-B/conn")
 				b.ReportMetric(float64(per.resident), "RSS-B/conn")
 				b.ReportMetric(float64(per.delivered.Milliseconds()), "notified-ms")

@@ -8,11 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
 const (
@@ -37,19 +36,18 @@ var (
 )
 
 var (
-	subscriptions = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_publisher_subscriptions", Help: "Open connections on which agents wait for notifications.",
+	subscriptions = measure.Gauge(measure.Definition{
+		Name: "kyma_pull_publisher_subscriptions", Help: "Open connections on which agents wait for notifications.", Leader: true,
 	})
-	sent = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kyma_pull_publisher_notifications_sent_total", Help: "Notifications sent to agents.",
+	sent = measure.Counter(measure.Definition{
+		Name: "kyma_pull_publisher_notifications_sent_total", Help: "Notifications sent to agents.", Leader: true,
 	})
-	refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kyma_pull_publisher_subscriptions_refused_total",
-		Help: "Requests of agents for notifications that were refused: credentials (a wrong user or password), limited (too many refusals, or connections of one runtime in a second), full (too many connections) or standby (another replica works).",
-	}, []string{"reason"})
+	refused = measure.Counters[string](measure.Definition{
+		Name:   "kyma_pull_publisher_subscriptions_refused_total",
+		Help:   "Requests of agents for notifications that were refused: credentials (a wrong user or password), limited (too many refusals, or connections of one runtime in a second), full (too many connections) or standby (another replica works).",
+		Labels: []string{"reason"},
+	})
 )
-
-func init() { metrics.Registry.MustRegister(subscriptions, sent, refused) }
 
 // Subscribers are the agents that are connected. It is safe for concurrent use.
 type Subscribers struct {
@@ -147,7 +145,7 @@ func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	one := &subscriber{runtime: runtime, conn: conn, until: time.Now().Add(lasts + rand.N(lastsSpread))}
 	s.of[runtime] = append(s.of[runtime], one)
 	s.count++
-	subscriptions.Inc()
+	subscriptions.Add(1)
 	s.write(one, first)
 	return true
 }
@@ -200,7 +198,7 @@ func (s *Subscribers) drop(one *subscriber) {
 			delete(s.of, one.runtime)
 		}
 		s.count--
-		subscriptions.Dec()
+		subscriptions.Add(-1)
 		go func() { _ = one.conn.Close() }()
 		return
 	}

@@ -202,5 +202,11 @@ func moving(kyma *v1beta2.Kyma) v1beta2.RuntimeStatus {
 	if kyma.Status.Runtime == nil {
 		return v1beta2.RuntimeStatus{}
 	}
-	return v1beta2.RuntimeStatus{Published: kyma.Status.Runtime.Published, Requested: kyma.Status.Runtime.Requested}
+	moves := v1beta2.RuntimeStatus{Published: kyma.Status.Runtime.Published, Requested: kyma.Status.Runtime.Requested}
+	if p := moves.Published; p != nil && len(p.Earlier) > 0 {
+		published := *p
+		published.Earlier = nil
+		moves.Published = &published
+	}
+	return moves
 }

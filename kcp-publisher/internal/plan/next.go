@@ -24,6 +24,8 @@ type Published struct {
 	// Versions are those that the runtime has been given with it, by module: of its manifests, and the last known of modules that are asked
 	// for and do not resolve. No module goes below without a rollback.
 	Versions map[string]string
+	// Changes is how it differs from the bundle before it, Predicate.Previous; nil where that is not known or concerns all modules.
+	Changes *Changes
 }
 
 // Wanted is what a request was resolved to.

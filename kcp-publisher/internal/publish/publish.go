@@ -186,7 +186,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	if adopted.Deviation != nil {
 		p.forgetShared() // what was lost with the bundle is unknown
 	}
-	next, err := p.push(ctx, runtime.ID, keys, resolved, predicate)
+	next, err := p.push(ctx, runtime.ID, keys, resolved, predicate, kept)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
@@ -209,7 +209,7 @@ func newest(a, b map[string]string) map[string]string {
 	return all
 }
 
-func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate) (*plan.Published, error) {
+func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, kept *plan.Published) (*plan.Published, error) {
 	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
 	if err != nil {
 		return nil, err
@@ -238,6 +238,9 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 	next := &plan.Published{
 		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State, Versions: resolved.result.Versions,
 		StateBlob: resolved.documents.State.Descriptor, CatalogBlob: resolved.documents.Catalog.Descriptor,
+	}
+	if kept != nil {
+		next.Changes = plan.ChangesBetween(kept.State, next.State)
 	}
 	p.remember(runtime, memory{last: next, tag: next.Digest, at: p.Now()})
 	return next, nil

@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
@@ -73,13 +72,12 @@ const (
 	resultUnavailable = "unavailable"
 )
 
-var received = prometheus.NewCounterVec(prometheus.CounterOpts{
+var received = measure.Counters[string](measure.Definition{
 	Name: "kyma_pull_publisher_notifications_received_total",
 	Help: "Notifications of registries: taken (a runtime is looked at), ignored (about something else), refused (a wrong token), invalid (too large, or cannot be decoded), " +
 		"limited (too many), standby (another replica works) or unavailable (the token file cannot be read).",
-}, []string{"result"})
-
-func init() { metrics.Registry.MustRegister(received) }
+	Labels: []string{"result"},
+})
 
 // ServeHTTP answers POST. Nothing of what was sent is answered or logged.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {

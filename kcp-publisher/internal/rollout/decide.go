@@ -68,6 +68,7 @@ const maxFailuresTold, maxReasonBytes = 10, 300
 // count writes down what the runtimes come to.
 func (p *plan) count(runtimes []Runtime) {
 	s := &p.status
+	failedBefore := s.Failed
 	s.Total, s.Updated, s.Failed, s.Deferred, s.Reverted = 0, 0, 0, 0, 0
 	current := -1
 	for i := range p.waves {
@@ -79,6 +80,9 @@ func (p *plan) count(runtimes []Runtime) {
 		if ws.StartedAt != nil || current < 0 {
 			current = i
 		}
+	}
+	if p.back() {
+		s.Failed = max(s.Failed, failedBefore) // why it goes back: those that failed have another version by now
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)

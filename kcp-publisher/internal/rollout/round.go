@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
@@ -116,11 +118,11 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 	situation := Situation{Channel: seen.Channel, Now: now, places: r.places}
 	step := Plan(newest.Name, newest.Spec, newest.Status, seen.Runtimes, situation)
 	r.Gates[track] = NewGate(newest, step, seen.Runtimes)
-	r.keep(newest, step.Status)
+	r.keep(newest, step.Status, now)
 	for _, old := range own {
 		if old != newest && !Finished(old.Status.State) {
 			situation := Situation{Channel: seen.Channel, Newer: newest.Name, Now: now, places: r.places}
-			r.keep(old, Plan(old.Name, old.Spec, old.Status, seen.Runtimes, situation).Status)
+			r.keep(old, Plan(old.Name, old.Spec, old.Status, seen.Runtimes, situation).Status, now)
 		}
 	}
 	r.forget(own)
@@ -133,7 +135,9 @@ func (r *Round) stay(newest *fleet.Rollout) {
 }
 
 // keep notes how a rollout stands now.
-func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus) {
+func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus, now time.Time) {
+	status.ObservedGeneration = max(rollout.Generation, 1) // a new one is to have 1
+	status.Conditions = conditions(rollout.Status.Conditions, status, now)
 	next := rollout.DeepCopy()
 	next.Status = status
 	switch {
@@ -146,6 +150,29 @@ func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus) {
 		r.Newest = append(r.Newest, next)
 	}
 	r.Active = r.Active || !Finished(status.State)
+}
+
+// conditions returns what a status says to tools that wait for objects.
+func conditions(before []metav1.Condition, status fleet.RolloutStatus, now time.Time) []metav1.Condition {
+	after := slices.Clone(before)
+	set := func(kind string, is metav1.ConditionStatus) {
+		meta.SetStatusCondition(&after, metav1.Condition{
+			Type: kind, Status: is, Reason: cmp.Or(string(status.State), string(fleet.RolloutProgressing)), Message: status.Message,
+			ObservedGeneration: status.ObservedGeneration, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		})
+	}
+	switch status.State {
+	case fleet.RolloutSucceeded, fleet.RolloutSuperseded:
+		set(fleet.ConditionReady, metav1.ConditionTrue)
+		meta.RemoveStatusCondition(&after, fleet.ConditionStalled)
+	case fleet.RolloutStopped, fleet.RolloutRolledBack:
+		set(fleet.ConditionReady, metav1.ConditionFalse)
+		set(fleet.ConditionStalled, metav1.ConditionTrue)
+	default:
+		set(fleet.ConditionReady, metav1.ConditionFalse)
+		meta.RemoveStatusCondition(&after, fleet.ConditionStalled)
+	}
+	return after
 }
 
 func (r *Round) forget(own []*fleet.Rollout) {

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
@@ -31,6 +34,8 @@ func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	if state != "" {
 		r.Status.State = state
 	}
+	r.Generation, r.Status.ObservedGeneration = 1, 1
+	r.Status.Conditions = conditions(nil, r.Status, noon)
 	return r
 }
 
@@ -171,6 +176,56 @@ func TestAWayBackThatCannotBeGoneBlocksNobodyForEver(t *testing.T) {
 			t.Errorf("after %d minutes it is %s and decides %+v", c.minutes, later.Status.State, d)
 		}
 	}
+}
+
+func TestARolloutThatWentBackSaysHowManyFailed(t *testing.T) {
+	started := carriedOut("").Status
+	if last := started.Waves[len(started.Waves)-1]; !last.All || last.Place != nil {
+		t.Errorf("the wave of all others: %+v", last)
+	}
+	broken := given(at("dev", "dev", ""), 1)
+	broken.State, broken.Message = "Error", "crashes"
+	going := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
+	back := given(at("dev", "dev", ""), 1)
+	back.Version = "1.0.0"
+	done := Plan(first, twoWaves(), going, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
+	if done.State != fleet.RolloutRolledBack || done.Failed != 1 || done.Reverted != 1 || len(done.Failures) != 1 {
+		t.Errorf("it is %s: %d failed, %d went back, failures %+v", done.State, done.Failed, done.Reverted, done.Failures)
+	}
+}
+
+func TestToolsThatWaitReadARolloutTruly(t *testing.T) {
+	for state, want := range map[fleet.RolloutState]status.Status{
+		fleet.RolloutProgressing: status.InProgressStatus, fleet.RolloutPaused: status.InProgressStatus, fleet.RolloutWaiting: status.InProgressStatus,
+		fleet.RolloutRollingBack: status.InProgressStatus, fleet.RolloutStopped: status.FailedStatus, fleet.RolloutRolledBack: status.FailedStatus,
+		fleet.RolloutSucceeded: status.CurrentStatus, fleet.RolloutSuperseded: status.CurrentStatus,
+	} {
+		var round Round
+		rollout := carriedOut("")
+		rollout.Generation = 3
+		round.keep(&rollout, fleet.RolloutStatus{State: state, Message: "m"}, noon)
+		rollout.Status = round.Update[0].Status
+		if got := kstatusOf(t, rollout); got != want {
+			t.Errorf("%s is %s, want %s", state, got, want)
+		}
+		rollout.Generation = 4
+		if got := kstatusOf(t, rollout); got != status.InProgressStatus {
+			t.Errorf("%s of an older spec is %s", state, got)
+		}
+	}
+}
+
+func kstatusOf(t *testing.T, rollout fleet.Rollout) status.Status {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rollout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := status.Compute(&unstructured.Unstructured{Object: content})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Status
 }
 
 func TestPeopleHearOfWhatHappenedOnce(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +16,6 @@ import (
 
 // maxGranted bounds the names of runtimes in one wave's status.
 const maxGranted = 500
-
-// everybody is a wave's place that all runtimes have: no hash is higher.
-const everybody = int64(math.MaxInt64)
 
 // Rest is the name of the wave that is added for what no wave selects.
 const Rest = "rest"
@@ -145,7 +141,7 @@ func (p *plan) fixPlaces(runtimes []Runtime) {
 		take := 0
 		switch {
 		case w.Percent != nil && *w.Percent == 100:
-			p.status.Waves[i].Place = new(everybody)
+			p.status.Waves[i].All = true
 			return
 		case w.Percent != nil:
 			take = (len(runtimes)*int(*w.Percent) + 99) / 100
@@ -167,7 +163,7 @@ func (p *plan) waveOf(runtime int, own labels.Set) int {
 		if s := p.waves[i].selector; s != nil && s.Matches(own) {
 			return i
 		}
-		if reach := p.status.Waves[i].Place; reach != nil && p.members[runtime].place <= *reach {
+		if s := &p.status.Waves[i]; s.All || s.Place != nil && p.members[runtime].place <= *s.Place {
 			return i
 		}
 	}

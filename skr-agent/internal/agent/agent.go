@@ -202,6 +202,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
 	a.tellRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)
+	measureModules(facts.Manifests)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
 	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Now()), a.Now())
@@ -250,14 +251,11 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if now := a.Puller.Root(); now.Version != root {
 		log.Info("follows a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
 	}
-	rootVersion.Set(float64(a.Puller.Root().Version))
-	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
-	a.noteOutage(log, err != nil && refusal.Of(err) == nil, err)
+	outage := err != nil && refusal.Of(err) == nil
+	a.measurePoll(outage || a.notKept != nil, changed, a.Now())
+	a.noteOutage(log, outage, err)
 	if changed {
 		b := a.Puller.Current()
-		bundlesAccepted.Inc()
-		sequenceInForce.Set(float64(b.Statement.Predicate.Sequence))
-		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
 		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
 	a.notePoll()

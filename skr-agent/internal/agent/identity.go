@@ -66,7 +66,7 @@ func (a *Agent) unenrolled(log logr.Logger) string {
 
 // certificate returns the one that the bundle in force brought, nil when it brought none for this agent's key.
 func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
-	certificateExpiry.Set(0)
+	certificateExpiry.Unset()
 	b := a.Puller.Current()
 	if b == nil || b.Statement.Predicate.Certificate == "" {
 		return nil

@@ -42,6 +42,8 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	}
 	if err == nil {
 		reportsSent.Inc()
+	} else {
+		reportFailures.Inc()
 	}
 }
 

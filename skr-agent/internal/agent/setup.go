@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -78,38 +76,4 @@ func another(after time.Duration) handler.EventHandler {
 		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, after) },
 		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, after) },
 	}
-}
-
-var (
-	bundlesAccepted = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kyma_pull_agent_bundles_accepted_total", Help: "Bundles that were taken into force.",
-	})
-	bundlesRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kyma_pull_agent_bundles_refused_total", Help: "Bundles and roots of trust that were refused, by the check that refused them.",
-	}, []string{"reason"})
-	sequenceInForce = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the bundle in force.",
-	})
-	expiry = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_agent_bundle_expiry_timestamp_seconds", Help: "Unix time at which the bundle in force expires.",
-	})
-	rootVersion = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_agent_root_version", Help: "Version of the root of trust that is followed.",
-	})
-	rootExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_agent_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no bundle is accepted after it.",
-	})
-	certificateExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds", Help: "Unix time at which the agent's certificate expires, 0 for none.",
-	})
-	reportsSent = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kyma_pull_agent_reports_sent_total", Help: "Reports delivered to the registry.",
-	})
-	upgradesWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_agent_upgrades_waiting", Help: "Modules whose upgrade waits for a maintenance window.",
-	})
-)
-
-func init() {
-	metrics.Registry.MustRegister(bundlesAccepted, bundlesRefused, sequenceInForce, expiry, rootVersion, rootExpiry, certificateExpiry, reportsSent, upgradesWaiting)
 }

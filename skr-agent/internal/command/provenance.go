@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -30,7 +29,8 @@ import (
 
 // provenanceFlags are what `provenance` takes.
 type provenanceFlags struct {
-	kubeconfig, namespace, trust, format string
+	cluster                  cli.Cluster
+	namespace, trust, format string
 }
 
 func newProvenance() *cobra.Command {
@@ -55,7 +55,8 @@ func newProvenance() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the runtime; in a cluster its own is used")
+	f.cluster.AddFlags(flags, "the runtime")
+	f.cluster.AddTimeoutFlag(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the object; of no account for kinds without")
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	cli.OutputFlag(flags, &f.format)
@@ -63,9 +64,9 @@ func newProvenance() *cobra.Command {
 }
 
 func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chain, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	config, err := f.cluster.Config()
 	if err != nil {
-		return provenance.Chain{}, fmt.Errorf("kubeconfig: %w", err)
+		return provenance.Chain{}, err
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {

@@ -4,12 +4,18 @@ package command
 import (
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // Execute runs the command line and returns the exit code.
 func Execute(version string, args []string, out, errOut io.Writer) int {
+	return cli.Execute(newProgram(version), nil, args, out, errOut)
+}
+
+func newProgram(version string) *cobra.Command {
 	root, g := cli.NewRoot("skr-agent", "pulls its runtime's bundle, verifies it, installs its modules and reports", version)
 	root.AddCommand(newRun(g), newVerify(), newProvenance(), newImport(), newExportReport(), newRender())
-	return cli.Execute(root, nil, args, out, errOut)
+	return root
 }

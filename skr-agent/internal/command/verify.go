@@ -56,7 +56,7 @@ func newVerify() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&trustFile, "trust", "", "root of trust, as `kcp-publisher keys init` wrote it")
+	flags.StringVar(&trustFile, "trust", "", "root of trust, as kcp-publisher keys init wrote it")
 	flags.StringVar(&runtime, "runtime", "", "runtime id that the bundle must be for")
 	flags.StringVar(&clusterUID, "cluster-uid", "", "UID of the runtime's kube-system namespace; empty does not compare it")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)

@@ -56,7 +56,7 @@ func clip(message string) string {
 // statusOf returns the status that an outcome makes of the one before. Times change only where something else does.
 func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
 	next := *m.Status.DeepCopy()
-	next.State, next.Synced = out.state, out.inventory
+	next.State, next.Synced, next.ObservedGeneration = out.state, out.inventory, m.Generation
 	for _, c := range []struct {
 		kind string
 		*finding

@@ -165,6 +165,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	after := *before.DeepCopy()
 	withoutLifecycleManager(&after, facts)
 	after.Modules = moduleStatuses(facts)
+	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), judged(before, facts)
 	after.ActiveChannel = facts.Kyma.Spec.Channel
 	set := func(kind, reason, message string, ok bool) {
 		status := metav1.ConditionFalse
@@ -172,7 +173,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: bundle.Bounded(message, maxConditionBytes), ObservedGeneration: facts.Kyma.Generation, LastTransitionTime: metav1.NewTime(now),
+			Type: kind, Status: status, Reason: reason, Message: bundle.Bounded(message, maxConditionBytes), ObservedGeneration: after.ObservedGeneration, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 	acceptance(facts, set)
@@ -222,6 +223,14 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	set(v1beta2.ConditionReady, reason[ready], why, ready)
 	after.Operated(before, why, now)
 	return after
+}
+
+// judged returns the generation of the Kyma that its status is about: what was judged before, until the control plane has answered the present one.
+func judged(before v1beta2.KymaStatus, facts Facts) int64 {
+	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 && !b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
+		return before.ObservedGeneration
+	}
+	return facts.Kyma.Generation
 }
 
 // secrets tells what became of the Secrets that the bundle brought, and gives what is wrong with them.

@@ -209,3 +209,29 @@ func TestWhatCannotBeReadOfAKymaIsNotReportedInPart(t *testing.T) {
 		t.Errorf("%+v %+v", r.Kyma, r.Truncated)
 	}
 }
+
+func TestTheStatusOfTheRuntimesKymaIsAboutTheSpecThatIsAnswered(t *testing.T) {
+	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	kyma.Generation = 3
+	facts := Facts{Kyma: kyma, Bundle: &bundle.Bundle{}}
+	facts.Bundle.Statement.Predicate.KymaGeneration = 3
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	says := func(status v1beta2.KymaStatus, want int64) {
+		t.Helper()
+		for _, c := range status.Conditions {
+			if c.ObservedGeneration != want {
+				t.Errorf("condition %s is about generation %d, want %d", c.Type, c.ObservedGeneration, want)
+			}
+		}
+		if status.ObservedGeneration != want || status.ReadyModules != "0/0" {
+			t.Errorf("the status is about generation %d, want %d, with %s", status.ObservedGeneration, want, status.ReadyModules)
+		}
+	}
+	status := KymaStatus(v1beta2.KymaStatus{}, facts, now)
+	says(status, 3)
+	kyma.Generation = 4 // another channel, say
+	status = KymaStatus(status, facts, now)
+	says(status, 3)
+	facts.Bundle.Statement.Predicate.KymaGeneration = 4
+	says(KymaStatus(status, facts, now), 4)
+}

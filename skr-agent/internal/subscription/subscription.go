@@ -17,11 +17,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sayonce"
 )
 
@@ -58,15 +57,14 @@ type Subscription struct {
 const saidConnection = "connection"
 
 var (
-	connected = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kyma_pull_agent_notifications_connected", Help: "Whether the agent is connected to the publisher's notifications (1) or only polls (0).",
+	connected = measure.Gauge(measure.Definition{
+		Name: "kyma_pull_agent_notifications_connected",
+		Help: "Whether the agent is connected to the publisher's notifications (1) or only polls (0); none where it is told no URL of them.", Leader: true,
 	})
-	received = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kyma_pull_agent_notifications_received_total", Help: "Notifications of the publisher.",
+	received = measure.Counter(measure.Definition{
+		Name: "kyma_pull_agent_notifications_received_total", Help: "Notifications of the publisher.", Leader: true,
 	})
 )
-
-func init() { metrics.Registry.MustRegister(connected, received) }
 
 // New returns a Subscription that is not connected.
 func New(options Options) *Subscription {
@@ -111,6 +109,7 @@ func (s *Subscription) connect(ctx context.Context) error {
 	defer cancel()
 	answer, err := s.options.Open(ctx)
 	if err != nil {
+		connected.Set(0)
 		return err
 	}
 	defer answer.Close()

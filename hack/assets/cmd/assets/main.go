@@ -1,4 +1,4 @@
-// Command assets obtains the programs that a test cluster is made of and prints where they are.
+// Command assets obtains the programs that a test cluster is made of and that test alerts, and prints where they are.
 package main
 
 import (
@@ -15,11 +15,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	found, err := assets.Ensure(ctx, os.Stderr)
+	promtool := ""
+	if err == nil {
+		promtool, err = assets.EnsurePromtool(ctx, os.Stderr)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "assets:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("kube-apiserver  %s\netcd            %s\nkwok            %s\n", found.KubeAPIServer, found.Etcd, found.Kwok)
+	fmt.Printf("kube-apiserver  %s\netcd            %s\nkwok            %s\npromtool        %s\n", found.KubeAPIServer, found.Etcd, found.Kwok, promtool)
 	if found.Kubectl != "" {
 		fmt.Printf("kubectl         %s\n", found.Kubectl)
 	}

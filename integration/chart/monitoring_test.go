@@ -1,0 +1,240 @@
+package chart
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/integration/alerts"
+)
+
+var root = filepath.Join("..", "..")
+
+// dashboard is what a test reads of one.
+type dashboard struct {
+	UID, Title string
+	Templating struct{ List []struct{ Name, Type string } }
+	Panels     []panel
+}
+
+type panel struct {
+	Title       string
+	Datasource  struct{ UID string }
+	Targets     []struct{ Expr string }
+	FieldConfig struct{ Defaults struct{ Unit string } }
+}
+
+// dashboards returns those of all charts as they are installed, by file name.
+func dashboards(t *testing.T) map[string]dashboard {
+	t.Helper()
+	found := map[string]dashboard{}
+	for name, r := range cases(t) {
+		if !strings.HasSuffix(name, "-full") {
+			continue
+		}
+		for _, o := range objectsOf(t, r) {
+			data, _ := o.Object["data"].(map[string]any)
+			if o.GetKind() != "ConfigMap" || o.GetLabels()["grafana_dashboard"] == "" {
+				continue
+			}
+			require.Equal(t, "1", o.GetLabels()["grafana_dashboard"])
+			require.Equal(t, "kyma-pull", o.GetAnnotations()["grafana_folder"])
+			require.Len(t, data, 1)
+			for file, text := range data {
+				var d dashboard
+				require.NoError(t, json.Unmarshal([]byte(text.(string)), &d), file)
+				found[file] = d
+			}
+		}
+	}
+	require.ElementsMatch(t, []string{"kyma-pull-fleet.json", "kyma-pull-publisher.json", "kyma-pull-agent.json"}, slices.Collect(maps.Keys(found)))
+	return found
+}
+
+// rules returns the alerts of all charts as they are installed, by chart.
+func rules(t *testing.T) map[string][]alerts.Alert {
+	t.Helper()
+	found := map[string][]alerts.Alert{}
+	for name, r := range cases(t) {
+		chart := filepath.Base(r.Dir)
+		text := render(t, r).Templates["prometheusrule.yaml"]
+		if !strings.HasSuffix(name, "-full") {
+			require.Empty(t, text, "%s has alerts that nobody asked for", name)
+			continue
+		}
+		var installed struct{ Spec any }
+		require.NoError(t, yaml.Unmarshal([]byte(text), &installed))
+		source, err := os.ReadFile(alerts.File(root, chart))
+		require.NoError(t, err)
+		var want any
+		require.NoError(t, yaml.Unmarshal(source, &want))
+		require.Equal(t, want, installed.Spec)
+		require.Contains(t, text, "release: prometheus")
+		found[chart], err = alerts.Read(alerts.File(root, chart))
+		require.NoError(t, err)
+	}
+	require.Len(t, found, 2)
+	return found
+}
+
+// metricNames finds the metrics of the project, and of the libraries that it links.
+var metricNames = regexp.MustCompile(`\b(kyma_pull|process|go|workqueue|controller_runtime|rest_client)_[a-z0-9_]+\b`)
+
+// documented returns the names in the reference of metrics, which a test of each program compares with what it registers.
+func documented(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
+	require.NoError(t, err)
+	names := map[string]bool{"process_resident_memory_bytes": true}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)(?:\\{[^`]*)?` \\| ([A-Za-z0-9]+)").FindAllStringSubmatch(string(text), -1) {
+		names[row[1]] = true
+		if row[2] == "histogram" {
+			names[row[1]+"_bucket"], names[row[1]+"_sum"], names[row[1]+"_count"] = true, true, true
+		}
+	}
+	require.Greater(t, len(names), 40)
+	return names
+}
+
+func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
+	known := documented(t)
+	var all []string
+	check := func(where, expr string) {
+		all = append(all, expr)
+		names := metricNames.FindAllString(expr, -1)
+		require.NotEmpty(t, names, "%s: %s", where, expr)
+		for _, name := range names {
+			require.True(t, known[name], "%s asks for %s, which docs/reference/metrics.md does not have", where, name)
+		}
+	}
+	for file, d := range dashboards(t) {
+		require.NotEmpty(t, d.UID, file)
+		require.Equal(t, "datasource", d.Templating.List[0].Type, file)
+		for _, p := range d.Panels {
+			require.Equal(t, "${datasource}", p.Datasource.UID, "%s: %s", file, p.Title)
+			for _, target := range p.Targets {
+				check(file+": "+p.Title, target.Expr)
+				if strings.Contains(target.Expr, "_seconds") && !strings.Contains(target.Expr, "_count[") {
+					require.Equal(t, "s", p.FieldConfig.Defaults.Unit, "%s: %s shows a time", file, p.Title)
+				}
+			}
+		}
+	}
+	for _, of := range rules(t) {
+		for _, a := range of {
+			check(a.Alert, a.Expr)
+		}
+	}
+	// Prometheus' own parser reads them all.
+	var text strings.Builder
+	text.WriteString("groups:\n- name: all\n  rules:\n")
+	for i, expr := range all {
+		expr = strings.NewReplacer("$__rate_interval", "5m", "\n", " ").Replace(expr)
+		fmt.Fprintf(&text, "  - record: test:%d\n    expr: >-\n      %s\n", i, expr)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
+	require.NoError(t, alerts.Promtool(t.Context(), "check", "rules", file))
+}
+
+func TestEveryAlertHasARunbook(t *testing.T) {
+	const book = "https://github.com/kyma-pull/kyma-pull/blob/main/docs/runbooks/alerts.md#"
+	text, err := os.ReadFile(filepath.Join(root, "docs", "runbooks", "alerts.md"))
+	require.NoError(t, err)
+	var sections, want []string
+	for _, heading := range regexp.MustCompile(`(?m)^## (KymaPull\w+)$`).FindAllStringSubmatch(string(text), -1) {
+		sections = append(sections, heading[1])
+	}
+	for _, of := range rules(t) {
+		for _, a := range of {
+			want = append(want, a.Alert)
+			require.Equal(t, book+strings.ToLower(a.Alert), a.Annotations["runbook_url"])
+			require.NotEmpty(t, a.Annotations["summary"], a.Alert)
+			require.NotEmpty(t, a.Annotations["description"], a.Alert)
+			require.Contains(t, []string{"critical", "warning"}, a.Labels["severity"], a.Alert)
+			require.NotEmpty(t, a.For, a.Alert)
+		}
+	}
+	require.ElementsMatch(t, want, sections)
+}
+
+const (
+	ofPublisher = "kyma_pull_publisher_"
+	ofAgent     = "kyma_pull_agent_"
+)
+
+// with returns healthy series with others in their place.
+func with(healthy map[string]string, others ...string) map[string]string {
+	series := maps.Clone(healthy)
+	for i := 0; i < len(others); i += 2 {
+		series[others[i]] = others[i+1]
+	}
+	return series
+}
+
+func TestAlertsFireForWhatTheySayAndForNothingElse(t *testing.T) {
+	healthy := map[string]string{
+		ofPublisher + `keys_accepted{pod="one"}`: "1x300", ofPublisher + `registry_up{pod="one"}`: "1x300",
+		ofPublisher + `root_expiry_timestamp_seconds{pod="one"}`: "8640000x300", ofPublisher + `git_ready{pod="one"}`: "1x300",
+		ofPublisher + `runtime_health{pod="one",health="Healthy"}`: "97x300", ofPublisher + `runtime_health{pod="one",health="Failing"}`: "0x300",
+		ofPublisher + `runtime_health{pod="one",health="Silent"}`: "0x300", ofPublisher + `runtime_health{pod="one",health="Behind"}`: "3x300",
+		ofPublisher + `bundles_refused_total{pod="one",reason="BadSignature"}`: "0x300", ofPublisher + `bundles_refused_total{pod="two",reason="BadSignature"}`: "0x300",
+		ofPublisher + `rollouts{pod="one",state="Progressing"}`: "1x300", ofPublisher + `publish_pending{pod="one"}`: "0x300",
+		ofPublisher + `registry_request_duration_seconds_count{pod="one",method="GET",code="2xx"}`:   "0+100x300",
+		ofPublisher + `registry_request_duration_seconds_count{pod="one",method="GET",code="error"}`: "0+1x300",
+	}
+	standby := map[string]string{ofPublisher + `publish_failures_total{pod="two"}`: "0x300", ofPublisher + `bundles_refused_total{pod="two",reason="BadSignature"}`: "0x300"}
+	publisher := []alerts.Case{
+		{Name: "all is well", Series: healthy, At: 4 * time.Hour},
+		{Name: "only one that stands by is left", Series: standby, At: 20 * time.Minute, Firing: []string{"KymaPullNoPublisher"}},
+		{Name: "no Git is followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "_x300"), At: time.Hour},
+		{Name: "the registry is down", Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x100"), At: 20 * time.Minute, Firing: []string{"KymaPullRegistryDown"}},
+		{Name: "the registry was down for a moment", Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"), At: 20 * time.Minute},
+		{Name: "the registry throttles", Series: with(healthy, ofPublisher+`registry_request_duration_seconds_count{pod="one",method="GET",code="429"}`, "0+10x300"), At: time.Hour, Firing: []string{"KymaPullRegistryErrors"}},
+		{Name: "the root expires", Series: with(healthy, ofPublisher+`root_expiry_timestamp_seconds{pod="one"}`, "2000000x300"), At: 2 * time.Hour, Firing: []string{"KymaPullRootExpires"}},
+		{Name: "the keys are refused", Series: with(healthy, ofPublisher+`keys_accepted{pod="one"}`, "1x10 0x100"), At: 20 * time.Minute, Firing: []string{"KymaPullKeysRefused"}},
+		{Name: "a runtime fails", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullRuntimesFailing"}},
+		{Name: "a runtime is silent", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Silent"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullRuntimesSilent"}},
+		{Name: "a tenth is behind", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Behind"}`, "3x10 11x300"), At: 2 * time.Hour, Firing: []string{"KymaPullRuntimesBehind"}},
+		{Name: "a bundle is refused", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 12 * time.Minute, Firing: []string{"KymaPullBundlesRefused"}},
+		{Name: "a bundle was refused long ago", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 80 * time.Minute},
+		{Name: "a rollout stopped", Series: with(healthy, ofPublisher+`rollouts{pod="one",state="Stopped"}`, "_x10 1x100"), At: 20 * time.Minute, Firing: []string{"KymaPullRolloutStopped"}},
+		{Name: "a runtime waits for its bundle", Series: with(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"), At: 40 * time.Minute, Firing: []string{"KymaPullPublishStuck"}},
+		{Name: "Git is not followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"), At: 30 * time.Minute, Firing: []string{"KymaPullGitNotFollowed"}},
+	}
+	runs := map[string]string{
+		ofAgent + `last_poll_timestamp_seconds`: "0+60x300", ofAgent + `bundle_expiry_timestamp_seconds`: "604800x300",
+		ofAgent + `bundles_refused_total{reason="Expired"}`: "0x300", ofAgent + `modules{module="keda",state="Ready"}`: "1x300",
+	}
+	agent := []alerts.Case{
+		{Name: "all is well", Series: runs, At: 4 * time.Hour},
+		{Name: "it never polled", Series: map[string]string{ofAgent + `poll_failures_total`: "0+1x300"}, At: time.Hour},
+		{Name: "it cannot poll", Series: with(runs, ofAgent+`last_poll_timestamp_seconds`, "0+60x10 600x300"), At: time.Hour, Firing: []string{"KymaPullAgentNotPolling"}},
+		{Name: "its bundle expires", Series: with(runs, ofAgent+`bundle_expiry_timestamp_seconds`, "86400x300"), At: time.Hour, Firing: []string{"KymaPullAgentBundleExpires"}},
+		{Name: "it refuses a bundle", Series: with(runs, ofAgent+`bundles_refused_total{reason="Expired"}`, "0x10 1x100"), At: 12 * time.Minute, Firing: []string{"KymaPullAgentRefusesBundles"}},
+		{Name: "a module fails", Series: with(runs, ofAgent+`modules{module="keda",state="Error"}`, "_x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullAgentModulesFailing"}},
+	}
+	for chart, cases := range map[string][]alerts.Case{"kcp-publisher": publisher, "skr-agent": agent} {
+		file := alerts.File(root, chart)
+		all, err := alerts.Read(file)
+		require.NoError(t, err)
+		fired := map[string]bool{}
+		for _, c := range cases {
+			for _, name := range c.Firing {
+				fired[name] = true
+			}
+		}
+		require.Equal(t, alerts.Names(all), slices.Sorted(maps.Keys(fired)), "each alert has a case in which it fires")
+		require.NoError(t, alerts.Check(t.Context(), t.TempDir(), file, cases))
+	}
+}

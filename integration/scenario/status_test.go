@@ -1,0 +1,191 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// operator runs the publisher's commands as somebody with a kubeconfig of two contexts does, of which the current one leads nowhere.
+type operator struct {
+	*testing.T
+	binary, kubeconfig string
+}
+
+func newOperator(t *testing.T, f *fleet.Fleet) operator {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(filepath.Join(f.Dir, "kcp.kubeconfig"))
+	must(t, err)
+	current := config.Contexts[config.CurrentContext]
+	config.Clusters["nowhere"] = &api.Cluster{Server: "https://127.0.0.1:1"}
+	config.Contexts = map[string]*api.Context{"kcp": current, "nowhere": {Cluster: "nowhere", AuthInfo: current.AuthInfo}}
+	config.CurrentContext = "nowhere"
+	path := filepath.Join(t.TempDir(), "config")
+	must(t, clientcmd.WriteToFile(*config, path))
+	return operator{t, f.Binaries().Publisher, path}
+}
+
+func (o operator) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, o.binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+o.kubeconfig)
+	return cmd
+}
+
+// run runs a command that ends with an exit code, and returns what it prints.
+func (o operator) run(code int, args ...string) string {
+	o.Helper()
+	output, got := o.try(args...)
+	if got != code {
+		o.Fatalf("%v: exit code %d, want %d\n%s", args, got, code, output)
+	}
+	return output
+}
+
+func (o operator) try(args ...string) (string, int) {
+	cmd := o.command(o.Context(), args...)
+	output, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return err.Error(), -1
+	}
+	return string(output), cmd.ProcessState.ExitCode()
+}
+
+// watched is what a command prints that goes on.
+type watched struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (w *watched) Write(data []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(data)
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// TestAnOperatorSeesTheFleetAndActsOnOneRuntime uses a publisher that reads reports once an hour: what it knows sooner, somebody asked for.
+func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--report-poll-interval=1h"}})
+	o := newOperator(t, f)
+	on := []string{"--context", "kcp"}
+	with := func(args ...string) []string { return append(args, on...) }
+	if got := o.run(1, "status", "--request-timeout", "5s"); !strings.Contains(got, "127.0.0.1:1") {
+		t.Errorf("the current context of $KUBECONFIG is not used: %s", got)
+	}
+	if got := o.run(0, with("status")...); got != "no runtime: a Kyma makes one\n" {
+		t.Errorf("an empty fleet: %q", got)
+	}
+
+	_, err := f.Simulate(ctx, fleet.NewKyma("berlin", "regular", "scaler"))
+	must(t, err)
+	tokyo, err := f.Simulate(ctx, fleet.NewKyma("tokyo", "regular", "scaler"))
+	must(t, err)
+	published := func(id, version string) {
+		t.Helper()
+		until(t, time.Minute, id+" is published "+version, func() (bool, string) {
+			kyma := &v1beta2.Kyma{}
+			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma)
+			if err != nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
+				return false, "no bundle"
+			}
+			got := kyma.Status.Runtime.Published.Versions["scaler"]
+			return got == version, got
+		})
+	}
+	published("berlin", "1.7.0")
+	published("tokyo", "1.7.0")
+	if got := o.run(0, with("status", "--silent", "-o", "name")...); got != "kyma.operator.kyma-project.io/berlin\nkyma.operator.kyma-project.io/tokyo\n" {
+		t.Errorf("runtimes whose reports nobody reads: %q", got)
+	}
+
+	reconciled := func(id, health string) {
+		t.Helper()
+		until(t, time.Minute, id+" is "+health+" once the publisher looks at it", func() (bool, string) {
+			got, code := o.try(with("reconcile", id)...)
+			return code == 0 && strings.HasPrefix(got, "the publisher has looked at runtime "+id+", after ") && strings.Contains(got, "\nruntime "+id+" is "+health), got
+		})
+	}
+	reconciled("berlin", "Healthy")
+	for args, want := range map[string]string{
+		"status --silent -o name":                        "kyma.operator.kyma-project.io/tokyo\n",
+		"status --failing -o name":                       "",
+		"status --module scaler --version 9.9.9 -o name": "",
+		"status -l kyma-project.io/region=mars -A":       "no runtime: a Kyma makes one\n",
+		"status -n default":                              "no runtime: a Kyma makes one\n",
+	} {
+		if got := o.run(0, with(strings.Fields(args)...)...); got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	if got := o.run(0, with("status", "--module", "scaler", "--version", "1.7.0", "-A")...); !strings.Contains(got, "\nkcp-system  berlin   Healthy") {
+		t.Errorf("who runs 1.7.0:\n%s", got)
+	}
+
+	if got := o.run(0, append([]string{"__completeNoDesc", "status"}, append(on, "--module", "scaler", "")...)...); !strings.HasPrefix(got, "berlin\ntokyo\n") {
+		t.Errorf("a shell completes runtimes with %q", got)
+	}
+
+	var lines watched
+	watching := o.command(ctx, with("status", "-w")...)
+	watching.Stdout, watching.Stderr = &lines, &lines
+	must(t, watching.Start())
+	prints := func(text string) {
+		t.Helper()
+		until(t, time.Minute, "the watch prints "+text, func() (bool, string) { got := lines.String(); return strings.Contains(got, text), got })
+	}
+	prints("never reported, 1 healthy, of 2 runtimes")
+	o.run(0, with("suspend", "berlin", "--reason", "its rack moves")...)
+	prints("  berlin  Suspended  ")
+	must(t, watching.Process.Signal(os.Interrupt))
+	if err := watching.Wait(); err != nil {
+		t.Errorf("a watch that is interrupted ends with %v\n%s", err, lines.String())
+	}
+
+	if got := o.run(1, with("reconcile", "berlin")...); !strings.Contains(got, "run `kcp-publisher resume` first") {
+		t.Errorf("a look at a suspended runtime: %s", got)
+	}
+	promote(t, f, "1.8.0")
+	published("tokyo", "1.8.0")
+	var berlin struct {
+		Health, Namespace string
+		Modules           []struct{ Name, Asked string }
+	}
+	must(t, json.Unmarshal([]byte(o.run(0, with("status", "berlin", "-o", "json")...)), &berlin))
+	if berlin.Health != "Suspended" || len(berlin.Modules) != 1 || berlin.Modules[0].Asked != "1.7.0" {
+		t.Errorf("a suspended runtime is published to: %+v", berlin)
+	}
+	if got := o.run(0, with("resume", "berlin")...); got != "runtime berlin is resumed\n" {
+		t.Errorf("resume says %q", got)
+	}
+	published("berlin", "1.8.0")
+	reconciled("berlin", "Healthy")
+	if got := o.run(0, with("status", "--exit-code")...); !strings.HasPrefix(got, "well: 1 never reported, 1 healthy, of 2 runtimes\n") {
+		t.Errorf("the fleet:\n%s", got)
+	}
+	tokyo.BreakWith("1.8.0")
+	reconciled("tokyo", "Failing")
+	if got := o.run(3, with("status", "--exit-code", "--failing", "-o", "name")...); !strings.HasPrefix(got, "kyma.operator.kyma-project.io/tokyo\n") {
+		t.Errorf("what fails:\n%s", got)
+	}
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Cluster holds kubectl's flags for a connection to an API server. They mean what they mean there: a kubeconfig is that of --kubeconfig, of
+// $KUBECONFIG, which may name several, or of the home folder; a Pod without any uses its own ServiceAccount.
+type Cluster struct {
+	what       string
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+}
+
+// connectionFlag marks flags that say how to connect, in an annotation: the help lists them apart.
+const connectionFlag = "kyma-pull.dev/connection"
+
+// What a person's command may ask of an API server, as kubectl has it.
+const (
+	queriesPerSecond = 50
+	queriesAtOnce    = 300
+)
+
+// AddFlags adds the flags; what is the cluster's name in the help. The namespace is left to the command.
+func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
+	c.what = what
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig of "+what+"; default: $KUBECONFIG, then ~/.kube/config, then a Pod's own ServiceAccount")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.CurrentContext.Description = "context of the kubeconfig"
+	names.ContextOverrideFlags = clientcmd.ContextOverrideFlags{
+		ClusterName:  clientcmd.FlagInfo{LongName: clientcmd.FlagClusterName, Description: "cluster of the kubeconfig"},
+		AuthInfoName: clientcmd.FlagInfo{LongName: clientcmd.FlagAuthInfoName, Description: "user of the kubeconfig"},
+	}
+	names.Timeout = clientcmd.FlagInfo{} // it would end watches as well
+	auth, server := &names.AuthOverrideFlags, &names.ClusterOverrideFlags
+	auth.Username, auth.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // no API server takes them any more
+	auth.ClientCertificate.Description = "file with a client certificate for the API server"
+	auth.ClientKey.Description = "file with the key of the client certificate"
+	auth.Token.Description = "bearer token for the API server"
+	auth.Impersonate.Description = "user to impersonate"
+	auth.ImpersonateUID.Description = "UID to impersonate"
+	auth.ImpersonateGroups.Description = "group to impersonate; may be repeated"
+	server.APIServer.Description = "URL of the API server"
+	server.CertificateAuthority.Description = "file with the CA certificates of the API server"
+	server.InsecureSkipTLSVerify.Description = "accept any certificate of the API server, which makes the connection insecure"
+	server.TLSServerName.Description = "name that the API server's certificate has to be for; default: its host"
+	server.ProxyURL.Description = "proxy to the API server"
+	server.DisableCompression = clientcmd.FlagInfo{}
+	clientcmd.BindOverrideFlags(&c.overrides, own, names)
+	c.add(flags, own)
+}
+
+// AddTimeoutFlag adds --request-timeout, for commands that watch nothing.
+func (c *Cluster) AddTimeoutFlag(flags *pflag.FlagSet) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.StringVar(&c.overrides.Timeout, clientcmd.FlagTimeout, "0", "how long one request to the API server may take, such as 30s; 0: as long as it takes")
+	c.add(flags, own)
+}
+
+func (c *Cluster) add(flags, own *pflag.FlagSet) {
+	own.VisitAll(func(flag *pflag.Flag) {
+		flag.Annotations = map[string][]string{connectionFlag: nil}
+		flags.AddFlag(flag)
+	})
+}
+
+// Config returns what the flags and the kubeconfig say.
+func (c *Cluster) Config() (*rest.Config, error) {
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	loading.ExplicitPath = c.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &c.overrides).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, fmt.Errorf("there is no kubeconfig of %s: name one with --kubeconfig or $KUBECONFIG", c.what)
+	case err != nil:
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
+	return config, nil
+}

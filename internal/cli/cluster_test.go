@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	eastAndWest = `apiVersion: v1
+kind: Config
+current-context: east
+clusters:
+- {name: east, cluster: {server: https://east.example}}
+- {name: west, cluster: {server: https://west.example}}
+users:
+- {name: admin, user: {token: of-admin}}
+- {name: viewer, user: {token: of-viewer}}
+contexts:
+- {name: east, context: {cluster: east, user: admin, namespace: elsewhere}}
+- {name: west, context: {cluster: west, user: viewer}}
+`
+	north = `apiVersion: v1
+kind: Config
+current-context: north
+clusters:
+- {name: north, cluster: {server: https://north.example}}
+users:
+- {name: northerner, user: {token: of-northerner}}
+contexts:
+- {name: north, context: {cluster: north, user: northerner}}
+`
+)
+
+func TestACommandConnectsAsKubectlWould(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	two, other := file("two", eastAndWest), file("other", north)
+	both := two + string(os.PathListSeparator) + other
+	for name, c := range map[string]struct {
+		kubeconfig  string // of the environment
+		args        string
+		host, token string
+		wrong       string
+	}{
+		"the current context of $KUBECONFIG": {kubeconfig: two, host: "https://east.example", token: "of-admin"},
+		"another context of it":              {kubeconfig: two, args: "--context west", host: "https://west.example", token: "of-viewer"},
+		"a context of the second file":       {kubeconfig: both, args: "--context north", host: "https://north.example", token: "of-northerner"},
+		"a flag wins over the environment":   {kubeconfig: two, args: "--kubeconfig " + other, host: "https://north.example", token: "of-northerner"},
+		"a cluster and a user of it":         {kubeconfig: two, args: "--cluster west --user admin", host: "https://west.example", token: "of-admin"},
+		"a token":                            {kubeconfig: two, args: "--token mine", host: "https://east.example", token: "mine"},
+		"a server":                           {kubeconfig: two, args: "--server https://south.example", host: "https://south.example", token: "of-admin"},
+		"a context that there is not":        {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist`},
+		"a file that there is not":           {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
+		"nothing at all":                     {kubeconfig: filepath.Join(dir, "none"), wrong: "there is no kubeconfig of the control plane: name one with --kubeconfig or $KUBECONFIG"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", c.kubeconfig)
+			config, err := configOf(t, strings.Fields(c.args)...)
+			if c.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wrong) {
+					t.Fatalf("got %v, want %q", err, c.wrong)
+				}
+				return
+			}
+			if err != nil || config.Host != c.host || config.BearerToken != c.token {
+				t.Errorf("got %+v, %v", config, err)
+			}
+		})
+	}
+}
+
+func TestACommandImpersonatesAndGivesUpAsItIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(path, []byte(north), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := configOf(t, "--kubeconfig", path, "--as", "jane", "--as-group", "a", "--as-group", "b", "--request-timeout", "30s")
+	if err != nil || config.Impersonate.UserName != "jane" || !slices.Equal(config.Impersonate.Groups, []string{"a", "b"}) || config.Timeout != 30*time.Second {
+		t.Errorf("got %+v, %v", config, err)
+	}
+}
+
+func configOf(t *testing.T, args ...string) (*rest.Config, error) {
+	t.Helper()
+	var c Cluster
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.AddFlags(flags, "the control plane")
+	c.AddTimeoutFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return c.Config()
+}

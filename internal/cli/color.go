@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+
+	"golang.org/x/term"
+)
+
+// Color is how a word looks on a terminal.
+type Color string
+
+// Colors of words.
+const (
+	Plain  Color = ""
+	Bold   Color = "\x1b[1m"
+	Faint  Color = "\x1b[2m"
+	Red    Color = "\x1b[31m"
+	Green  Color = "\x1b[32m"
+	Yellow Color = "\x1b[33m"
+)
+
+const noColor = "\x1b[0m"
+
+// ownColors are the only escapes that a command may send to a terminal, and only where colors are on.
+var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
+
+// Palette colors words where that is wanted; the zero value leaves them as they are.
+type Palette struct{ on bool }
+
+// PaletteOf returns what a command colors what it prints to out with.
+func PaletteOf(out io.Writer) Palette {
+	p, ok := out.(*printed)
+	return Palette{ok && p.colors}
+}
+
+// Paint returns a word in a color. What others wrote has to be printable before: see bundle.PrintableLine.
+func (p Palette) Paint(color Color, word string) string {
+	if !p.on || color == Plain || word == "" {
+		return word
+	}
+	return string(color) + word + noColor
+}
+
+// colored reports whether to color what is printed, as --color says.
+func colored(mode string, terminal bool, env func(string) string) (bool, error) {
+	switch mode {
+	case "always":
+		return true, nil
+	case "never":
+		return false, nil
+	case "auto":
+		return terminal && env("NO_COLOR") == "" && env("TERM") != "dumb", nil
+	}
+	return false, Usage(fmt.Errorf("--color %q: want auto, always or never", mode))
+}
+
+// unknownWidth is that of what is no terminal.
+const unknownWidth = 80
+
+// Width returns how many columns out has.
+func Width(out io.Writer) int {
+	if file, ok := Raw(out).(interface{ Fd() uintptr }); ok {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return unknownWidth
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// completionTimeout is how long a shell waits for names at most.
+const completionTimeout = 3 * time.Second
+
+// Names lists what a shell may complete an argument or a flag with; args are the arguments before it. The flags before it are parsed.
+type Names func(ctx context.Context, args []string) ([]string, error)
+
+// Complete completes a command's arguments: the first by the first list, and so on. Names that cannot be listed are none.
+func Complete(cmd *cobra.Command, arguments ...Names) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(arguments) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return listed(cmd.Context(), args, arguments[len(args)])
+	}
+}
+
+// CompleteFlag completes the values of a command's flag.
+func CompleteFlag(cmd *cobra.Command, flag string, names Names) {
+	if cmd.Flags().Lookup(flag) == nil {
+		panic("there is no flag --" + flag + " to complete")
+	}
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return listed(cmd.Context(), args, names)
+	}) // which knows the flag
+}
+
+func listed(ctx context.Context, args []string, names Names) ([]string, cobra.ShellCompDirective) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	all, err := names(ctx, args)
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	shown := all[:0:0]
+	for _, name := range all {
+		if name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			shown = append(shown, name)
+		}
+	}
+	return shown, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFixed completes the flags whose values are known to every program.
+func completeFixed(cmd *cobra.Command) {
+	fixed := map[string][]string{"color": {"auto", "always", "never"}, "log-level": {"trace", "debug", "info", "error"}, "log-format": {"json", "console"}}
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		values := fixed[flag.Name]
+		if formats, has := flag.Annotations[outputFormats]; has {
+			values = formats
+		}
+		if values == nil {
+			return
+		}
+		if _, done := cmd.GetFlagCompletionFunc(flag.Name); !done {
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // which knows the flag
+		}
+	})
+	for _, inner := range cmd.Commands() {
+		completeFixed(inner)
+	}
+}
+
+// asPlugin has the help of a program that is installed as a plugin of kubectl say how it is called. program is the path of the program that runs.
+func asPlugin(root *cobra.Command, program string) {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	plugin, is := strings.CutPrefix(name, "kubectl-")
+	if !is || plugin == "" {
+		return
+	}
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.ReplaceAll(plugin, "_", "-")}
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// suggestionDistance is by how many letters what was meant may differ from what was typed.
+const suggestionDistance = 2
+
+// unknownCommand is the error for a word that is no command of a group.
+func unknownCommand(group *cobra.Command, word string) error {
+	group.SuggestionsMinimumDistance = suggestionDistance
+	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
+}
+
+// flagMistake is the error for flags that cannot be parsed. Where a group was meant to run a command that it has not, that is the mistake: the flags
+// are the command's.
+func flagMistake(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknownCommand(cmd, words[0])
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		return Usage(fmt.Errorf("%w%s", err, meant(similarFlags(cmd, unknown.GetSpecifiedName()), "--")))
+	}
+	return Usage(err)
+}
+
+// similarFlags returns the flags of a command that somebody may have meant.
+func similarFlags(cmd *cobra.Command, name string) []string {
+	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			names.AddCommand(&cobra.Command{Use: flag.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return names.SuggestionsFor(name)
+}
+
+func meant(names []string, prefix string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return ": did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
+}

@@ -1,0 +1,163 @@
+package manager
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+// webhook is where events are posted, and which.
+type webhook struct {
+	address, severity string
+	reasons           []string
+	headers, ca       string
+}
+
+// Severities of events, as Flux names them.
+const (
+	severityInfo  = "info"
+	severityError = "error"
+)
+
+func (w *webhook) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&w.address, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
+	flags.StringVar(&w.severity, "events-severity", severityInfo, "info: all events are posted; error: only Warnings")
+	flags.StringSliceVar(&w.reasons, "events-reasons", nil, "reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all")
+	flags.StringVar(&w.headers, "events-headers", "", "file with a header a line, such as `Authorization: Bearer …`, for --events-addr by https; it is read for each post")
+	flags.StringVar(&w.ca, "events-ca", "", "additional CA certificates (PEM file) for --events-addr")
+}
+
+func (w *webhook) check() error {
+	if w.severity != severityInfo && w.severity != severityError {
+		return cli.Usage(fmt.Errorf("--events-severity %q: want info or error", w.severity))
+	}
+	if w.address == "" {
+		if w.headers != "" || w.ca != "" {
+			return cli.Usage(errors.New("--events-headers and --events-ca: are for --events-addr, which is not set"))
+		}
+		return nil
+	}
+	address, err := url.Parse(w.address)
+	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+		return cli.Usage(fmt.Errorf("--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./", w.address))
+	}
+	if w.headers == "" {
+		return nil
+	}
+	if address.Scheme != "https" {
+		return cli.Usage(errors.New("--events-headers: are not sent by plain HTTP: want an --events-addr that begins with https://"))
+	}
+	if _, err := readHeaders(w.headers); err != nil {
+		return cli.Usage(fmt.Errorf("--events-headers: %w", err))
+	}
+	return nil
+}
+
+// wants reports whether an event is posted.
+func (w *webhook) wants(eventType, reason string) bool {
+	if w.severity == severityError && eventType != corev1.EventTypeWarning {
+		return false
+	}
+	return len(w.reasons) == 0 || slices.Contains(w.reasons, reason)
+}
+
+// configure has a client post as the flags say. It is one of Flux's, which retries four times.
+func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if w.ca != "" {
+		pem, err := os.ReadFile(w.ca)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--events-ca: %w", err))
+		}
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			return fmt.Errorf("read the system's certificates: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return cli.Usage(fmt.Errorf("--events-ca %s: no certificate found in the PEM file", w.ca))
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	client.HTTPClient.Transport = poster{next: transport, headers: w.headers, log: log}
+	client.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return errors.New("it redirects, which is not followed: name the address that it redirects to")
+	}
+	// Without the answer: Retry-After could hold up all other events for as long as the address likes.
+	client.Backoff = func(least, most time.Duration, attempt int, _ *http.Response) time.Duration {
+		return retryablehttp.DefaultBackoff(least, most, attempt, nil)
+	}
+	return nil
+}
+
+// poster sends posts with the headers of a file, and says what the address refuses.
+type poster struct {
+	next    http.RoundTripper
+	headers string
+	log     logr.Logger
+}
+
+// maxAnswerBytes is how much of an answer is read, so that the connection can be used again.
+const maxAnswerBytes = 4 << 10
+
+// RoundTrip sends a post. Nobody reads its answer, which ends here.
+func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
+	if p.headers != "" {
+		headers, err := readHeaders(p.headers)
+		if err != nil {
+			return nil, fmt.Errorf("--events-headers: %w", err)
+		}
+		request = request.Clone(request.Context())
+		for name, values := range headers {
+			request.Header[name] = values
+		}
+	}
+	response, err := p.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswerBytes) // what is left ends with the connection
+	err = response.Body.Close()
+	response.Body = http.NoBody
+	if code := response.StatusCode; code >= 400 && code < 500 && code != http.StatusTooManyRequests {
+		p.log.Info("the address of --events-addr refused an event", "status", response.Status)
+	}
+	return response, err
+}
+
+// maxHeadersBytes bounds the file of headers.
+const maxHeadersBytes = 16 << 10
+
+// readHeaders reads a file with a header a line.
+func readHeaders(path string) (textproto.MIMEHeader, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxHeadersBytes {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d", path, len(data), maxHeadersBytes)
+	}
+	text := append(bytes.TrimSpace(data), "\r\n\r\n"...)
+	headers, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
+	if err != nil || len(headers) == 0 {
+		return nil, fmt.Errorf("%s: want lines such as Authorization: Bearer TOKEN", path) // without the text, which is secret
+	}
+	return headers, nil
+}

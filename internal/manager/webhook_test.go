@@ -1,0 +1,182 @@
+package manager
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func written(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// started returns a recorder whose posts are delivered until the test ends, and what is logged of them.
+func started(t *testing.T, to webhook) (func(eventType, reason string), chan string) {
+	t.Helper()
+	logged := make(chan string, 100)
+	p := newPosts(to, clientgoscheme.Scheme, funcr.New(func(_, args string) { logged <- args }, funcr.Options{}))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Start(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	recorder := p.recorder("kcp-publisher", events.NewFakeRecorder(1000))
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one"}}
+	return func(eventType, reason string) {
+		recorder.Eventf(object, nil, eventType, reason, "Test", "something happened")
+	}, logged
+}
+
+func arrives[T any](t *testing.T, from chan T) T {
+	t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-time.After(time.Minute):
+		t.Fatal("nothing arrives")
+		panic("unreachable")
+	}
+}
+
+func TestAWebhookIsPostedToWithItsHeadersOverItsCA(t *testing.T) {
+	tokens := make(chan string, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		tokens <- r.Header.Get("Authorization") + r.Header.Get("X-Team")
+	}))
+	defer server.Close()
+	ca := written(t, "ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	headers := written(t, "headers", []byte("Authorization: Bearer first\nX-Team: fleet\n"))
+	to := webhook{address: server.URL, severity: severityInfo, headers: headers, ca: ca}
+	if err := to.check(); err != nil {
+		t.Fatal(err)
+	}
+	post, _ := started(t, to)
+	post(corev1.EventTypeNormal, "RolloutSucceeded")
+	if got := arrives(t, tokens); got != "Bearer firstfleet" {
+		t.Errorf("sent %q", got)
+	}
+	if err := os.WriteFile(headers, []byte("Authorization: Bearer second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	post(corev1.EventTypeNormal, "RolloutSucceeded")
+	if got := arrives(t, tokens); got != "Bearer second" {
+		t.Errorf("after the token was replaced: %q", got)
+	}
+}
+
+func TestOnlyEventsThatAreAskedForArePosted(t *testing.T) {
+	reasons := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body := make([]byte, 4096)
+		n, _ := r.Body.Read(body)
+		for _, reason := range []string{"RolloutBegun", "RuntimeSilent", "ReportRefused"} {
+			if strings.Contains(string(body[:n]), `"reason":"`+reason+`"`) {
+				reasons <- reason
+			}
+		}
+	}))
+	defer server.Close()
+	for name, c := range map[string]struct {
+		severity string
+		reasons  []string
+		want     string
+	}{
+		"all":                {severityInfo, nil, "[RolloutBegun RuntimeSilent ReportRefused]"},
+		"warnings":           {severityError, nil, "[RuntimeSilent ReportRefused]"},
+		"by reason":          {severityInfo, []string{"RolloutBegun", "ReportRefused"}, "[RolloutBegun ReportRefused]"},
+		"warnings by reason": {severityError, []string{"RolloutBegun", "ReportRefused"}, "[ReportRefused]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			post, _ := started(t, webhook{address: server.URL, severity: c.severity, reasons: c.reasons})
+			post(corev1.EventTypeNormal, "RolloutBegun")
+			post(corev1.EventTypeWarning, "RuntimeSilent")
+			post(corev1.EventTypeWarning, "ReportRefused")
+			var got []string
+			for len(got) == 0 || got[len(got)-1] != "ReportRefused" { // the last one is wanted by all, and posts keep their order
+				got = append(got, arrives(t, reasons))
+			}
+			if fmt.Sprint(got) != c.want {
+				t.Errorf("posted %v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAWebhookIsTriedAFewTimesAndNotAsLongAsItLikes(t *testing.T) {
+	var asked atomic.Int32
+	answered := make(chan struct{}, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch asked.Add(1) {
+		case 1:
+			w.Header().Set("Retry-After", "100000")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 2:
+			answered <- struct{}{}
+		case 3:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer server.Close()
+	post, logged := started(t, webhook{address: server.URL, severity: severityInfo})
+	post(corev1.EventTypeWarning, "RuntimeSilent")
+	arrives(t, answered)
+	post(corev1.EventTypeWarning, "RuntimeSilent")
+	if text := arrives(t, logged); !strings.Contains(text, "refused an event") {
+		t.Errorf("logged %s", text)
+	}
+	if n := asked.Load(); n != 3 {
+		t.Errorf("asked %d times, want 3: what is refused is not tried again", n)
+	}
+}
+
+func TestManyEventsArePostedSlowly(t *testing.T) {
+	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet)
+	now := time.Now()
+	for i := range postsAtOnce {
+		if !p.limit.AllowN(now, 1) {
+			t.Fatalf("event %d is held up", i)
+		}
+	}
+	if p.limit.AllowN(now, 1) || !p.limit.AllowN(now.Add(time.Second), 1) {
+		t.Error("more than the first are posted faster than one a second")
+	}
+}
+
+func TestWrongFlagsOfEventsAreRefused(t *testing.T) {
+	token, bad := written(t, "headers", []byte("Authorization: Bearer x")), written(t, "bad", []byte("a token"))
+	for name, c := range map[string]struct {
+		to   webhook
+		want string
+	}{
+		"no URL":               {webhook{address: "hooks.example", severity: severityInfo}, "--events-addr"},
+		"an unknown severity":  {webhook{severity: "fatal"}, "--events-severity"},
+		"headers without URL":  {webhook{severity: severityInfo, headers: token}, "--events-addr, which is not set"},
+		"headers by HTTP":      {webhook{address: "http://hooks.example", severity: severityInfo, headers: token}, "plain HTTP"},
+		"headers that are not": {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad}, "want lines such as"},
+		"a missing file":       {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad + "x"}, "no such file"},
+	} {
+		if err := c.to.check(); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "a token") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

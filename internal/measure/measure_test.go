@@ -1,0 +1,130 @@
+package measure
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	_ "sigs.k8s.io/controller-runtime" // it registers what every manager exports
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+func gathered(t *testing.T) map[string]*dto.MetricFamily {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		found[f.GetName()] = f
+	}
+	return found
+}
+
+func TestWhatNobodyHasSetIsNotExported(t *testing.T) {
+	value := Gauge(Definition{Name: "test_known", Help: "A value."})
+	Counters(Definition{Name: "test_refused_total", Help: "Refusals.", Labels: []string{"reason"}}, "Expired")
+	if f := gathered(t)["test_known"]; f != nil {
+		t.Errorf("exported before it was set: %v", f)
+	}
+	value.Set(0)
+	if f := gathered(t)["test_known"]; f == nil || f.GetMetric()[0].GetGauge().GetValue() != 0 {
+		t.Errorf("a 0 that was set is %v", f)
+	}
+	value.Unset()
+	if f := gathered(t)["test_known"]; f != nil {
+		t.Errorf("exported after it was unset: %v", f)
+	}
+	if f := gathered(t)["test_refused_total"]; f == nil || f.GetMetric()[0].GetCounter().GetValue() != 0 {
+		t.Errorf("a counter starts as %v", f)
+	}
+	all := Definitions()
+	if !slices.ContainsFunc(all, func(d Definition) bool { return d.Name == "test_known" && d.Kind == KindGauge }) {
+		t.Errorf("defined are %v", all)
+	}
+}
+
+func TestFewMetricsOfGoAreExportedUnlessAllAreWanted(t *testing.T) {
+	count := func() (n int) {
+		for name := range maps.Keys(gathered(t)) {
+			if strings.HasPrefix(name, "go_") {
+				n++
+			}
+		}
+		return n
+	}
+	for range 2 { // a second manager in the process changes nothing
+		if err := GoRuntime(false); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(); n > 40 {
+			t.Errorf("%d families by default", n)
+		}
+	}
+	names := gathered(t)
+	for _, name := range []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "go_info", "process_resident_memory_bytes", "process_cpu_seconds_total"} {
+		if names[name] == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if err := GoRuntime(true); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n < 80 {
+		t.Errorf("%d families of all", n)
+	}
+}
+
+type failing struct{}
+
+func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("no route") }
+
+func TestRequestsAreCountedByMethodAndClass(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := map[string]int{"/missing": http.StatusNotFound, "/busy": http.StatusTooManyRequests, "/broken": http.StatusBadGateway}[r.URL.Path]
+		if code != 0 {
+			w.WriteHeader(code)
+		}
+	}))
+	defer server.Close()
+	measure := Requests(Definition{Name: "test_request_duration_seconds", Help: "Requests."})
+	ask := func(transport http.RoundTripper, method, path string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := measure(transport).RoundTrip(request)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		if _, fails := transport.(failing); !fails && err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/", "/missing", "/busy", "/broken"} {
+		ask(http.DefaultTransport, http.MethodGet, path)
+	}
+	ask(http.DefaultTransport, "BREW", "/")
+	ask(failing{}, http.MethodPut, "/")
+	var got []string
+	for _, m := range gathered(t)["test_request_duration_seconds"].GetMetric() {
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		if m.GetHistogram().GetSampleCount() != 1 {
+			t.Errorf("%v was counted %d times", labels, m.GetHistogram().GetSampleCount())
+		}
+		got = append(got, labels["method"]+" "+labels["code"])
+	}
+	slices.Sort(got)
+	if want := []string{"GET 2xx", "GET 429", "GET 4xx", "GET 5xx", "PUT error", "other 2xx"}; !slices.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}

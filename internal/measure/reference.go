@@ -1,0 +1,79 @@
+package measure
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Reference returns the metrics of this program as a table of Markdown.
+func Reference() string {
+	var text strings.Builder
+	text.WriteString("| metric | type | labels | of | meaning |\n|---|---|---|---|---|\n")
+	for _, d := range Definitions() {
+		of := "every replica"
+		if d.Leader {
+			of = "leader"
+		}
+		labels := strings.Join(d.Labels, "`, `")
+		if labels != "" {
+			labels = "`" + labels + "`"
+		}
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Kind, labels, of, strings.ReplaceAll(d.help(), "|", `\|`))
+	}
+	return text.String()
+}
+
+// CheckReference compares a program's part of a document with what the program registers, and writes it where that is wanted. The part is between
+// two comments that name the program. The error says what is to be done.
+func CheckReference(path, program string, update bool) error {
+	if err := checkRegistered(); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(data), "<!-- "+program+" -->\n")
+	part, after, ends := strings.Cut(rest, "<!-- end of "+program+" -->\n")
+	if !begins || !ends {
+		return fmt.Errorf("%s has no part between the comments %q and %q", path, program, "end of "+program)
+	}
+	if part == Reference() {
+		return nil
+	}
+	if !update {
+		return fmt.Errorf("%s is not what %s registers: run the test with -update and commit the document", path, program)
+	}
+	text := before + "<!-- " + program + " -->\n" + Reference() + "<!-- end of " + program + " -->\n" + after
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// prefix is what the names of the project's own metrics begin with.
+const prefix = "kyma_pull_"
+
+// checkRegistered compares what is defined with what is registered: a metric that was made otherwise would be in no document.
+func checkRegistered() error {
+	described := make(chan *prometheus.Desc, 1000)
+	metrics.Registry.(prometheus.Collector).Describe(described)
+	close(described)
+	var registered, want []string
+	for d := range described {
+		if text := d.String(); strings.Contains(text, `fqName: "`+prefix) {
+			registered = append(registered, text)
+		}
+	}
+	for _, d := range Definitions() {
+		want = append(want, d.Desc().String())
+	}
+	slices.Sort(registered)
+	slices.Sort(want)
+	if !slices.Equal(registered, want) {
+		return fmt.Errorf("registered are\n%s\nand defined by package measure\n%s", strings.Join(registered, "\n"), strings.Join(want, "\n"))
+	}
+	return nil
+}

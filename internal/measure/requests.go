@@ -1,0 +1,58 @@
+package measure
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// requestBuckets are for requests to a registry: most take milliseconds, and one with its body may take a minute.
+var requestBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+
+// LabelsOfRequests are those of a metric for Requests.
+var LabelsOfRequests = []string{"method", "code"}
+
+// Requests makes a histogram of requests, and returns what measures a transport's: the time until the header of the answer, by method and by
+// class of the status: 2xx, 3xx, 4xx, 429, 5xx, or error without an answer.
+func Requests(d Definition) func(http.RoundTripper) http.RoundTripper {
+	d.Labels = LabelsOfRequests
+	seconds := Histograms(d, requestBuckets...)
+	return func(next http.RoundTripper) http.RoundTripper { return measured{next, seconds} }
+}
+
+type measured struct {
+	next    http.RoundTripper
+	seconds *prometheus.HistogramVec
+}
+
+// RoundTrip sends the request and measures it.
+func (m measured) RoundTrip(request *http.Request) (*http.Response, error) {
+	began := time.Now()
+	response, err := m.next.RoundTrip(request)
+	m.seconds.WithLabelValues(methodOf(request.Method), classOf(response, err)).Observe(time.Since(began).Seconds())
+	return response, err
+}
+
+func methodOf(method string) string {
+	switch method {
+	case "":
+		return http.MethodGet
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete:
+		return method
+	}
+	return "other"
+}
+
+func classOf(response *http.Response, err error) string {
+	switch {
+	case err != nil || response == nil:
+		return "error"
+	case response.StatusCode == http.StatusTooManyRequests:
+		return "429"
+	case response.StatusCode < 100 || response.StatusCode > 599:
+		return "other"
+	}
+	return strconv.Itoa(response.StatusCode/100) + "xx"
+}

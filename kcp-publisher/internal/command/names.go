@@ -1,0 +1,132 @@
+package command
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+// Names that shells complete, from the control plane that the flags name. They are listed in no more than is asked for: of Kymas, their metadata.
+
+// runtimes lists the runtimes.
+func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {
+	return c.ofKymas(ctx, plan.RuntimeID)
+}
+
+// kymaNames lists the Kymas.
+func (c *controlPlane) kymaNames(ctx context.Context, _ []string) ([]string, error) {
+	return c.ofKymas(ctx, func(kyma *v1beta2.Kyma) string { return kyma.Name })
+}
+
+func (c *controlPlane) ofKymas(ctx context.Context, name func(*v1beta2.Kyma) string) ([]string, error) {
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1beta2.GroupVersion.WithKind("KymaList"))
+	if err := api.List(ctx, list, client.InNamespace(c.scope())); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = name(&v1beta2.Kyma{ObjectMeta: list.Items[i].ObjectMeta})
+	}
+	return names, nil
+}
+
+// rollouts lists the rollouts, those under way first.
+func (c *controlPlane) rollouts(ctx context.Context, _ []string) ([]string, error) {
+	var list v1alpha1.RolloutList
+	if err := c.list(ctx, &list); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, byInterest)
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+	}
+	return names, nil
+}
+
+// waves lists the waves of the rollout that the first argument names.
+func (c *controlPlane) waves(ctx context.Context, args []string) ([]string, error) {
+	var list v1alpha1.RolloutList
+	if err := c.list(ctx, &list); err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		if list.Items[i].Name != args[0] {
+			continue
+		}
+		for _, w := range list.Items[i].Spec.Waves {
+			names = append(names, w.Name)
+		}
+	}
+	return names, nil
+}
+
+// modules lists the modules of the catalog.
+func (c *controlPlane) modules(ctx context.Context, _ []string) ([]string, error) {
+	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) []string { return []string{spec.ModuleName} })
+}
+
+// versions lists the versions that channels have.
+func (c *controlPlane) versions(ctx context.Context, _ []string) ([]string, error) {
+	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
+		for _, channel := range spec.Channels {
+			all = append(all, channel.Version)
+		}
+		return all
+	})
+}
+
+// channels lists the channels of the catalog.
+func (c *controlPlane) channels(ctx context.Context, _ []string) ([]string, error) {
+	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
+		for _, channel := range spec.Channels {
+			all = append(all, channel.Channel)
+		}
+		return all
+	})
+}
+
+func (c *controlPlane) ofMetas(ctx context.Context, of func(v1beta2.ModuleReleaseMetaSpec) []string) ([]string, error) {
+	var list v1beta2.ModuleReleaseMetaList
+	if err := c.list(ctx, &list); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for i := range list.Items {
+		for _, name := range of(list.Items[i].Spec) {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
+func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	return api.List(ctx, list, client.InNamespace(c.scope()))
+}
+
+// atDefault is the control plane of a kubeconfig's current context, for commands that need none but complete its names.
+func atDefault() *controlPlane { return &controlPlane{namespace: defaultNamespace} }
+
+// each completes any number of arguments by one list.
+func each(cmd *cobra.Command, names cli.Names) {
+	cli.Complete(cmd, names, names, names, names, names, names, names, names)
+}

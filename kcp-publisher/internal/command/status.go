@@ -1,0 +1,183 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
+)
+
+// statusFlags are what `status` takes.
+type statusFlags struct {
+	controlPlane
+	runtimeFilter
+	selector, format string
+	all, watch       bool
+	exitCode         bool
+}
+
+func newStatus() *cobra.Command {
+	f := &statusFlags{}
+	cmd := &cobra.Command{
+		Use: "status [RUNTIME]", Short: "says whether the fleet is well, and if not, what comes first",
+		Long: "status reads the Kymas of the control plane. It says how many runtimes are how, what is in the way of those that are not well, which rollouts are\n" +
+			"under way, and lists the runtimes. A larger fleet's healthy runtimes are listed with --all only, or where a filter selects them.\n" +
+			"With RUNTIME it shows one runtime: its modules, the first cause of what is wrong, and what to do about it.\n\n" +
+			"It exits with 0 however the fleet is; with --exit-code it exits with 3 when a runtime that it selects is Failing or Silent.",
+		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n  kcp-publisher status -l kyma-project.io/region=eu -w",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usage(fmt.Errorf("want one runtime id or none, got %d arguments", len(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				f.runtime = args[0]
+			}
+			return f.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	f.controlPlane.add(flags, "the Kymas")
+	f.addEverywhere(flags)
+	f.runtimeFilter.add(flags)
+	flags.StringVarP(&f.selector, "selector", "l", "", "only runtimes whose Kymas' labels match; the others are not counted either")
+	flags.BoolVar(&f.all, "all", false, "list healthy runtimes of a large fleet too")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "go on, and print a line whenever a runtime changes")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 when a selected runtime is Failing or Silent")
+	cli.OutputFlag(flags, &f.format, formatWide, formatName)
+	cli.Complete(cmd, f.runtimes)
+	cli.CompleteFlag(cmd, "module", f.modules)
+	cli.CompleteFlag(cmd, "version", f.versions)
+	return cmd
+}
+
+// Formats of status besides those that all commands have.
+const (
+	formatWide = "wide"
+	formatName = "name"
+)
+
+// errUnwell is the verdict of --exit-code.
+var errUnwell = errors.New("not all runtimes are well")
+
+func (f *statusFlags) run(cmd *cobra.Command) error {
+	selector, err := labels.Parse(f.selector)
+	switch {
+	case err != nil:
+		return cli.Usage(fmt.Errorf("--selector: %w", err))
+	case !slices.Contains([]string{"table", formatWide, "json", "yaml", formatName}, f.format):
+		return cli.Usage(fmt.Errorf("-o %q: want table, wide, json, yaml or name", f.format))
+	case f.watch && !slices.Contains([]string{"table", formatWide, "json"}, f.format):
+		return cli.Usage(fmt.Errorf("-o %s: --watch prints table, wide or json", f.format))
+	case f.watch && f.exitCode:
+		return cli.Usage(errors.New("--exit-code: has no end to wait for with --watch"))
+	}
+	if f.watch {
+		return f.follow(cmd, selector)
+	}
+	api, err := f.connect()
+	if err != nil {
+		return err
+	}
+	in, err := readInput(cmd.Context(), api, f.scope(), selector)
+	if err != nil {
+		return err
+	}
+	in.Now = time.Now()
+	return f.print(cmd.OutOrStdout(), fleet.Look(in))
+}
+
+// print shows what the filters select of a fleet.
+func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
+	selected := f.selected(whole.Runtimes)
+	if f.runtime != "" && len(selected) == 0 {
+		return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name", f.runtime, f.where())
+	}
+	v := statusView{Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere}
+	if err := f.show(out, v); err != nil {
+		return err
+	}
+	if f.exitCode && slices.ContainsFunc(selected, func(r fleet.Runtime) bool { return unwell(r.Health) }) {
+		return errUnwell
+	}
+	return nil
+}
+
+func (f *statusFlags) show(out io.Writer, v statusView) error {
+	one := f.runtime != "" && len(v.selected) == 1
+	switch f.format {
+	case formatName:
+		for _, r := range v.selected {
+			fmt.Fprintf(out, "kyma.%s/%s\n", v1beta2.Group, r.Kyma)
+		}
+		return nil
+	case "table", formatWide:
+		if one {
+			v.drawRuntime(out, v.selected[0])
+		} else {
+			v.draw(out)
+		}
+		return nil
+	}
+	if one {
+		return cli.Print(out, f.format, v.selected[0], nil)
+	}
+	v.Fleet.Runtimes = v.selected
+	return cli.Print(out, f.format, v.Fleet, nil)
+}
+
+func (c *controlPlane) where() string {
+	if c.everywhere {
+		return "any namespace"
+	}
+	return "namespace " + c.namespace
+}
+
+// pageOf is how many Kymas are asked for at once.
+const pageOf = 500
+
+// readInput reads what decides how a fleet is doing, but for the time. The namespace is empty for all.
+func readInput(ctx context.Context, api client.Reader, namespace string, selector labels.Selector) (fleet.Input, error) {
+	var in fleet.Input
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list := &v1beta2.KymaList{}
+		return list, api.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector, Limit: options.Limit, Continue: options.Continue})
+	})
+	pages.PageSize = pageOf
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		in.Kymas = append(in.Kymas, *object.(*v1beta2.Kyma))
+		return nil
+	})
+	if err != nil {
+		return in, fmt.Errorf("list Kymas: %w", err)
+	}
+	var rollouts v1alpha1.RolloutList
+	var metas v1beta2.ModuleReleaseMetaList
+	for _, list := range []client.ObjectList{&rollouts, &metas} {
+		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return in, fmt.Errorf("read the control plane: %w", err)
+		}
+	}
+	in.Rollouts, in.Metas = rollouts.Items, metas.Items
+	if namespace != "" {
+		in.Held, err = follow.WhyHeld(ctx, api, namespace)
+	}
+	return in, err
+}

@@ -1,0 +1,246 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+var update = flag.Bool("update", false, "write the golden files and references anew")
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		write(t, path, got)
+		return
+	}
+	if want := read(t, path); got != want {
+		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+// sickFleet has runtimes of every health, one of which says what is not to reach a terminal.
+func sickFleet() fleet.Fleet {
+	ago := func(d time.Duration) *time.Time { return new(noon.Add(-d)) }
+	module := func(name, version string, state v1beta2.State, message string) fleet.RuntimeModule {
+		return fleet.RuntimeModule{Name: name, Channel: "regular", Version: version, Asked: "1.7.0", State: state, Message: message}
+	}
+	ready := []fleet.RuntimeModule{module("mailer", "1.0.0", v1beta2.StateReady, ""), module("scaler", "1.7.0", v1beta2.StateReady, "")}
+	broken := []fleet.RuntimeModule{module("mailer", "1.0.0", v1beta2.StateReady, ""), module("scaler", "1.6.0", v1beta2.StateError, "crashes\x1b[2J at once")}
+	all := []fleet.Runtime{
+		{ID: "berlin", Health: fleet.Failing, State: v1beta2.StateError, Since: ago(3 * time.Minute), LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12,
+			Agent: "1.0.0", Kubernetes: "v1.36.3", Modules: broken, Cause: &fleet.Cause{Situation: fleet.ModuleBroken,
+				Message: "module scaler is Error: crashes\x1b[2J at once, and it says so at such a length that no table of eighty columns can hold it",
+				Advice:  "look at the module's operator in the runtime, and at `kcp-publisher why berlin scaler`"}},
+		{ID: "cairo", Health: fleet.Failing, State: v1beta2.StateError, Since: ago(time.Minute), LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12, Modules: broken,
+			Cause: &fleet.Cause{Situation: fleet.ModuleBroken, Message: "module scaler is Error: crashes"}},
+		{ID: "delhi", Health: fleet.Healthy, State: v1beta2.StateReady, LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12, Modules: ready},
+		{ID: "lima", Health: fleet.Silent, State: v1beta2.StateError, Since: ago(50 * time.Hour), LastReport: ago(51 * time.Hour), Published: 12, InForce: 11, Modules: ready,
+			Cause: &fleet.Cause{Situation: fleet.NotHeard, Message: "the runtime was not heard for 51h0m0s", Advice: "look whether its agent runs"}},
+		{ID: "oslo", Health: fleet.Behind, State: v1beta2.StateProcessing, LastReport: ago(time.Hour), Reporting: true, Published: 13, InForce: 12, Modules: ready,
+			Cause: &fleet.Cause{Situation: fleet.BundlePending, Message: "waiting for the runtime to report bundle 13"}},
+		{ID: "quito", Health: fleet.Suspended, State: v1beta2.StateReady, LastReport: ago(time.Hour), Modules: ready[:1], Cause: &fleet.Cause{Situation: fleet.Suspension, Message: "it is suspended"}},
+		{ID: "rome", Health: fleet.NeverReported, Modules: nil, Cause: &fleet.Cause{Situation: fleet.NeverEnrolled, Message: "the runtime has never reported",
+			Advice: "enroll it: kcp-publisher enroll rome"}},
+	}
+	f := fleet.Fleet{Time: noon, Runtimes: all, Warnings: []fleet.Cause{{Situation: fleet.RootExpiresSoon, Message: "the root of trust expires at 2026-05-20T00:00:00Z", Advice: "renew it"}}}
+	f.Summary = fleet.Summary{Total: len(all), Health: map[fleet.Health]int{}}
+	for i := range all {
+		r := &all[i]
+		r.Namespace, r.Kyma, r.Channel = "kcp-system", r.ID, "regular"
+		f.Summary.Health[r.Health]++
+	}
+	active := underWay()
+	done := v1alpha1.RolloutStatus{State: v1alpha1.RolloutSucceeded}
+	f.Rollouts = []fleet.Rollout{{Name: active.Name, Spec: active.Spec, Status: active.Status, Active: true}, {Name: "done", Status: done}}
+	return f
+}
+
+// shown prints a fleet as `status` would with the flags.
+func shown(t *testing.T, f fleet.Fleet, flags statusFlags) (string, error) {
+	t.Helper()
+	if flags.format == "" {
+		flags.format = "table"
+	}
+	flags.namespace = defaultNamespace
+	var out bytes.Buffer
+	err := flags.print(&out, f)
+	return out.String(), err
+}
+
+func TestStatusSaysWhatComesFirst(t *testing.T) {
+	for name, flags := range map[string]statusFlags{
+		"whole.txt":       {},
+		"wide.txt":        {format: formatWide},
+		"failing.txt":     {runtimeFilter: runtimeFilter{failing: true}},
+		"module.txt":      {runtimeFilter: runtimeFilter{module: "scaler"}},
+		"runtime.txt":     {runtimeFilter: runtimeFilter{runtime: "berlin"}},
+		"never-heard.txt": {runtimeFilter: runtimeFilter{runtime: "rome"}},
+		"name.txt":        {format: formatName, runtimeFilter: runtimeFilter{silent: true}},
+		"runtime.yaml":    {format: "yaml", runtimeFilter: runtimeFilter{runtime: "oslo"}},
+		"nobody.txt":      {runtimeFilter: runtimeFilter{version: "9.9.9"}},
+		"everywhere.txt":  {controlPlane: controlPlane{everywhere: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := shown(t, sickFleet(), flags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "status/"+name, got)
+			if strings.Contains(got, "\x1b") {
+				t.Error("what steers a terminal is printed")
+			}
+			for line := range strings.Lines(got) {
+				if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > 80 && flags.format == "" {
+					t.Errorf("%d columns: %q", width, line)
+				}
+			}
+		})
+	}
+}
+
+func TestStatusOfAFleetThatIsWell(t *testing.T) {
+	f := fleet.Look(fleet.Input{Now: noon})
+	if got, err := shown(t, f, statusFlags{}); err != nil || got != "no runtime: a Kyma makes one\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for n := range 41 {
+		f.Runtimes = append(f.Runtimes, fleet.Runtime{ID: fmt.Sprintf("r-%02d", n), Health: fleet.Healthy})
+	}
+	f.Runtimes = append(f.Runtimes, fleet.Runtime{ID: "s", Health: fleet.Behind})
+	f.Summary = fleet.Summary{Total: 42, Health: map[fleet.Health]int{fleet.Healthy: 41, fleet.Behind: 1}}
+	want := "well: 1 behind, 41 healthy, of 42 runtimes\n\nRUNTIME  HEALTH  SINCE  MODULES  MESSAGE\ns        Behind         0/0\n\n41 healthy runtimes not listed: --all\n"
+	if got, err := shown(t, f, statusFlags{}); err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := shown(t, f, statusFlags{all: true}); err != nil || strings.Count(got, "\nr-") != 41 {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestStatusExitsWithAVerdictWhereItIsAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags statusFlags
+		want  error
+	}{
+		"without the flag":                {statusFlags{}, nil},
+		"a fleet that is not well":        {statusFlags{exitCode: true}, errUnwell},
+		"in JSON too":                     {statusFlags{exitCode: true, format: "json"}, errUnwell},
+		"a runtime that is behind":        {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "oslo"}}, nil},
+		"a runtime that is silent":        {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnwell},
+		"none that is selected is unwell": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
+	} {
+		if _, err := shown(t, sickFleet(), c.flags); err != c.want {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if !refused(fmt.Errorf("status: %w", errUnwell)) {
+		t.Error("the verdict has not the exit code of one")
+	}
+	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil || err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime id or name" {
+		t.Errorf("a runtime that there is not: %v", err)
+	}
+}
+
+func TestFiltersSelectRuntimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		filter runtimeFilter
+		want   string
+	}{
+		"none":                        {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
+		"failing":                     {runtimeFilter{failing: true}, "berlin cairo"},
+		"failing or behind":           {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
+		"silent, or never heard":      {runtimeFilter{silent: true}, "lima rome"},
+		"with a module":               {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
+		"with a version of it":        {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
+		"with a version of anything":  {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
+		"both kinds":                  {runtimeFilter{silent: true, module: "scaler"}, "lima"},
+		"a version of another module": {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
+	} {
+		var got []string
+		for _, r := range c.filter.selected(sickFleet().Runtimes) {
+			got = append(got, r.ID)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	same := []fleet.Runtime{{ID: "a", Kyma: "b"}, {ID: "b", Kyma: "c"}}
+	if got := (&runtimeFilter{runtime: "b"}).selected(same); len(got) != 1 || got[0].Kyma != "c" {
+		t.Errorf("the name of another runtime's Kyma goes before an id: %+v", got)
+	}
+}
+
+func TestAWatchPrintsWhatChanges(t *testing.T) {
+	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
+	before := byKyma(f.selected(now.Runtimes))
+	delete(before, "kcp-system/cairo") // it was not failing
+	before["kcp-system/delhi"] = fleet.Runtime{ID: "delhi", Namespace: "kcp-system", Kyma: "delhi", Health: fleet.Failing}
+	before["kcp-system/gone"] = fleet.Runtime{ID: "gone", Namespace: "kcp-system", Kyma: "gone", Health: fleet.Failing}
+	var out bytes.Buffer
+	if err := f.printChanges(&out, before, now); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	slices.Sort(lines)
+	want := []string{
+		"12:00:00  cairo  Failing  1/2  module scaler is Error: crashes",
+		"12:00:00  delhi  Healthy (not selected any more)  2/2",
+		"12:00:00  gone  Failing (its Kyma is gone)  0/0",
+	}
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got %q", lines)
+	}
+	out.Reset()
+	f.format = "json"
+	if err := f.printChanges(&out, map[string]fleet.Runtime{}, now); err != nil {
+		t.Fatal(err)
+	}
+	decoder, printed := json.NewDecoder(&out), 0
+	for {
+		var r fleet.Runtime
+		if err := decoder.Decode(&r); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		printed++
+	}
+	if printed != 2 {
+		t.Errorf("%d runtimes are printed", printed)
+	}
+}
+
+func TestFlagsOfStatusThatMeanNothing(t *testing.T) {
+	for args, want := range map[string]string{
+		"-o csv":                  `-o "csv": want table, wide, json, yaml or name`,
+		"-w -o yaml":              "-o yaml: --watch prints table, wide or json",
+		"-w --exit-code":          "--exit-code: has no end",
+		"-l a=b=c":                "--selector:",
+		"berlin tokyo":            "want one runtime id or none",
+		"--kubeconfig /nowhere x": "/nowhere",
+	} {
+		o := run(append([]string{"status"}, strings.Fields(args)...)...)
+		if o.code == cli.ExitDone || !strings.Contains(o.err, want) {
+			t.Errorf("%s: got %+v, want %q", args, o, want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+// runtimeFilter selects runtimes of a fleet; the zero value selects all.
+type runtimeFilter struct {
+	runtime                 string
+	failing, behind, silent bool
+	module, version         string
+}
+
+func (f *runtimeFilter) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.failing, "failing", false, "only runtimes that are Failing; with --behind or --silent, those too")
+	flags.BoolVar(&f.behind, "behind", false, "only runtimes that are Behind")
+	flags.BoolVar(&f.silent, "silent", false, "only runtimes that are Silent or have NeverReported")
+	flags.StringVar(&f.module, "module", "", "only runtimes that have the module")
+	flags.StringVar(&f.version, "version", "", "only runtimes that run this version of the --module, or of any")
+}
+
+// selects reports whether a runtime is among those asked for.
+func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
+	if f.runtime != "" && r.ID != f.runtime && r.Kyma != f.runtime {
+		return false
+	}
+	if f.failing || f.behind || f.silent {
+		switch r.Health {
+		case fleet.Failing:
+			if !f.failing {
+				return false
+			}
+		case fleet.Silent, fleet.NeverReported:
+			if !f.silent {
+				return false
+			}
+		case fleet.Behind:
+			if !f.behind {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	if f.module == "" && f.version == "" {
+		return true
+	}
+	return slices.ContainsFunc(r.Modules, func(m fleet.RuntimeModule) bool {
+		return (f.module == "" || m.Name == f.module) && (f.version == "" || m.Version == f.version)
+	})
+}
+
+// any reports whether it leaves runtimes out.
+func (f *runtimeFilter) any() bool { return *f != runtimeFilter{} }
+
+// selected returns the runtimes that are asked for, the worst first.
+func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
+	selected := []fleet.Runtime{}
+	for i := range all {
+		if f.selects(&all[i]) {
+			selected = append(selected, all[i])
+		}
+	}
+	if f.runtime != "" && len(selected) > 1 {
+		// A runtime's id goes before the name of another one's Kyma.
+		if byID := slices.DeleteFunc(slices.Clone(selected), func(r fleet.Runtime) bool { return r.ID != f.runtime }); len(byID) > 0 {
+			selected = byID
+		}
+	}
+	slices.SortStableFunc(selected, func(a, b fleet.Runtime) int {
+		return cmp.Or(slices.Index(worstFirst, a.Health)-slices.Index(worstFirst, b.Health), strings.Compare(a.ID, b.ID))
+	})
+	return selected
+}
+
+// worstFirst are all healths.
+var worstFirst = []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Deleting, fleet.Suspended, fleet.Healthy}
+
+// unwell reports whether somebody has to do something about a runtime.
+func unwell(health fleet.Health) bool { return health == fleet.Failing || health == fleet.Silent }

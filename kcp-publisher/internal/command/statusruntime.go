@@ -1,0 +1,131 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+// drawRuntime shows one runtime: how it is, why, what to do, and its modules.
+func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
+	since := ""
+	if r.Since != nil {
+		since = " since " + v.since(r.Since)
+	}
+	fmt.Fprintf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(colorOf(r.Health), string(r.Health)), since)
+	told := func(what, words string) {
+		if words != "" {
+			v.hanging(out, fmt.Sprintf("  %-11s", what), bundle.PrintableLine(words))
+		}
+	}
+	if r.Cause != nil {
+		told("because", r.Cause.Message)
+		told("do this", r.Cause.Advice)
+	}
+	told("reports", v.heard(r))
+	told("Kyma", fmt.Sprintf("%s/%s, %s, channel %s", r.Namespace, r.Kyma, cmp.Or(string(r.State), "no state yet"), r.Channel))
+	told("bundle", bundleOf(r))
+	if r.Agent != "" {
+		told("agent", fmt.Sprintf("%s on Kubernetes %s", r.Agent, r.Kubernetes))
+	}
+	if len(r.Modules) == 0 {
+		fmt.Fprintln(out, "\nno modules")
+		return
+	}
+	fmt.Fprintln(out)
+	t := newTable(nil)
+	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "ASKED", "STATE"})
+	for _, m := range r.Modules {
+		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, m.Asked, painted{string(m.State), colorOfState(m.State), v.palette}})
+	}
+	v.render(out, t)
+	for _, m := range r.Modules {
+		if words := cmp.Or(m.Message, m.Held); words != "" {
+			fmt.Fprintln(out)
+			v.hanging(out, m.Name+": ", bundle.PrintableLine(words))
+		}
+	}
+}
+
+// hanging writes a text after a title, in lines that fit and begin below its own first word where that leaves room.
+func (v statusView) hanging(out io.Writer, title, words string) {
+	indent := "  "
+	if len(title) <= v.width/3 {
+		for len(indent) < len(title) {
+			indent += " "
+		}
+	}
+	lines := v.wrapped(words, max(len(indent), len(title)))
+	fmt.Fprintln(out, title+lines[0])
+	for _, line := range lines[1:] {
+		fmt.Fprintln(out, indent+line)
+	}
+}
+
+func (v statusView) heard(r fleet.Runtime) string {
+	switch {
+	case r.LastReport == nil:
+		return "never"
+	case r.Reporting:
+		return "yes; noted " + v.since(r.LastReport) + " ago, as those that say the same are once a day"
+	}
+	return "no; the last one came " + v.since(r.LastReport) + " ago"
+}
+
+func bundleOf(r fleet.Runtime) string {
+	switch {
+	case r.Published == 0:
+		return "none was published"
+	case r.InForce == 0:
+		return fmt.Sprintf("%d was published, none is known to be in force", r.Published)
+	case r.InForce == r.Published:
+		return fmt.Sprintf("%d is in force", r.InForce)
+	}
+	return fmt.Sprintf("%d was published, %d is in force", r.Published, r.InForce)
+}
+
+func colorOf(health fleet.Health) cli.Color {
+	switch health {
+	case fleet.Failing, fleet.Silent:
+		return cli.Red
+	case fleet.NeverReported, fleet.Behind:
+		return cli.Yellow
+	case fleet.Healthy:
+		return cli.Green
+	case fleet.Suspended, fleet.Deleting:
+		return cli.Faint
+	}
+	return cli.Plain
+}
+
+func colorOfState(state v1beta2.State) cli.Color {
+	switch state {
+	case v1beta2.StateError:
+		return cli.Red
+	case v1beta2.StateWarning, v1beta2.StateProcessing:
+		return cli.Yellow
+	case v1beta2.StateReady:
+		return cli.Green
+	case v1beta2.StateDeleting, v1beta2.StateUnmanaged:
+		return cli.Faint
+	}
+	return cli.Plain
+}
+
+func colorOfRollout(state v1alpha1.RolloutState) cli.Color {
+	switch state {
+	case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack, v1alpha1.RolloutStopped:
+		return cli.Red
+	case v1alpha1.RolloutSucceeded:
+		return cli.Green
+	}
+	return cli.Plain
+}

@@ -1,0 +1,332 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	age "k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+const (
+	// listedWhole is the size up to which a fleet is listed with its healthy runtimes.
+	listedWhole = 40
+	// causesShown is how many causes are told before the table, namesShown of how many runtimes each.
+	causesShown, namesShown = 5, 3
+	// minText and minCell are how many columns a text and a message in a table get at least.
+	minText, minCell = 20, 8
+)
+
+// statusView is a fleet as `status` draws it.
+type statusView struct {
+	fleet.Fleet
+	// selected are those of its runtimes that are listed, the worst first.
+	selected              []fleet.Runtime
+	filter                runtimeFilter
+	width                 int
+	palette               cli.Palette
+	wide, all, everywhere bool
+}
+
+// draw shows the fleet: whether it is well, what comes first, what is under way, and the runtimes.
+func (v statusView) draw(out io.Writer) {
+	v.paragraph(out, "", v.verdict())
+	if v.filter.any() {
+		v.drawRuntimes(out)
+		return
+	}
+	for _, w := range v.Warnings {
+		v.cause(out, v.paint(cli.Yellow, "warning"), w)
+	}
+	groups := grouped(v.Runtimes)
+	for i, g := range groups {
+		if i == causesShown {
+			fmt.Fprintf(out, "\nand %d other causes: see MESSAGE below\n", len(groups)-causesShown)
+			break
+		}
+		v.cause(out, g.title(v), g.cause)
+	}
+	v.drawActive(out)
+	v.drawRuntimes(out)
+}
+
+// verdict says in one sentence how the fleet is.
+func (v statusView) verdict() string {
+	if v.Summary.Total == 0 {
+		return "no runtime: a Kyma makes one"
+	}
+	var counts []string
+	sick := false
+	for _, health := range worstFirst {
+		if n := v.Summary.Health[health]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, spoken[health]))
+			sick = sick || unwell(health)
+		}
+	}
+	word := v.paint(cli.Green, "well")
+	switch {
+	case sick:
+		word = v.paint(cli.Red, "not well")
+	case len(v.Warnings) > 0:
+		word = v.paint(cli.Yellow, "well, with warnings")
+	}
+	return fmt.Sprintf("%s: %s, of %s", word, strings.Join(counts, ", "), several(v.Summary.Total, "runtime"))
+}
+
+// spoken are the healths within a sentence.
+var spoken = map[fleet.Health]string{
+	fleet.Failing: "failing", fleet.Silent: "silent", fleet.NeverReported: "never reported", fleet.Behind: "behind",
+	fleet.Deleting: "being deleted", fleet.Suspended: "suspended", fleet.Healthy: "healthy",
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// group is the runtimes that have one situation in their way.
+type group struct {
+	health fleet.Health
+	names  []string
+	// cause is that of the first.
+	cause fleet.Cause
+}
+
+// grouped returns the causes of what is not well, the worst and most frequent first.
+func grouped(all []fleet.Runtime) []group {
+	var groups []group
+	at := map[fleet.Situation]int{}
+	for i := range all {
+		r := &all[i]
+		if r.Cause == nil || !unwell(r.Health) && r.Health != fleet.NeverReported {
+			continue
+		}
+		n, known := at[r.Cause.Situation]
+		if !known {
+			n = len(groups)
+			at[r.Cause.Situation] = n
+			groups = append(groups, group{health: r.Health, cause: *r.Cause})
+		}
+		groups[n].names = append(groups[n].names, r.ID)
+	}
+	slices.SortStableFunc(groups, func(a, b group) int {
+		return cmp.Or(slices.Index(worstFirst, a.health)-slices.Index(worstFirst, b.health), len(b.names)-len(a.names))
+	})
+	return groups
+}
+
+// title names the runtimes of a group.
+func (g group) title(v statusView) string {
+	names := g.names
+	more := ""
+	if len(names) > namesShown {
+		names, more = names[:namesShown], fmt.Sprintf(" and %d more", len(g.names)-namesShown)
+	}
+	lines := make([]string, len(names))
+	for i, name := range names {
+		lines[i] = bundle.PrintableLine(name)
+	}
+	return fmt.Sprintf("%s (%s): %s%s", v.paint(colorOf(g.health), fmt.Sprintf("%d %s", len(g.names), spoken[g.health])), g.cause.Situation, strings.Join(lines, ", "), more)
+}
+
+// cause shows what is wrong below its title, and what to do.
+func (v statusView) cause(out io.Writer, title string, c fleet.Cause) {
+	fmt.Fprintln(out)
+	v.paragraph(out, "", title)
+	v.paragraph(out, "  ", bundle.PrintableLine(c.Message))
+	if c.Advice != "" {
+		v.paragraph(out, "  ", "do: "+bundle.PrintableLine(c.Advice))
+	}
+}
+
+// paragraph writes a text in lines that fit, each after an indent.
+func (v statusView) paragraph(out io.Writer, indent, words string) {
+	for _, line := range v.wrapped(words, len(indent)) {
+		fmt.Fprintln(out, indent+line)
+	}
+}
+
+// wrapped returns a text in lines that fit after an indent.
+func (v statusView) wrapped(words string, indent int) []string {
+	lines := strings.Split(text.WrapSoft(words, max(v.width-indent, minText)), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+func (v statusView) paint(color cli.Color, word string) string { return v.palette.Paint(color, word) }
+
+// drawActive shows the rollouts that are under way.
+func (v statusView) drawActive(out io.Writer) {
+	t := newTable(nil)
+	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED"})
+	under := 0
+	for _, r := range v.Rollouts {
+		if !r.Active {
+			continue
+		}
+		under++
+		s := r.Status
+		t.AppendRow(table.Row{r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), v.palette}, s.Wave, s.Progress, s.Failed})
+	}
+	if under == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	v.render(out, t)
+}
+
+// drawRuntimes lists the runtimes.
+func (v statusView) drawRuntimes(out io.Writer) {
+	listed, left := v.selected, 0
+	if !v.all && !v.filter.any() && len(listed) > listedWhole {
+		listed = slices.DeleteFunc(slices.Clone(listed), func(r fleet.Runtime) bool { return r.Health == fleet.Healthy })
+		left = len(v.selected) - len(listed)
+	}
+	switch {
+	case len(listed) > 0:
+		fmt.Fprintln(out)
+		v.table(out, listed)
+	case v.filter.any():
+		fmt.Fprintln(out, "\nno runtime is like that")
+	}
+	if left > 0 {
+		fmt.Fprintf(out, "\n%s not listed: --all\n", several(left, "healthy runtime"))
+	}
+}
+
+func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
+	header, rows := v.header(), make([]table.Row, len(listed))
+	widths := make([]int, len(header))
+	for i, name := range header {
+		widths[i] = len(name.(string))
+	}
+	last := len(header) - 1
+	for i := range listed {
+		rows[i] = v.row(&listed[i])
+		for column, cell := range rows[i][:last] {
+			widths[column] = max(widths[column], text.StringWidth(plainCell(cell)))
+		}
+	}
+	room := v.width
+	for _, width := range widths[:last] {
+		room -= width + 2
+	}
+	t := newTable(nil)
+	t.AppendHeader(header)
+	for _, row := range rows {
+		if !v.wide {
+			row[last] = text.Snip(row[last].(string), max(room, minCell), "…")
+		}
+		t.AppendRow(row)
+	}
+	v.render(out, t)
+}
+
+// render draws a table, cut at the right where a terminal has no room.
+func (v statusView) render(out io.Writer, t table.Writer) {
+	t.SuppressTrailingSpaces()
+	drawn := t.Render()
+	if !v.wide && text.LongestLineLen(drawn) > v.width {
+		t.Style().Size.WidthMax = v.width
+		drawn = t.Render()
+	}
+	fmt.Fprintln(out, drawn)
+}
+
+func plainCell(cell any) string {
+	if p, is := cell.(painted); is {
+		return p.word
+	}
+	return fmt.Sprint(cell)
+}
+
+func (v statusView) header() table.Row {
+	header := table.Row{"RUNTIME", "HEALTH", "SINCE", "MODULES"}
+	if v.filter.module != "" {
+		header[3] = "VERSION"
+	}
+	if v.everywhere {
+		header = append(table.Row{"NAMESPACE"}, header...)
+	}
+	if v.wide {
+		header = append(header, "KYMA", "STATE", "CHANNEL", "REPORTS", "PUBLISHED", "IN FORCE", "AGENT", "KUBERNETES")
+	}
+	return append(header, "MESSAGE")
+}
+
+func (v statusView) row(r *fleet.Runtime) table.Row {
+	row := table.Row{bundle.PrintableLine(r.ID), painted{string(r.Health), colorOf(r.Health), v.palette}, v.since(r.Since), readyOf(r.Modules)}
+	if v.filter.module != "" {
+		row[3] = versionOf(r.Modules, v.filter.module)
+	}
+	if v.everywhere {
+		row = append(table.Row{r.Namespace}, row...)
+	}
+	if v.wide {
+		row = append(row, r.Kyma, string(r.State), r.Channel, v.reports(r), sequence(r.Published), sequence(r.InForce), r.Agent, r.Kubernetes)
+	}
+	message := ""
+	if r.Cause != nil {
+		message = bundle.PrintableLine(r.Cause.Message)
+	}
+	return append(row, message)
+}
+
+// since returns how long ago something was, as kubectl writes ages; nothing where that is unknown.
+func (v statusView) since(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return age.HumanDuration(max(v.Time.Sub(*at), 0))
+}
+
+// reports says whether a runtime is heard. When it was heard is noted once a day while all is well.
+func (v statusView) reports(r *fleet.Runtime) string {
+	switch {
+	case r.LastReport == nil:
+		return "never"
+	case r.Reporting:
+		return "yes"
+	}
+	return v.since(r.LastReport) + " ago"
+}
+
+func sequence(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func readyOf(modules []fleet.RuntimeModule) string {
+	ready := 0
+	for _, m := range modules {
+		if m.State == v1beta2.StateReady || m.State == v1beta2.StateUnmanaged {
+			ready++
+		}
+	}
+	return fmt.Sprintf("%d/%d", ready, len(modules))
+}
+
+func versionOf(modules []fleet.RuntimeModule, name string) string {
+	for _, m := range modules {
+		if m.Name == name {
+			return m.Version
+		}
+	}
+	return ""
+}

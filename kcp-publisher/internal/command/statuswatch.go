@@ -1,0 +1,199 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+const (
+	// changesSettle is how long changes are gathered before the fleet is looked at again.
+	changesSettle = 500 * time.Millisecond
+	// lookAnyway is how often it is looked at where nothing changes: time alone makes a runtime silent.
+	lookAnyway = 30 * time.Second
+)
+
+// follow prints the fleet, and then a line for each runtime that changes, until it is interrupted.
+func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	known, changed, err := f.watched(ctx, selector)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	var before map[string]fleet.Runtime
+	tick := time.NewTicker(lookAnyway)
+	defer tick.Stop()
+	for {
+		now, err := f.lookAt(ctx, known)
+		if err != nil {
+			return err
+		}
+		if before == nil {
+			if err := f.print(out, now); err != nil {
+				return err
+			}
+			fmt.Fprintln(out)
+		} else if err := f.printChanges(out, before, now); err != nil {
+			return err
+		}
+		before = byKyma(f.selected(now.Runtimes))
+		select {
+		case <-ctx.Done():
+			return nil // whoever watches ends it this way
+		case <-tick.C:
+		case <-changed:
+			if !passed(ctx, changesSettle) {
+				return nil
+			}
+		}
+	}
+}
+
+// watched returns a cache of the control plane, and a channel that says when something in it changed.
+func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (cache.Cache, <-chan struct{}, error) {
+	ctrl.SetLogger(logr.Discard()) // what goes wrong on the way is tried again
+	config, err := f.cluster.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	config.Timeout = 0 // it would end watches
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	options := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Label: selector, Transform: control.Slim}}}
+	if scope := f.scope(); scope != "" {
+		options.DefaultNamespaces = map[string]cache.Config{scope: {}}
+	}
+	known, err := cache.New(config, options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch the control plane: %w", err)
+	}
+	changed := make(chan struct{}, 1)
+	tell := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // it was told already
+		}
+	}
+	for _, kind := range []client.Object{&v1beta2.Kyma{}, &v1alpha1.Rollout{}} {
+		informer, err := known.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc: func(any) { tell() }, UpdateFunc: func(any, any) { tell() }, DeleteFunc: func(any) { tell() },
+			})
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("watch the control plane: %w", err)
+		}
+	}
+	go func() { _ = known.Start(ctx) }()
+	if !known.WaitForCacheSync(ctx) {
+		return nil, nil, errors.New("watch the control plane: interrupted before it was read")
+	}
+	return known, changed, nil
+}
+
+func (f *statusFlags) lookAt(ctx context.Context, known client.Reader) (fleet.Fleet, error) {
+	var kymas v1beta2.KymaList
+	var rollouts v1alpha1.RolloutList
+	for _, list := range []client.ObjectList{&kymas, &rollouts} {
+		if err := known.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fleet.Fleet{}, fmt.Errorf("read the control plane: %w", err)
+		}
+	}
+	return fleet.Look(fleet.Input{Kymas: kymas.Items, Rollouts: rollouts.Items, Now: time.Now()}), nil
+}
+
+// printChanges prints the runtimes that are not as they were.
+func (f *statusFlags) printChanges(out io.Writer, before map[string]fleet.Runtime, now fleet.Fleet) error {
+	var err error
+	selected := f.selected(now.Runtimes)
+	for i := range selected {
+		r := selected[i]
+		if was, known := before[keyOf(r)]; !known || said(was) != said(r) {
+			err = errors.Join(err, f.printChange(out, now.Time, r, ""))
+		}
+		delete(before, keyOf(r))
+	}
+	is := byKyma(now.Runtimes)
+	for key, was := range before {
+		if r, there := is[key]; there {
+			err = errors.Join(err, f.printChange(out, now.Time, r, " (not selected any more)"))
+		} else {
+			err = errors.Join(err, f.printChange(out, now.Time, was, " (its Kyma is gone)"))
+		}
+	}
+	return err
+}
+
+func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, remark string) error {
+	if f.format == "json" {
+		line, err := json.Marshal(r)
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\n", line)
+		}
+		return err
+	}
+	message := ""
+	if r.Cause != nil {
+		message = bundle.PrintableLine(r.Cause.Message)
+	}
+	_, err := fmt.Fprintf(out, "%s  %s  %s%s  %s  %s\n", at.Format(time.TimeOnly), bundle.PrintableLine(r.ID),
+		cli.PaletteOf(out).Paint(colorOf(r.Health), string(r.Health)), remark, readyOf(r.Modules), message)
+	return err
+}
+
+// said is what a change of a runtime is a change of.
+func said(r fleet.Runtime) string {
+	text := fmt.Sprintf("%s %s", r.Health, r.State)
+	if r.Cause != nil {
+		text += " " + r.Cause.Message
+	}
+	for _, m := range r.Modules {
+		text += fmt.Sprintf("\n%s %s %s", m.Name, m.Version, m.State)
+	}
+	return text
+}
+
+func keyOf(r fleet.Runtime) string { return r.Namespace + "/" + r.Kyma }
+
+func byKyma(all []fleet.Runtime) map[string]fleet.Runtime {
+	found := make(map[string]fleet.Runtime, len(all))
+	for _, r := range all {
+		found[keyOf(r)] = r
+	}
+	return found
+}
+
+// passed waits, and reports whether it did until the end.
+func passed(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

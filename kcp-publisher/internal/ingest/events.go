@@ -1,0 +1,115 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Event is something that happened to a runtime, for people.
+type Event struct {
+	Warning bool
+	Reason  string
+	Note    string
+}
+
+// Happened returns what happened between two statuses of a Kyma that were written one after the other. Nothing else is asked, so that neither a restart
+// nor another publisher tells it again. A promotion is two Events of a runtime, and three where its modules take a while to be ready.
+func Happened(before, after v1beta2.KymaStatus) []Event {
+	var all []Event
+	tell := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
+	was, is := conversation(before), conversation(after)
+	if is.Key != nil && (was.Key == nil || was.Key.Thumbprint != is.Key.Thumbprint) {
+		tell(false, v1beta2.ReasonEnrolled, "the runtime enrolled with key "+is.Key.Thumbprint)
+	}
+	if p := is.Published; p != nil && (was.Published == nil || was.Published.Digest != p.Digest) {
+		if changes := differences(versionsIn(was.Published), p.Versions); changes != "" {
+			back := len(p.RolledBackFrom) > 0
+			tell(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back], fmt.Sprintf("bundle %d: %s", p.Sequence, changes))
+		}
+	}
+	applied := differences(installed(before), installed(after))
+	switch {
+	case after.State == v1beta2.StateReady && before.State != v1beta2.StateReady:
+		note := allReady
+		if applied != "" {
+			note += ": " + applied
+		}
+		tell(false, v1beta2.ReasonReady, note)
+	case fell(before.State, after.State):
+		if c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting); c != nil && c.Reason == v1beta2.ReasonSilent {
+			break // that has an Event of its own
+		}
+		note := "the runtime is " + string(after.State)
+		if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready != nil {
+			note = ready.Message
+		}
+		tell(true, v1beta2.ReasonFailed, note)
+	case applied != "":
+		tell(false, v1beta2.ReasonApplied, applied)
+	}
+	return all
+}
+
+func conversation(status v1beta2.KymaStatus) v1beta2.RuntimeStatus {
+	if status.Runtime == nil {
+		return v1beta2.RuntimeStatus{}
+	}
+	return *status.Runtime
+}
+
+func versionsIn(p *v1beta2.PublishedBundle) map[string]string {
+	if p == nil {
+		return nil
+	}
+	return p.Versions
+}
+
+// installed returns the versions that run, by module.
+func installed(status v1beta2.KymaStatus) map[string]string {
+	versions := map[string]string{}
+	for i := range status.Modules {
+		if m := &status.Modules[i]; m.Version != "" {
+			versions[m.Name] = m.Version
+		}
+	}
+	return versions
+}
+
+// fell reports whether a state is trouble that the one before was not. Between Warning and Error only the way down is told.
+func fell(before, after v1beta2.State) bool {
+	return after == v1beta2.StateError && before != v1beta2.StateError ||
+		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError
+}
+
+// maxToldModules bounds the modules that one Event names.
+const maxToldModules = 10
+
+// differences says in one line how versions differ, empty where they do not.
+func differences(before, after map[string]string) string {
+	var lines []string
+	names := maps.Clone(before)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, after)
+	for _, module := range slices.Sorted(maps.Keys(names)) {
+		switch from, to := before[module], after[module]; {
+		case from == to:
+		case to == "":
+			lines = append(lines, module+" "+from+" removed")
+		default:
+			lines = append(lines, module+" "+cmp.Or(from, "(none)")+" → "+to)
+		}
+	}
+	if more := len(lines) - maxToldModules; more > 0 {
+		lines = append(lines[:maxToldModules], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, ", ")
+}

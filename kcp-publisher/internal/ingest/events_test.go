@@ -1,0 +1,114 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// told returns the Events since a status, one a line.
+func (m *fleetMember) told(since v1beta2.KymaStatus) string {
+	var lines []string
+	for _, e := range Happened(since, m.status) {
+		line := e.Reason + ": " + e.Note
+		if e.Warning {
+			line = "!" + line
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestEventsTellWhatHappenedToARuntimeOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(*fleetMember)
+		want []string
+	}{
+		"Nothing happened": {func(m *fleetMember) { m.later(time.Minute) }, nil},
+		"A heartbeat":      {func(m *fleetMember) { m.report("newest", ready("keda"), ready("mail")) }, nil},
+		"A bundle that asks for no other versions": {func(m *fleetMember) { m.publish("unrelated", nothing) }, nil},
+		"A promotion is published": {func(m *fleetMember) { m.promote() }, []string{
+			"Published: bundle 8: keda 1.0.0 → 2.0.0"}},
+		"It takes a while": {func(m *fleetMember) {
+			m.promote()
+			slow := at(ready("keda"), "2.0.0")
+			slow.State = v1beta2.StateProcessing
+			m.report("promoted", slow, ready("mail"))
+		}, []string{"Published: bundle 8: keda 1.0.0 → 2.0.0", "Applied: keda 1.0.0 → 2.0.0"}},
+		"A runtime gets ready with it": {func(m *fleetMember) {
+			m.promote()
+			m.before = m.status
+			m.report("promoted", at(ready("keda"), "2.0.0"), ready("mail"))
+		}, []string{"Ready: all modules are ready: keda 1.0.0 → 2.0.0"}},
+		"It fails with it": {func(m *fleetMember) {
+			m.promote()
+			m.before = m.status
+			broken := at(ready("keda"), "2.0.0")
+			broken.State, broken.Message = v1beta2.StateError, "no such image"
+			m.report("promoted", broken, ready("mail"))
+		}, []string{"!Failed: module keda is Error: no such image"}},
+		"It is rolled back": {func(m *fleetMember) {
+			m.promote()
+			m.before = m.status
+			m.publish("back", kedaTo("1.0.0"))
+			m.facts.Published.Versions = map[string]string{"keda": "1.0.0", "mail": "1.0.0"}
+			m.facts.Published.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "2.0.0", To: "1.0.0"}}
+			m.look()
+		}, []string{"!RolledBack: bundle 9: keda 2.0.0 → 1.0.0"}},
+		"It falls silent": {func(m *fleetMember) { m.later(silence) }, nil}, // the publisher tells of its silence
+		"A module is removed": {func(m *fleetMember) {
+			m.publish("less", func(s *bundle.DesiredState) { s.Manifests = s.Manifests[:1] })
+			m.facts.Published.Versions, m.facts.Published.Predicate.Removals = map[string]string{"keda": "1.0.0"}, []string{"mail"}
+			m.look()
+			if got := m.told(m.before); got != "Published: bundle 8: mail 1.0.0 removed" {
+				m.t.Errorf("while it is still there: %s", got)
+			}
+			m.before = m.status
+			m.report("less", ready("keda"))
+		}, []string{"Ready: all modules are ready: mail 1.0.0 removed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := member(t)
+			m.before = m.status
+			c.then(m)
+			if got, want := m.told(m.before), strings.Join(c.want, "\n"); got != want {
+				t.Errorf("got\n%s\n\nwant\n%s", got, want)
+			}
+			if again := Happened(m.status, *m.status.DeepCopy()); len(again) > 0 {
+				t.Errorf("told again: %+v", again)
+			}
+		})
+	}
+}
+
+// promote publishes keda 2.0.0.
+func (m *fleetMember) promote() {
+	m.publish("promoted", kedaTo("2.0.0"))
+	m.facts.Published.Versions = map[string]string{"keda": "2.0.0", "mail": "1.0.0"}
+	m.look()
+}
+
+func TestEventsTellOfEnrollmentAndTheFirstBundle(t *testing.T) {
+	m := member(t)
+	m.status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "thumbprint"}
+	if got, want := m.told(v1beta2.KymaStatus{}), "Enrolled: the runtime enrolled with key thumbprint\nPublished: bundle 7: keda (none) → 1.0.0, mail (none) → 1.0.0\n"+
+		"Ready: all modules are ready: keda (none) → 1.0.0, mail (none) → 1.0.0"; got != want {
+		t.Errorf("got\n%s\n\nwant\n%s", got, want)
+	}
+}
+
+func TestAnEventNamesAFewModulesOnly(t *testing.T) {
+	versions := map[string]string{}
+	for i := range 30 {
+		versions[fmt.Sprintf("m%02d", i)] = "1.0.0"
+	}
+	got := differences(nil, versions)
+	if parts := strings.Split(got, ", "); len(parts) != maxToldModules+1 || !slices.Contains(parts, "and 20 more") {
+		t.Error(got)
+	}
+}
