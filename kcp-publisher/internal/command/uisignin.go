@@ -32,7 +32,7 @@ type signInFlags struct {
 
 func (f *signInFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.external, "external-url", "", "https://HOST at which browsers find the page; with it people sign in, and each sees what the API server lets them")
-	flags.StringVar(&f.key, "session-key", "", "file with the secret that sessions are encrypted with, such as of `openssl rand -hex 32`; behind a rotation the one before in a second line")
+	flags.StringVar(&f.key, "session-key", "", "file with the secret that sessions are encrypted with, such as openssl rand -hex 32 prints; behind a rotation the one before in a second line")
 	flags.DurationVar(&f.lifetime, "session-lifetime", 8*time.Hour, "how long a session lasts at most")
 	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "let people sign in with tokens of the API server")
 	flags.StringVar(&f.audience, "token-audience", "", "audience that tokens have to be made for; the page then changes nothing with them; default: that of the API server")

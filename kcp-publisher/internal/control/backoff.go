@@ -105,14 +105,15 @@ func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName,
 	return h.fail(now), false
 }
 
-// answered notes that a pass for a runtime, which began at a time, had no trouble; asked is whether it needed the registry.
-func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedName, began time.Time, asked bool) {
+// answered notes that a pass for a runtime, which began at a time, had no trouble. asked is whether it needed the registry, whole whether it asked for
+// all of what is the runtime's there: its bundle alone does not prove that its reports can be read.
+func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedName, began time.Time, asked, whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if asked {
 		b.end(ctx, began)
 	}
-	if _, known := b.alone[kyma]; known {
+	if _, known := b.alone[kyma]; known && whole {
 		logged := len(b.alone) < maxLogged
 		b.drop(kyma)
 		if logged || len(b.alone) == 0 {

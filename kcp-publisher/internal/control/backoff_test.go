@@ -41,13 +41,16 @@ func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
 		if b.wait(named("r0"), now) <= 0 || b.wait(named("r1"), now) != 0 {
 			t.Fatalf("r0 waits %s, r1 %s", b.wait(named("r0"), now), b.wait(named("r1"), now))
 		}
-		b.answered(ctx, named("r1"), now, true) // what goes well with others changes nothing for it
+		b.answered(ctx, named("r1"), now, true, true) // what goes well with others changes nothing for it
 		now, last = now.Add(wait+maxWait), wait
 	}
 	if last < maxWait/4 {
 		t.Errorf("after 20 failures it waits only %s", last)
 	}
-	b.answered(ctx, named("r0"), now, true)
+	if b.answered(ctx, named("r0"), now, true, false); len(b.alone) != 1 {
+		t.Error("a bundle that was pushed counts for the reports as well")
+	}
+	b.answered(ctx, named("r0"), now, true, true)
 	if b.wait(named("r0"), now) != 0 || len(b.alone) != 0 {
 		t.Error("r0 still waits")
 	}
@@ -68,11 +71,11 @@ func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
 	if b.wait(named("other"), noon) <= 0 {
 		t.Error("others do not wait")
 	}
-	if b.answered(ctx, named("r1"), noon.Add(-time.Second), true); b.all == nil {
+	if b.answered(ctx, named("r1"), noon.Add(-time.Second), true, true); b.all == nil {
 		t.Error("a pass that began before ended the wait")
 	}
 	later := noon.Add(maxWait)
-	b.answered(ctx, named("r1"), later, false)
+	b.answered(ctx, named("r1"), later, false, true)
 	if b.all == nil {
 		t.Error("a pass that asked the registry for nothing ended the wait")
 	}
@@ -94,7 +97,7 @@ func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {
 		}
 	}
 	for i := range 1000 {
-		b.answered(ctx, named(fmt.Sprint("r", i)), noon, true)
+		b.answered(ctx, named(fmt.Sprint("r", i)), noon, true, true)
 	}
 	if got := strings.Count(lines.String(), "\n"); got > 2*maxLogged {
 		t.Errorf("%d lines of log", got)

@@ -123,7 +123,7 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	this.report = newest.content()
 	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still && requested == "" {
 		published = true
-		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started))
+		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started), !newest.asked.Before(started))
 		return k.lookAgain(kyma, newest.asked, until), nil
 	}
 	var alone time.Duration // how long this runtime waits by itself
@@ -163,7 +163,7 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	if alone > 0 {
 		result.RequeueAfter = alone
 	} else {
-		k.backoff.answered(ctx, req.NamespacedName, started, outcome.Pushed || !newest.asked.Before(started))
+		k.backoff.answered(ctx, req.NamespacedName, started, outcome.Pushed || !newest.asked.Before(started), !newest.asked.Before(started))
 	}
 	return result, err
 }
@@ -197,11 +197,12 @@ func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules
 	if err != nil {
 		return result, nil // it is told once the Kyma can be resolved
 	}
-	if _, err := k.fetchReport(ctx, kyma, rules, k.PollInterval/2); err != nil {
+	newest, err := k.fetchReport(ctx, kyma, rules, k.PollInterval/2)
+	if err != nil {
 		wait, _ := k.backoff.failed(ctx, request, k.Now(), err)
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
-	k.backoff.answered(ctx, request, started, false)
+	k.backoff.answered(ctx, request, started, false, !newest.asked.Before(started))
 	kyma.Status, _ = ingest.Unheard(kyma.Status, kyma.Generation, facts.Silence, facts.Carried, k.reports.unnoted(kyma), k.Now())
 	return k.written(ctx, before, kyma, result)
 }
