@@ -97,18 +97,35 @@ func (p *pushes) since(began time.Time) (took time.Duration) {
 }
 
 // wantOnce fails unless each of the runtimes was published to once, and nobody else was.
-func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated) {
+func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas map[string]*candidate) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range runtimes {
 		if p.bundles[s.ID] != 1 {
-			t.Errorf("%d bundles were pushed for %s, want 1", p.bundles[s.ID], s.ID)
+			t.Errorf("%d bundles were pushed for %s, want 1:\n%s", p.bundles[s.ID], s.ID, publishedTo(t, replicas, s.ID))
 		}
 	}
 	if len(p.bundles) > len(runtimes) {
 		t.Errorf("bundles were pushed for %d runtimes, want %d", len(p.bundles), len(runtimes))
 	}
+}
+
+// publishedTo returns what the replicas logged of bundles for a runtime.
+func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string {
+	t.Helper()
+	var lines []string
+	for name, r := range replicas {
+		data, err := os.ReadFile(r.log)
+		must(t, err)
+		for line := range strings.Lines(string(data)) {
+			if strings.Contains(line, `"published bundle"`) && strings.Contains(line, `"runtime":"`+id+`"`) {
+				lines = append(lines, strings.TrimSpace(line)+" by "+name)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // holders returns who holds the lease of each shard, and who plans.
@@ -179,7 +196,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	})
 	promoteRegular(t, f, "1.8.0") // for which each runtime is published to once, and was not when replicas took over
 	allSettled(t, all, "1.8.0")
-	pushed.wantOnce(t, all)
+	pushed.wantOnce(t, all, replicas)
 
 	// The planner is killed, with what shards it has.
 	_, planner := holders(t, f)
@@ -188,7 +205,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	killed := time.Now()
 	promoteRegular(t, f, "1.9.0")
 	allSettled(t, all, "1.9.0")
-	pushed.wantOnce(t, all)
+	pushed.wantOnce(t, all, replicas)
 	took := pushed.since(killed)
 	t.Logf("all runtimes of a replica that was killed were published to %s later", took.Round(time.Millisecond))
 	if took > 30*time.Second {
@@ -217,7 +234,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	replicas["replica-4"].kill()
 	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	allSettled(t, all, "2.0.0")
-	pushed.wantOnce(t, all)
+	pushed.wantOnce(t, all, replicas)
 	pushed.wantInWaves(t, len(canaries))
 	wantEventsOnce(t, f, firstRollout)
 	rights, err := f.PublisherRights()
