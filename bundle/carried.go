@@ -175,10 +175,10 @@ func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *
 	return nil
 }
 
-// DecodeCarried reads a list strictly. Errors name the field.
+// DecodeCarried reads a list that is authenticated: see decodeVerified. Errors name the field.
 func DecodeCarried(data []byte) (Carried, error) {
 	var list Carried
-	if err := decodeStrict(data, &list); err != nil {
+	if err := decodeVerified(data, &list); err != nil {
 		return list, fmt.Errorf("list of images: %w", err)
 	}
 	if err := checkHeader(list.APIVersion, list.Kind, kindCarried); err != nil {

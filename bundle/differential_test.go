@@ -29,6 +29,9 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 		"in the statement":   {"_type", func(a *attempt, h func(string) string) { a.payload = append(a.payload, h) }},
 	} {
 		for _, d := range differentials(t, c.firstKey) {
+			if d.later && place == "in the statement" {
+				continue // see TestWhatALaterVersionAddedIsSkippedOnceItIsVerified
+			}
 			t.Run(place+" "+d.name, func(t *testing.T) {
 				a := newAttempt(t)
 				c.hook(a, d.change)
@@ -60,13 +63,6 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 		"in a subject a digest stands there twice": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"digest":{`, `"digest":{"sha256":"00",`))
 		},
-		"in the source an unknown key stands": func(t *testing.T, a *attempt) {
-			a.predicate(func(p *Predicate) { p.Source = &Source{Repository: "https://git.example/fleet", Commit: "a"} })
-			a.payload = append(a.payload, replace(t, `"source":{`, `"source":{"branch":"main",`))
-		},
-		"the predicate has a key of a later version": func(t *testing.T, a *attempt) {
-			a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":true,`))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -93,6 +89,9 @@ func TestOpenRefusesTwoReadersTwoDocuments(t *testing.T) {
 		*blob = NewBlob(blob.Descriptor.MediaType, []byte(change(string(blob.Bytes))))
 	}
 	for _, d := range differentials(t, "apiVersion") {
+		if d.later {
+			continue
+		}
 		t.Run("in the desired state "+d.name, func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.State, d.change) }) })
 		t.Run("in the catalog "+d.name, func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) }) })
 	}

@@ -42,7 +42,7 @@ type DesiredState struct {
 	// Maintenance is when modules that require downtime may be upgraded; nil leaves it to any time. A schedule without a window
 	// is another thing: by it they never are.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
-	// Takeover is how far the runtime is taken over from another product, empty when it is not. Agents without it refuse such a state.
+	// Takeover is how far the runtime is taken over from another product, empty when it is not. Agents without FeatureTakeover refuse such a state.
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
@@ -141,13 +141,13 @@ func EncodeCatalog(catalog Catalog) ([]byte, error) {
 	return json.Marshal(catalog)
 }
 
-// DecodeDesiredState reads a DesiredState strictly and checks what the types cannot say. Errors name the field.
+// DecodeDesiredState reads a DesiredState that is authenticated and checks what the types cannot say: see decodeVerified. Errors name the field.
 func DecodeDesiredState(data []byte) (DesiredState, error) {
 	var state DesiredState
 	if len(data) > MaxDocumentBytes {
 		return state, fmt.Errorf("desired state: larger than %d bytes", MaxDocumentBytes)
 	}
-	if err := decodeStrict(data, &state); err != nil {
+	if err := decodeVerified(data, &state); err != nil {
 		return state, fmt.Errorf("desired state: %w", err)
 	}
 	if err := checkHeader(state.APIVersion, state.Kind, kindDesiredState); err != nil {
@@ -156,13 +156,13 @@ func DecodeDesiredState(data []byte) (DesiredState, error) {
 	return state, state.check()
 }
 
-// DecodeCatalog reads a Catalog strictly. Errors name the field.
+// DecodeCatalog reads a Catalog that is authenticated: see decodeVerified. Errors name the field.
 func DecodeCatalog(data []byte) (Catalog, error) {
 	var catalog Catalog
 	if len(data) > MaxDocumentBytes {
 		return catalog, fmt.Errorf("catalog: larger than %d bytes", MaxDocumentBytes)
 	}
-	if err := decodeStrict(data, &catalog); err != nil {
+	if err := decodeVerified(data, &catalog); err != nil {
 		return catalog, fmt.Errorf("catalog: %w", err)
 	}
 	return catalog, checkHeader(catalog.APIVersion, catalog.Kind, kindCatalog)

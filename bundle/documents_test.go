@@ -134,8 +134,8 @@ func TestMaintenanceArrivesAsItWasSent(t *testing.T) {
 		t.Errorf("a schedule without windows arrived as %+v, %v", got.Maintenance, err)
 	}
 	unknown := bytes.Replace(data, []byte(`"maintenance":{`), []byte(`"maintenance":{"anytime":true,`), 1)
-	if _, err := DecodeDesiredState(unknown); err == nil || !strings.Contains(err.Error(), `unknown field "maintenance.anytime"`) {
-		t.Errorf("a field that nobody knows: %v", err)
+	if got, err := DecodeDesiredState(unknown); err != nil || got.Maintenance == nil {
+		t.Errorf("a field of a later version: %v", err)
 	}
 }
 

@@ -125,6 +125,7 @@ func TestVerifyReportDecides(t *testing.T) {
 			if accepted.Enrolled != c.enrolled {
 				t.Errorf("enrolled is %t, want %t", accepted.Enrolled, c.enrolled)
 			}
+			c.report.Features = AllFeatures()
 			if !reflect.DeepEqual(accepted.Report, c.report) || !reflect.DeepEqual(accepted.Key, trusttest.PublicKey(t, c.signer)) {
 				t.Errorf("got %+v, want %+v", accepted.Report, c.report)
 			}
@@ -186,6 +187,9 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 		})
 	}
 	for _, d := range differentials(t, "_type") {
+		if d.later {
+			continue
+		}
 		for who, from := range map[string]Reporter{"of a known key": known, "of an unknown key": {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
 			t.Run("in the statement "+who+" "+d.name, func(t *testing.T) {
 				token := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))

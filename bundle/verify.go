@@ -156,7 +156,8 @@ func authenticStatement(manifest ocispec.Manifest, root trust.Root, former ...tr
 }
 
 // decodeStatement reads an authenticated statement of one predicate type into v. The type is compared before the rest is
-// decoded, because a statement of another kind has another shape and would only look malformed.
+// decoded, because a statement of another kind has another shape and would only look malformed; so are the critical features, which say whether the
+// rest may be read without knowing all of it.
 func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error {
 	if err := checkJSON(payload); err != nil {
 		return refusal.New(refusal.Malformed, "statement: %w", err)
@@ -168,7 +169,10 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 	if found.Type != StatementType || found.PredicateType != predicateType {
 		return refusal.New(refusal.PredicateType, "statement is a %q about %q, want a %q about %q", found.Type, found.PredicateType, StatementType, predicateType)
 	}
-	if err := decodeStrict(payload, v); err != nil {
+	if refused := checkCritical(payload); refused != nil {
+		return refused
+	}
+	if err := decodeVerified(payload, v); err != nil {
 		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	return nil

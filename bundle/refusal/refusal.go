@@ -34,7 +34,9 @@ const (
 	Revoked       Reason = "Revoked"       // signed by a key that was taken out for good
 	NotReleased   Reason = "NotReleased"   // a component that its makers did not release, or that is too old
 	Incomplete    Reason = "Incomplete"    // a file that was carried leaves out what is not there
-	NotEnrolled   Reason = "NotEnrolled"   // a report of a runtime whose key is not known and not proven
+	// UnsupportedFeature: the statement needs a feature that is not known here.
+	UnsupportedFeature Reason = "UnsupportedFeature"
+	NotEnrolled        Reason = "NotEnrolled" // a report of a runtime whose key is not known and not proven
 )
 
 // Reasons are all of them, in the order in which the checks run.

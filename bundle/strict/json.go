@@ -2,10 +2,14 @@ package strict
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
+	"strings"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -25,6 +29,93 @@ func JSON(data []byte, v any, depth int) error {
 		return err
 	}
 	return errors.Join(problems...)
+}
+
+// Extended reads like JSON, but skips fields that v does not have: what a later version may have added to a document. Only for bytes that are
+// authenticated already. A field that differs from one of v only in its case is still an error, for some readers take it for that one.
+func Extended(data []byte, v any, depth int) error {
+	if err := CheckJSON(data, depth); err != nil {
+		return err
+	}
+	problems, err := kjson.UnmarshalStrict(data, v)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	// No key appears twice, so that all problems are unknown fields.
+	var document any
+	if err := json.Unmarshal(data, &document); err != nil {
+		return err
+	}
+	return checkCase(document, reflect.TypeOf(v))
+}
+
+// checkCase returns which field of a document differs from one of its type only in its case: encoding/json, for one, would take it for that.
+func checkCase(document any, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil // it reads itself
+	}
+	switch object := document.(type) {
+	case []any:
+		if t.Kind() != reflect.Slice && t.Kind() != reflect.Array {
+			return nil
+		}
+		for _, item := range object {
+			if err := checkCase(item, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		return checkKeys(object, t)
+	}
+	return nil
+}
+
+func checkKeys(object map[string]any, t reflect.Type) error {
+	switch t.Kind() {
+	case reflect.Map:
+		for _, value := range object {
+			if err := checkCase(value, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		known := jsonFields(t)
+		for key, value := range object {
+			if field, is := known[key]; is {
+				if err := checkCase(value, field); err != nil {
+					return err
+				}
+				continue
+			}
+			for name := range known {
+				if strings.EqualFold(name, key) {
+					return fmt.Errorf("field %q is written in another case than %q", key, name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// jsonFields returns the types of a struct's fields, also of those that it embeds, by their names in JSON.
+func jsonFields(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			maps.Copy(fields, jsonFields(f.Type))
+		case f.IsExported() && name != "-":
+			fields[cmp.Or(name, f.Name)] = f.Type
+		}
+	}
+	return fields
 }
 
 // CheckJSON walks the tokens of one document, bounds its depth and refuses duplicate keys everywhere, also below fields that

@@ -1,0 +1,197 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+)
+
+// Feature is something on the wire that not all supported versions understand. Names are a contract: extend, never rename or use again.
+type Feature string
+
+const (
+	// FeatureCritical: Predicate.Critical is heeded, and fields that are not known are skipped in documents that are authenticated. Who has it
+	// reports its features.
+	FeatureCritical Feature = "critical"
+	// FeatureTakeover: DesiredState.Takeover and Manifest.Inherited.
+	FeatureTakeover Feature = "takeover"
+	// FeatureImagePullSecret: Settings.ImagePullSecret.
+	FeatureImagePullSecret Feature = "image-pull-secret"
+	// FeatureNamespaceLabels: Settings.NamespaceLabels.
+	FeatureNamespaceLabels Feature = "namespace-labels"
+	// FeatureRenamedModules: the annotation renamed-from of a Manifest.
+	FeatureRenamedModules Feature = "renamed-modules"
+	// FeatureRecreate: the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it recreates nothing, and says so.
+	FeatureRecreate Feature = "recreate"
+)
+
+// features are all that are known, sorted. What is on the wire besides is understood by every supported version.
+var features = []Feature{
+	FeatureCritical, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureRenamedModules, FeatureTakeover,
+}
+
+// Limits of lists of features.
+const (
+	maxFeatures     = 64
+	maxFeatureBytes = 64
+)
+
+// AllFeatures returns the features of this version, sorted: its agents understand all of them, and its publishers write them.
+func AllFeatures() []Feature { return slices.Clone(features) }
+
+// IsFeature reports whether this version knows the feature.
+func IsFeature(name Feature) bool { return slices.Contains(features, name) }
+
+// critical are the features without which a bundle that uses them does something else than it says. The others are left out.
+var critical = []Feature{FeatureTakeover, FeatureRenamedModules}
+
+// reportFeatures are those that a publisher of this version understands in reports.
+var reportFeatures = []Feature{FeatureCritical}
+
+// PublisherFeatures returns what Predicate.Publisher says.
+func PublisherFeatures() []Feature { return slices.Clone(reportFeatures) }
+
+// CriticalOf returns the critical ones among features, for Predicate.Critical.
+func CriticalOf(features []Feature) []Feature {
+	var all []Feature
+	for _, f := range features {
+		if slices.Contains(critical, f) {
+			all = append(all, f)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Features returns what an agent has to understand to follow the settings, sorted.
+func (s Settings) Features() []Feature {
+	var all []Feature
+	if s.ImagePullSecret != "" {
+		all = append(all, FeatureImagePullSecret)
+	}
+	if len(s.NamespaceLabels) > 0 {
+		all = append(all, FeatureNamespaceLabels)
+	}
+	return all
+}
+
+// Without returns the settings without those that need a feature which is not there, and the features that they need, sorted.
+func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
+	var left []Feature
+	for _, f := range s.Features() {
+		if understood(f) {
+			continue
+		}
+		left = append(left, f)
+		switch f {
+		case FeatureImagePullSecret:
+			s.ImagePullSecret = ""
+		case FeatureNamespaceLabels:
+			s.NamespaceLabels = nil
+		}
+	}
+	return s, left
+}
+
+// Features returns what an agent has to understand to install the module as it is meant, sorted.
+func (m Manifest) Features() []Feature {
+	var all []Feature
+	if m.Annotations[v1beta2.AnnotationRenamedFrom] != "" {
+		all = append(all, FeatureRenamedModules)
+	}
+	if len(m.Inherited) > 0 {
+		all = append(all, FeatureTakeover)
+	}
+	return all
+}
+
+// Features returns what an agent has to understand to follow the state, sorted.
+func (s DesiredState) Features() []Feature {
+	all := s.Settings.Features()
+	if s.Takeover != "" {
+		all = append(all, FeatureTakeover)
+	}
+	for _, manifests := range [][]Manifest{s.Manifests, s.Offers, s.Leaving} {
+		for _, m := range manifests {
+			all = append(all, m.Features()...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// checkCritical refuses a statement that nobody may follow who does not know all of its critical features.
+func checkCritical(payload []byte) *refusal.Error {
+	var statement struct {
+		Predicate struct {
+			Critical []Feature `json:"critical"`
+		} `json:"predicate"`
+	}
+	if err := json.Unmarshal(payload, &statement); err != nil {
+		return refusal.New(refusal.Malformed, "statement: %w", err)
+	}
+	list := statement.Predicate.Critical
+	if err := checkFeatures(list); err != nil {
+		return refusal.New(refusal.Malformed, "statement: critical%w", err)
+	}
+	for _, f := range list {
+		if !IsFeature(f) {
+			return refusal.New(refusal.UnsupportedFeature, "needs the feature %s, which this version does not have: upgrade it", f)
+		}
+	}
+	return nil
+}
+
+// checkFeatures checks that names are names, sorted, each once.
+func checkFeatures(list []Feature) error {
+	if len(list) > maxFeatures {
+		return fmt.Errorf(": %d features, at most %d", len(list), maxFeatures)
+	}
+	for i, f := range list {
+		if !f.Valid() {
+			return fmt.Errorf("[%d]: %s: want lower-case letters, digits and hyphens, at most %d", i, Quote(string(f), maxFeatureBytes), maxFeatureBytes)
+		}
+		if i > 0 && list[i-1] >= f {
+			return fmt.Errorf("[%d]: %s: want names sorted, each once", i, f)
+		}
+	}
+	return nil
+}
+
+// Valid reports whether a feature can have this name.
+func (f Feature) Valid() bool {
+	return f != "" && len(f) <= maxFeatureBytes && strings.Trim(string(f), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// featureSubject is the beginning of the names by which a report's statement lists what its agent understands. They are subjects and no field of the
+// report, because control planes from before there were features refuse a field that they do not know, and read one subject or more.
+const featureSubject = "kyma-pull.dev/feature/"
+
+// featureSubjects returns the subjects that list the features.
+func featureSubjects(list []Feature) []Subject {
+	all := make([]Subject, 0, len(list))
+	for _, f := range list {
+		all = append(all, subjectOf(featureSubject+string(f), digest.FromString(string(f))))
+	}
+	return all
+}
+
+// featuresIn returns the features that a report's subjects list, nil for a report of an agent that lists none.
+func featuresIn(subjects []Subject) ([]Feature, error) {
+	var list []Feature
+	for _, s := range subjects {
+		if name, is := strings.CutPrefix(s.Name, featureSubject); is {
+			list = append(list, Feature(name))
+		}
+	}
+	if err := checkFeatures(list); err != nil {
+		return nil, fmt.Errorf("features%w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,168 @@
+package bundle
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// later adds fields that a later version could have: at the top, below, and in lists.
+func later(t *testing.T, a *attempt) {
+	t.Helper()
+	a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":{"a":[1]},`), replace(t, `"audience":{`, `"audience":{"region":"x",`),
+		replace(t, `"subject":[{`, `"subject":[{"uri":"x",`), replace(t, `{"_type"`, `{"later":1,"_type"`))
+	for blob, old := range map[*Blob]string{&a.documents.State: `"manifests":[{`, &a.documents.Catalog: `"moduleTemplates":[{`} {
+		text := replace(t, old, old+`"later":{"x":1},`)(string(blob.Bytes))
+		*blob = NewBlob(blob.Descriptor.MediaType, []byte(replace(t, `{"apiVersion"`, `{"later":[{}],"apiVersion"`)(text)))
+	}
+}
+
+func TestWhatALaterVersionAddedIsSkippedOnceItIsVerified(t *testing.T) {
+	open := func(a *attempt) Bundle {
+		verified, err := a.verify(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return opened
+	}
+	plain, extended := newAttempt(t), newAttempt(t)
+	later(t, extended)
+	extended.predicate(func(p *Predicate) { p.Critical = AllFeatures() })
+	for _, pair := range [][2]any{{open(plain).State, open(extended).State}, {open(plain).Modules, open(extended).Modules}} {
+		if a, b := encode(t, pair[0]), encode(t, pair[1]); a != b {
+			t.Errorf("got %s, want %s", b, a)
+		}
+	}
+	for place, change := range map[string]func(string) string{
+		"predicate in another case":      replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"Epoch":1,`),
+		"list of strings in another":     replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"RemovalS":["keda"],`),
+		"subject in another case":        replace(t, `"digest":{`, `"later":1,"DIGEST":{},"digest":{`),
+		"unknown field with a field two": replace(t, `"predicate":{`, `"predicate":{"later":{"a":1,"a":2},`),
+	} {
+		a := newAttempt(t)
+		a.payload = append(a.payload, change)
+		if _, err := a.verify(t); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.Malformed {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+}
+
+func TestABundleWithACriticalFeatureThatIsNotKnownIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		critical []Feature
+		want     refusal.Reason
+	}{
+		"an unknown one":     {[]Feature{"teleport"}, refusal.UnsupportedFeature},
+		"one among others":   {[]Feature{FeatureTakeover, "teleport"}, refusal.UnsupportedFeature},
+		"one without a name": {[]Feature{""}, refusal.Malformed},
+		"one in two cases":   {[]Feature{"Takeover"}, refusal.Malformed},
+		"one twice":          {[]Feature{FeatureTakeover, FeatureTakeover}, refusal.Malformed},
+		"too many":           {slices.Repeat([]Feature{"a"}, maxFeatures+1), refusal.Malformed},
+		"a very long one":    {[]Feature{Feature(strings.Repeat("a", maxFeatureBytes+1))}, refusal.Malformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempt(t)
+			a.predicate(func(p *Predicate) { p.Critical = c.critical })
+			later(t, a)
+			_, err := a.verify(t)
+			trusttest.WantReason(t, err, c.want)
+			_, err = Adopt(a.fetched(t), trusttest.Runtime, a.trust.Root)
+			trusttest.WantReason(t, err, c.want)
+		})
+	}
+	t.Run("before it is authenticated, nothing is skipped or believed", func(t *testing.T) {
+		a := newAttempt(t)
+		a.predicate(func(p *Predicate) { p.Critical = []Feature{"teleport"} })
+		a.envelope = append(a.envelope, func(e *attestation) { e.Envelope.Signatures[0].Sig[8] ^= 1 })
+		_, err := a.verify(t)
+		trusttest.WantReason(t, err, refusal.BadSignature)
+	})
+}
+
+func TestReportsOfOtherVersionsAreRead(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	from := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)}
+	verify := func(payload string) (AcceptedReport, error) {
+		return VerifyReport(carried(t, encode(t, signed(t, signer, payload))), from)
+	}
+	old, err := os.ReadFile(filepath.Join("testdata", "golden", "report-without-features.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier, err := verify(string(old))
+	if err != nil || earlier.Features != nil {
+		t.Fatalf("an agent without features: %v, %v", earlier.Features, err)
+	}
+	composed, err := ComposeReport(sampleReport(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	today, err := VerifyReport(Fetched(composed), from)
+	if err != nil || !slices.Equal(today.Features, AllFeatures()) {
+		t.Fatalf("an agent of today: %v, %v", today.Features, err)
+	}
+	if today.Content == earlier.Content {
+		t.Error("reports with other features say the same")
+	}
+	// What an earlier control plane reads: the same types, strictly.
+	var statement reportStatement
+	if err := strict.JSON([]byte(attested(t, composed)), &statement, strict.MaxJSONDepth); err != nil {
+		t.Error(err)
+	}
+	teleport := replace(t, `"subject":[`, `"subject":[{"name":"kyma-pull.dev/feature/teleport","digest":{"sha256":"00"}},`)
+	newer, err := verify(replace(t, `"runtime"`, `"later":{"x":1},"runtime"`)(teleport(string(old))))
+	if err != nil || !slices.Equal(newer.Features, []Feature{"teleport"}) {
+		t.Errorf("an agent of a later version: %v, %v", newer.Features, err)
+	}
+	_, err = verify(teleport(teleport(string(old))))
+	trusttest.WantReason(t, err, refusal.Malformed)
+	_, err = verify(replace(t, `"runtime"`, `"critical":["teleport"],"runtime"`)(string(old)))
+	trusttest.WantReason(t, err, refusal.UnsupportedFeature)
+}
+
+func attested(t *testing.T, manifest Blob) string {
+	t.Helper()
+	read, refused := ReadManifest(Fetched(manifest), ArtifactTypeReport)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	a, refused := readAttestationWithin([]byte(read.Annotations[AnnotationReport]), MaxReportBytes)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	return string(a.Envelope.Payload)
+}
+
+func TestFeaturesOfAState(t *testing.T) {
+	if !slices.IsSorted(AllFeatures()) || checkFeatures(AllFeatures()) != nil {
+		t.Errorf("features %v: want valid names, sorted", AllFeatures())
+	}
+	state := DesiredState{Takeover: TakeoverAdopt, Settings: Settings{ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"}},
+		Offers: []Manifest{{Annotations: map[string]string{v1beta2.AnnotationRenamedFrom: "old"}}}}
+	want := []Feature{FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRenamedModules, FeatureTakeover}
+	if got := state.Features(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := CriticalOf(state.Features()); !slices.Equal(got, []Feature{FeatureRenamedModules, FeatureTakeover}) {
+		t.Errorf("critical: got %v", got)
+	}
+	settings, left := state.Settings.Without(func(f Feature) bool { return f == FeatureNamespaceLabels })
+	if settings.ImagePullSecret != "" || settings.NamespaceLabels == nil || !slices.Equal(left, []Feature{FeatureImagePullSecret}) {
+		t.Errorf("got %+v without %v", settings, left)
+	}
+	if text, err := json.Marshal(Predicate{}); err != nil || strings.Contains(string(text), "critical") || strings.Contains(string(text), "publisher") {
+		t.Errorf("a predicate that needs nothing says so: %s, %v", text, err)
+	}
+}
