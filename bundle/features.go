@@ -48,27 +48,6 @@ func AllFeatures() []Feature { return slices.Clone(features) }
 // IsFeature reports whether this version knows the feature.
 func IsFeature(name Feature) bool { return slices.Contains(features, name) }
 
-// critical are the features without which a bundle that uses them does something else than it says. The others are left out.
-var critical = []Feature{FeatureTakeover, FeatureRenamedModules}
-
-// reportFeatures are those that a publisher of this version understands in reports.
-var reportFeatures = []Feature{FeatureCritical}
-
-// PublisherFeatures returns what Predicate.Publisher says.
-func PublisherFeatures() []Feature { return slices.Clone(reportFeatures) }
-
-// CriticalOf returns the critical ones among features, for Predicate.Critical.
-func CriticalOf(features []Feature) []Feature {
-	var all []Feature
-	for _, f := range features {
-		if slices.Contains(critical, f) {
-			all = append(all, f)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // Features returns what an agent has to understand to follow the settings, sorted.
 func (s Settings) Features() []Feature {
 	var all []Feature
@@ -99,9 +78,12 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 	return s, left
 }
 
-// Features returns what an agent has to understand to install the module as it is meant, sorted.
+// Features returns what an agent has to understand to install the module as it is meant: what it uses, and what its ModuleTemplate requires.
 func (m Manifest) Features() []Feature {
 	var all []Feature
+	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures], func(r rune) bool { return r == ',' || r == ' ' }) {
+		all = append(all, Feature(name))
+	}
 	if m.Annotations[v1beta2.AnnotationRenamedFrom] != "" {
 		all = append(all, FeatureRenamedModules)
 	}
@@ -111,9 +93,10 @@ func (m Manifest) Features() []Feature {
 	return all
 }
 
-// Features returns what an agent has to understand to follow the state, sorted.
-func (s DesiredState) Features() []Feature {
-	all := s.Settings.Features()
+// Critical returns the features without which an agent would do something else than the state says, sorted. Settings are not among them: they are
+// left out for an agent that does not understand them.
+func (s DesiredState) Critical() []Feature {
+	var all []Feature
 	if s.Takeover != "" {
 		all = append(all, FeatureTakeover)
 	}
@@ -122,6 +105,13 @@ func (s DesiredState) Features() []Feature {
 			all = append(all, m.Features()...)
 		}
 	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Features returns what an agent has to understand to follow the state, sorted.
+func (s DesiredState) Features() []Feature {
+	all := append(s.Critical(), s.Settings.Features()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

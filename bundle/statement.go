@@ -64,9 +64,6 @@ type Predicate struct {
 	// Critical are the features, sorted, without which nobody may follow the bundle, be it for its statement or its documents: who does not know one
 	// of them refuses it. It is written for runtimes that report FeatureCritical only; earlier agents refuse fields that they do not know.
 	Critical []Feature `json:"critical,omitempty"`
-	// Publisher are the features that the publisher understands in reports, sorted, for runtimes that report features: an agent writes no field that
-	// none of these allows. Whether they change makes no bundle needed.
-	Publisher []Feature `json:"publisher,omitempty"`
 }
 
 // Source is one commit of the Git repository that says what a fleet gets.

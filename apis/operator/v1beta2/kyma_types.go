@@ -290,6 +290,11 @@ type ObservedBundle struct {
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
+	// Features are what the agent understands of bundles, after "baseline", which every agent does. It is empty for a report that was noted by a
+	// publisher from before there were features.
+	// +optional
+	// +listType=atomic
+	Features []string `json:"features,omitempty"`
 }
 
 // RuntimeKey is the key that a runtime's reports are signed with.

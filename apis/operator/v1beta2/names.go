@@ -70,6 +70,9 @@ const (
 	// AnnotationRenamedFrom is ours: on a ModuleTemplate, the name that its module had before. Where that one is installed and to be removed, this one
 	// takes over its objects and custom resources instead. Bundles carry it to the Manifest, with the name of the other Manifest.
 	AnnotationRenamedFrom = "kyma-pull.dev/renamed-from"
+	// AnnotationRequiresFeatures is ours: on a ModuleTemplate, the features of agents, divided by commas, without which its version is not installed.
+	// Bundles carry it to the Manifest.
+	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
 	// AnnotationRenamedTo is ours: on a Manifest whose module was renamed, the Manifest that takes over its objects.
 	AnnotationRenamedTo = "kyma-pull.dev/renamed-to"
 	// AnnotationRemoval is ours: "true" on a Manifest whose module the agent removes, because a bundle says so. One that is deleted without it
@@ -159,6 +162,8 @@ const (
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
 	ConditionAgent = "Agent"
+	// ConditionFeatures is False on a Kyma in KCP while its agent does not understand all that its bundle would say; it is there only after that.
+	ConditionFeatures = "Features"
 	// ConditionSynced is False on a Kyma on either side while the agent cannot write what the bundle in force says into the runtime, or cannot
 	// keep a newer bundle there; it is there only after such trouble.
 	ConditionSynced = "Synced"

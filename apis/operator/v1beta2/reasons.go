@@ -45,6 +45,9 @@ const (
 	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to the one before.
 	ReasonUpgraded   = "Upgraded"
 	ReasonRolledBack = "RolledBack"
+	// ReasonAgentOutdated and ReasonUnderstood are of Features.
+	ReasonAgentOutdated = "AgentOutdated"
+	ReasonUnderstood    = "Understood"
 
 	// ReasonConsistent is of Registry: the registry holds what was published.
 	ReasonConsistent = "Consistent"

@@ -330,6 +330,7 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	}
 	facts.Problems = slices.Concat(outcome.Problems, outcome.Remarks)
 	facts.SecretsError = errors.Join(facts.SecretsError, outcome.SecretsError)
+	facts.LeftOut = outcome.LeftOut
 	facts.Deviation, facts.Consistent = outcome.Deviation, outcome.Checked
 	k.announceDeviation(ctx, kyma, outcome.Deviation)
 	switch {

@@ -184,6 +184,9 @@ var wayScenes = []scene{
 	{"an agent that went back to its former image", func(w *world) {
 		w.facts.Report.AgentProblem = "the agent rolled back its image x, which did not work, and runs y"
 	}, AgentRolledBack, "", "rolled back its image", "agent-image"},
+	{"an agent that is too old for a setting", func(w *world) { w.facts.LeftOut = []bundle.Feature{bundle.FeatureImagePullSecret} },
+		AgentOutdated, "", "the agent is too old for image-pull-secret", "upgrade-and-skew"},
+	{"a bundle with a feature that the agent lacks", func(w *world) { w.refusedBundle(refusal.UnsupportedFeature) }, AgentOutdated, "", "(UnsupportedFeature)", "upgrade"},
 	{"a takeover that cannot go on", func(w *world) {
 		w.kyma.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: &v1beta2.TakeoverStatus{Message: "webhook x of lifecycle-manager is still there"}}
 		w.kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive

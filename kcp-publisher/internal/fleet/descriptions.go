@@ -120,6 +120,8 @@ var descriptions = []Description{
 		"ask for fewer modules in the runtime's Kyma"},
 	{AgentRolledBack, Failing, "the agent's new image did not prove itself, and the one before runs",
 		"see its log; then set another image or none: --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma"},
+	{AgentOutdated, Failing, "the agent does not understand all that its bundle would say: what needs a newer one is left out",
+		"upgrade the agent: its chart, --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma; docs/guides/upgrade-and-skew.md"},
 	{TakeoverWaits, Failing, "something is in the way of taking the runtime over from lifecycle-manager",
 		"see how far it is: kcp-publisher takeover status KYMA"},
 

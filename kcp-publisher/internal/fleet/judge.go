@@ -53,7 +53,7 @@ type known struct {
 	now     time.Time
 	holds   map[string]plan.Hold
 	// Conditions are nil where the Kyma has none of the kind.
-	ready, reporting, registry, accepted, synced, secrets, agent, modules, watchers *metav1.Condition
+	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers *metav1.Condition
 }
 
 func judge(k known) Runtime {
@@ -108,6 +108,8 @@ func (k *known) readConditions() {
 			k.synced = c
 		case v1beta2.ConditionSecrets:
 			k.secrets = c
+		case v1beta2.ConditionFeatures:
+			k.features = c
 		case v1beta2.ConditionAgent:
 			k.agent = c
 		case v1beta2.ConditionModules:

@@ -30,6 +30,7 @@ const (
 )
 
 var publishFailures = []phrase{
+	{"the agent is too old for ", AgentOutdated},
 	{"runtime id ", DuplicateRuntimeID},
 	{"its runtime is ", RuntimeIDChanged},
 	{"metadata.annotations[kyma-pull.dev/pinned-versions]", PinsInvalid},
@@ -44,6 +45,7 @@ var sealFailures = []phrase{
 }
 
 var resolveFailures = []phrase{
+	{"the agent is too old for ", AgentOutdated},
 	{"which the Kyma pins it to, cannot be had", PinUnavailable},
 	{"cannot be asked for without a ModuleReleaseMeta", PinUnavailable},
 	{"stays as lifecycle-manager installed it", ModuleNotInherited},
@@ -79,6 +81,8 @@ var refusals = map[refusal.Reason]Situation{
 	refusal.Rollback:     BundleReplayed,
 	refusal.Equivocation: BundleReplayed,
 	refusal.NotReleased:  BundleNotReleased,
+
+	refusal.UnsupportedFeature: AgentOutdated,
 }
 
 var moduleFailures = []phrase{

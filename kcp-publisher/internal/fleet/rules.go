@@ -38,7 +38,7 @@ type found struct {
 // does not, or it would hide that. They return nil for nothing.
 var rules = []func(*known) *found{
 	suspended, notLookedAt, unpublishable, unsealed, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
-	unwritten, truncated, agentRolledBack, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
+	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
 	notReady, unwatched, awaitsWindow, held,
 }
 
@@ -216,6 +216,14 @@ func agentRolledBack(k *known) *found {
 		return nil
 	}
 	return of(AgentRolledBack, k.agent)
+}
+
+// agentOutdated is about what is left out of the bundle because the agent does not understand it.
+func agentOutdated(k *known) *found {
+	if k.features == nil || k.features.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(AgentOutdated, k.features)
 }
 
 func takeoverWaits(k *known) *found {

@@ -73,6 +73,7 @@ const (
 	ObjectRefused         Situation = "ObjectRefused"
 	SecretsNotWritten     Situation = "SecretsNotWritten"
 	AgentRolledBack       Situation = "AgentRolledBack"
+	AgentOutdated         Situation = "AgentOutdated"
 	TakeoverWaits         Situation = "TakeoverWaits"
 )
 

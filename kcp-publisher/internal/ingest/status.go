@@ -36,6 +36,8 @@ type Facts struct {
 	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
 	// follows, not before: the next try may well succeed.
 	ReportUnread error
+	// LeftOut are the features that the newest bundle does without because the agent does not understand them, sorted.
+	LeftOut []bundle.Feature
 	// SecretsError is why not all Secrets for the runtime could be sealed.
 	SecretsError error
 	// Silence is how long a runtime may be silent.
@@ -71,6 +73,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	r.Observed = &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &heard, AgentVersion: report.AgentVersion,
 		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID, Report: report.Content.String(),
+		Features: plan.RecordFeatures(report.Report),
 	}
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
@@ -122,6 +125,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	acceptance(after.Runtime, facts, set)
 	registry(after, facts, set)
 	agent(after, facts, set)
+	understood(after, facts, set)
 	secrets(after.Conditions, facts, set)
 	synced(after, facts, set)
 	watchers(&after, facts, set)
@@ -175,7 +179,7 @@ func bounded(message string) string {
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {
-	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent, v1beta2.ConditionSynced, v1beta2.ConditionSecrets} {
+	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent, v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets} {
 		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
 			return c.Message
 		}
@@ -232,6 +236,16 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 		set(v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, facts.Report.AgentProblem, false)
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil:
 		set(v1beta2.ConditionAgent, v1beta2.ReasonUpgraded, "the agent runs what its bundle names", true)
+	}
+}
+
+// understood says what the agent does not understand, and when that is over.
+func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case len(facts.LeftOut) > 0:
+		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentOutdated, plan.AgentOutdated(facts.LeftOut), false)
+	case facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionFeatures) != nil:
+		set(v1beta2.ConditionFeatures, v1beta2.ReasonUnderstood, "the agent understands all of its bundle", true)
 	}
 }
 
@@ -379,7 +393,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning)
 	case !facts.tellsAll():
 		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.LeftOut) > 0, facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
 		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}

@@ -35,6 +35,8 @@ type Wanted struct {
 	Asked []string
 	// Versions are those of Published.
 	Versions map[string]string
+	// Critical are the features without which the documents are not to be followed.
+	Critical []bundle.Feature
 	// KeepsAll says that no module is removed: they are given back, or it is not known yet what the runtime asks for.
 	KeepsAll bool
 }
@@ -66,6 +68,9 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	before := adopted.said(r.Remembered)
 	if !wanted.KeepsAll {
 		next.Removals = before.pending(last, asked, r)
+	}
+	if slices.Contains(r.Features, bundle.FeatureCritical) {
+		next.Critical = wanted.Critical
 	}
 	next.Rollback = before.rollbacks(r.given(), wanted.Versions, r.Observed)
 	switch {

@@ -37,6 +37,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.Leaving = leaving(request.Asked, report)
 	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
 	request.Running = running(kyma.Status.Runtime, report)
+	request.Lacks = lacks(kyma.Status.Runtime, report)
 	return request, takeOver(&request, kyma)
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,8 @@ type Outcome struct {
 	Problems []bundle.Problem
 	Remarks  []bundle.Problem
 	Asked    []string
+	// LeftOut are the features that the bundle does without because the runtime's agent does not understand them.
+	LeftOut []bundle.Feature
 	// Deviation is what was wrong in the registry, nil when nothing was. Checked says that it was looked at and holds what was published.
 	Deviation *plan.Deviation
 	Checked   bool
@@ -160,12 +163,16 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	if adopted.Last != nil && kept == nil {
 		request.Versions = newest(request.Versions, adopted.Last.Versions)
 	}
+	request, left := plan.Understood(request, kept, runtime)
+	if err := request.CheckTakeover(); err != nil {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+	}
 	resolved, err := p.resolve(ctx, runtime.ID, request, kept, snapshot)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	result := resolved.result
-	outcome := Outcome{Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
+	outcome := Outcome{LeftOut: slices.Concat(left, result.LeftOut), Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		outcome.SecretsError = err
 	}
@@ -173,7 +180,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	if runtime.Certificate, err = keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &p.certificates, p.Now()); err != nil {
 		return Outcome{}, err
 	}
-	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll()}
+	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical()}
 	predicate, reason := plan.Next(adopted, wanted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	switch {
 	case reason == "":

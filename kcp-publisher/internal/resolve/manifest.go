@@ -99,6 +99,15 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 	if recreate := w.choice.Template.Annotations[v1beta2.AnnotationRecreate]; recreate == v1beta2.True {
 		all[v1beta2.AnnotationRecreate] = recreate
 	}
+	if features := w.choice.Template.Annotations[v1beta2.AnnotationRequiresFeatures]; features != "" {
+		all[v1beta2.AnnotationRequiresFeatures] = features
+		for _, f := range (bundle.Manifest{Annotations: all}).Features() {
+			if !bundle.IsFeature(f) {
+				return nil, fmt.Errorf("ModuleTemplate %s: annotation %s: %s is no feature that this publisher knows: upgrade it, or correct the name",
+					w.choice.Template.Name, v1beta2.AnnotationRequiresFeatures, bundle.Quote(string(f), bundle.MaxVersionBytes))
+			}
+		}
+	}
 	former, err := w.former(name)
 	if former != "" {
 		all[v1beta2.AnnotationRenamedFrom] = former

@@ -59,6 +59,8 @@ type Request struct {
 	// Inherited are the modules, sorted by name, that lifecycle-manager installed in the runtime and that the runtime has not reported as its agent's
 	// yet: each stays at exactly its version.
 	Inherited []Inherited
+	// Lacks are the features, sorted, that the runtime's agent is known not to understand: nothing that needs one of them is written.
+	Lacks []bundle.Feature
 }
 
 // KeepsAll reports whether nothing is removed from the runtime, whatever it asks for.
@@ -86,6 +88,8 @@ type Result struct {
 	// Remarks are what else is to be said of modules that are as they are meant to be: whose version a rollout took back, and which stay at the
 	// version that lifecycle-manager installed.
 	Remarks []bundle.Problem
+	// LeftOut are the features of modules that are held back because the runtime's agent lacks them, sorted.
+	LeftOut []bundle.Feature
 }
 
 // crds are what the agent needs to write a desired state.
@@ -217,7 +221,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]
-		if manifest, err := newManifest(w, content); known && err == nil {
+		if manifest, err := newManifest(w, content); known && err == nil && len(request.lacking(manifest)) == 0 {
 			result.State.Offers = append(result.State.Offers, *manifest)
 		}
 	}
@@ -226,7 +230,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			continue
 		}
 		content, known := contents[refOf(w.choice)]
-		if manifest, err := newManifest(w, content); known && err == nil {
+		if manifest, err := newManifest(w, content); known && err == nil && len(request.lacking(manifest)) == 0 {
 			result.State.Leaving = append(result.State.Leaving, *manifest)
 		}
 	}
@@ -240,6 +244,10 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 		r.Asked = append(r.Asked, w.module.Name)
 	}
 	manifest, problem := decide(w, request.ControlPlane, lastManifest(request.Last, w.module.Name), contents)
+	if missing := request.lacking(manifest); len(missing) > 0 {
+		r.leaveOut(missing)
+		manifest, problem = request.readable(lastManifest(request.Last, w.module.Name)), outdated(w.module.Name, missing)
+	}
 	switch {
 	case manifest != nil:
 		r.State.Manifests = append(r.State.Manifests, *manifest)

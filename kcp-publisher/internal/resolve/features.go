@@ -1,0 +1,54 @@
+package resolve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Outdated begins every message about what a runtime's agent does not understand.
+const Outdated = "the agent is too old for "
+
+// lacking returns the features of a manifest that the runtime's agent does not understand, none for no manifest.
+func (r Request) lacking(m *bundle.Manifest) []bundle.Feature {
+	if m == nil || len(r.Lacks) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Lacks, f) })
+}
+
+// readable returns the last manifest of a module unless the runtime's agent does not understand that one either: then the module stays in the runtime
+// as it is.
+func (r Request) readable(last *bundle.Manifest) *bundle.Manifest {
+	if len(r.lacking(last)) > 0 {
+		return nil
+	}
+	return last
+}
+
+// leaveOut notes features that a module is held back for.
+func (r *Result) leaveOut(missing []bundle.Feature) {
+	r.LeftOut = append(r.LeftOut, missing...)
+	slices.Sort(r.LeftOut)
+	r.LeftOut = slices.Compact(r.LeftOut)
+}
+
+// outdated says that a module is held back.
+func outdated(module string, missing []bundle.Feature) *bundle.Problem {
+	names := make([]string, 0, len(missing))
+	for _, f := range missing {
+		names = append(names, string(f))
+	}
+	return warning("module %s: %s%s: it stays as it is until the agent is upgraded", module, Outdated, strings.Join(names, ", "))
+}
+
+// CheckTakeover returns why nothing may be published to a runtime that is taken over: an agent that does not understand that would install modules over
+// those that are there.
+func (r Request) CheckTakeover() error {
+	if r.Takeover == "" || !slices.Contains(r.Lacks, bundle.FeatureTakeover) {
+		return nil
+	}
+	return fmt.Errorf("%s%s: nothing is published until it is upgraded", Outdated, bundle.FeatureTakeover)
+}

@@ -1,0 +1,124 @@
+package resolve
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// wireFields are the fields that need a feature, by their names in JSON: no other field of a bundle has one of these names.
+var wireFields = map[string]bundle.Feature{
+	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover, "imagePullSecret": bundle.FeatureImagePullSecret,
+	"namespaceLabels": bundle.FeatureNamespaceLabels, v1beta2.AnnotationRenamedFrom: bundle.FeatureRenamedModules,
+}
+
+// refusedField returns a field that an agent without some features would refuse, or misunderstand, empty for none.
+func refusedField(document any, lacks []bundle.Feature) string {
+	switch d := document.(type) {
+	case []any:
+		for _, item := range d {
+			if found := refusedField(item, lacks); found != "" {
+				return found
+			}
+		}
+	case map[string]any:
+		for key, value := range d {
+			if f, is := wireFields[key]; is && slices.Contains(lacks, f) {
+				return key
+			}
+			if found := refusedField(value, lacks); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+func annotated(annotation, value string) func(*v1beta2.ModuleTemplate) {
+	return func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{annotation: value} }
+}
+
+// rich offers modules that need features and one that does not.
+func rich() *world {
+	w := newWorld().template("keda", "1.0.0").template("keda", "2.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
+		meta("keda", "regular=1.0.0", "fast=2.0.0").
+		template("serverless", "1.0.0", annotated(v1beta2.AnnotationRenamedFrom, "functions")).meta("serverless", "regular=1.0.0", "fast=1.0.0").
+		template("nats", "1.0.0").meta("nats", "regular=1.0.0", "fast=1.0.0").ask("keda").ask("serverless").ask("nats")
+	w.request.Settings = bundle.Settings{ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"}}
+	return w
+}
+
+func TestWhatIsWrittenIsReadByAgentsThatKnowAnySubsetOfTheFeatures(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := rich()
+		w.request.Asked.Channel = rapid.SampledFrom([]string{"regular", "fast"}).Draw(rt, "channel")
+		if rapid.Bool().Draw(rt, "autonomy") {
+			w.request.Settings.Autonomy = bundle.AutonomyCatalog
+		}
+		if rapid.Bool().Draw(rt, "takeover") {
+			w.request.Takeover = bundle.TakeoverAdopt
+			w.installed("nats", "1.0.0")
+		}
+		if rapid.Bool().Draw(rt, "before") {
+			last := resolveDrawn(rt, w) // by an agent that understood everything, and went back to an earlier version
+			w.request.Last = &last.State
+		}
+		w.request.Lacks = slices.DeleteFunc(bundle.AllFeatures(), func(bundle.Feature) bool { return rapid.Bool().Draw(rt, "has") })
+		if w.request.CheckTakeover() != nil {
+			return // nothing is written
+		}
+		w.request.Settings, _ = w.request.Settings.Without(func(f bundle.Feature) bool { return !slices.Contains(w.request.Lacks, f) })
+		result := resolveDrawn(rt, w)
+		data, err := bundle.EncodeDesiredState(result.State)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var document any
+		if err := json.Unmarshal(data, &document); err != nil {
+			rt.Fatal(err)
+		}
+		if field := refusedField(document, w.request.Lacks); field != "" {
+			rt.Fatalf("an agent without %v gets %s: %s", w.request.Lacks, field, data)
+		}
+		for _, f := range result.State.Features() {
+			if slices.Contains(w.request.Lacks, f) {
+				rt.Fatalf("an agent without %v is to understand %s", w.request.Lacks, f)
+			}
+		}
+		if !slices.Contains(result.Asked, "keda") || !slices.Contains(result.Asked, "serverless") {
+			rt.Fatalf("what is held back would be removed: %v are asked for", result.Asked)
+		}
+	})
+}
+
+func TestAModuleThatAnAgentIsTooOldForStaysAsItIs(t *testing.T) {
+	w := rich()
+	w.published(t)
+	w.request.Asked.Channel, w.request.Lacks = "fast", []bundle.Feature{bundle.FeatureRecreate}
+	result := w.resolve(t)
+	if m := lastManifest(&result.State, "keda"); m == nil || m.Version != "1.0.0" {
+		t.Errorf("keda: %+v, want it kept at 1.0.0", m)
+	}
+	if len(result.State.Problems) != 1 || !strings.Contains(result.State.Problems[0].Message, "module keda: the agent is too old for recreate") ||
+		!slices.Equal(result.LeftOut, []bundle.Feature{bundle.FeatureRecreate}) {
+		t.Errorf("problems %+v, left out %v", result.State.Problems, result.LeftOut)
+	}
+	w.request.Last, w.request.Versions = nil, nil
+	if result = w.resolve(t); lastManifest(&result.State, "keda") != nil || lastManifest(&result.State, "nats") == nil {
+		t.Errorf("a module that was never installed: %v", outline(result))
+	}
+	w.request.Lacks = nil
+	if result = w.resolve(t); lastManifest(&result.State, "keda") == nil || len(result.LeftOut) > 0 {
+		t.Errorf("an agent that understands everything: %v, left out %v", outline(result), result.LeftOut)
+	}
+	result = newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "teleport")).meta("keda", "regular=1.0.0").ask("keda").resolve(t)
+	if len(result.State.Problems) != 1 || !strings.Contains(result.State.Problems[0].Message, `"teleport" is no feature that this publisher knows`) {
+		t.Errorf("a feature that nobody knows: %+v", result.State.Problems)
+	}
+}
