@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// ErrNoHistory says that the checkout does not have a commit: it is shallow, or no repository.
+var ErrNoHistory = errors.New("the commit is not in this checkout's history")
+
+// BuildAt builds the two programs of an earlier commit. They are kept in the user's cache folder by the commit, which is a whole hash.
+func BuildAt(ctx context.Context, commit string) (Binaries, error) {
+	root, err := checkout()
+	if err != nil {
+		return Binaries{}, err
+	}
+	if output, err := git(ctx, root, "cat-file", "-e", commit+"^{commit}").CombinedOutput(); err != nil {
+		return Binaries{}, fmt.Errorf("%w: %s: %s", ErrNoHistory, commit, output)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Binaries{}, err
+	}
+	dir := filepath.Join(cache, "kyma-pull", "programs-"+commit)
+	built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
+	if _, err := os.Stat(dir); err == nil {
+		return built, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return Binaries{}, err
+	}
+	made, err := os.MkdirTemp(filepath.Dir(dir), "programs-")
+	if err != nil {
+		return Binaries{}, err
+	}
+	defer func() { _ = os.RemoveAll(made) }()
+	if err := buildAt(ctx, root, commit, made); err != nil {
+		return Binaries{}, fmt.Errorf("build the programs of commit %s: %w", commit, err)
+	}
+	// Another process may have been faster; both built the same.
+	if err := os.Rename(filepath.Join(made, "bin"), dir); err != nil && !errors.Is(err, os.ErrExist) {
+		return Binaries{}, err
+	}
+	return built, nil
+}
+
+func git(ctx context.Context, root string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...)
+}
+
+// buildAt leaves the programs in the folder bin of dir.
+func buildAt(ctx context.Context, root, commit, dir string) error {
+	source, archive := filepath.Join(dir, "source"), filepath.Join(dir, "source.tar")
+	if err := os.Mkdir(source, 0o755); err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin")+"/", "./kcp-publisher", "./skr-agent")
+	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+	for _, cmd := range []*exec.Cmd{
+		git(ctx, root, "archive", "--format=tar", "--output="+archive, commit, "go.mod", "go.sum", "apis", "bundle", "charts", "internal", "kcp-publisher", "skr-agent"),
+		exec.CommandContext(ctx, "tar", "-xf", archive, "-C", source),
+		build,
+	} {
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, output)
+		}
+	}
+	return nil
+}
+
+// Use lets programs that start from now on be others; an empty name leaves one as it is.
+func (f *Fleet) Use(programs Binaries) {
+	f.binaries = Binaries{Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent)}
+}
