@@ -24,9 +24,9 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 	if !ok {
 		return nil // the module has nothing but what holds data
 	}
-	found, err := read(ctx, r, o)
-	if err != nil || found == nil {
-		return fmt.Errorf("%s is not there to be deleted in %s: %w", o, r.ID, err)
+	found, err := mustRead(ctx, r, o)
+	if err != nil {
+		return err
 	}
 	if err := r.API.Delete(ctx, found.DeepCopy()); err != nil {
 		return fmt.Errorf("delete %s in %s: %w", o, r.ID, err)
@@ -43,9 +43,9 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 // changed changes a field of the first object that has one for it, and waits until it is as before.
 func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 	for _, o := range a.after {
-		found, err := read(ctx, r, o)
-		if err != nil || found == nil {
-			return fmt.Errorf("%s is not there to be changed in %s: %w", o, r.ID, err)
+		found, err := mustRead(ctx, r, o)
+		if err != nil {
+			return err
 		}
 		edited := found.DeepCopy()
 		path := change(edited)

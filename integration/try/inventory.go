@@ -65,6 +65,13 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 	}
 	if cr := manifest.Spec.Resource; cr != nil {
 		o := object{cr.GroupVersionKind(), client.ObjectKeyFromObject(cr)}
+		namespaced, err := r.API.IsObjectNamespaced(cr)
+		if err != nil {
+			return nil, fmt.Errorf("find out where %s belongs in %s: %w", o, r.ID, err)
+		}
+		if namespaced && o.Namespace == "" {
+			o.Namespace = v1beta2.RuntimeNamespace // where the agent puts it
+		}
 		all = append(without(all, []object{o}), o)
 	}
 	return all, nil
@@ -84,16 +91,22 @@ func read(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstru
 	return found, nil
 }
 
+// mustRead is read of an object that has to be there.
+func mustRead(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstructured, error) {
+	found, err := read(ctx, r, o)
+	if err == nil && found == nil {
+		err = fmt.Errorf("%s is missing in %s", o, r.ID)
+	}
+	return found, err
+}
+
 // uids returns the identities of objects that have to be there.
 func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]types.UID, error) {
 	all := map[object]types.UID{}
 	for _, o := range objects {
-		found, err := read(ctx, r, o)
+		found, err := mustRead(ctx, r, o)
 		if err != nil {
 			return nil, err
-		}
-		if found == nil {
-			return nil, fmt.Errorf("%s is missing in %s", o, r.ID)
 		}
 		all[o] = found.GetUID()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,7 +46,7 @@ func (a *attempt) steps() []step {
 	}
 }
 
-// names of the runtimes, and the channel that both follow.
+// Names of the runtimes, and of the channel that both follow.
 const (
 	canary  = "canary"
 	other   = "other"
@@ -61,7 +62,7 @@ func (a *attempt) inBoth(seen func(*fleet.Runtime) error) error {
 
 func (a *attempt) start(ctx context.Context) error {
 	o, m := a.options, a.module
-	flags := o.PublisherFlags
+	flags := slices.Clone(o.RegistryFlags)
 	for _, source := range m.components {
 		flags = append(flags, "--components", source)
 	}
@@ -89,7 +90,7 @@ func (a *attempt) offer(ctx context.Context) error {
 		for _, source := range a.module.components {
 			args = append(args, "--components", source)
 		}
-		if said, code := fleet.Run(ctx, a.fleet.Binaries().Publisher, append(args, a.options.PublisherFlags...)...); code != 0 {
+		if said, code := fleet.Run(ctx, a.fleet.Binaries().Publisher, append(args, a.options.RegistryFlags...)...); code != 0 {
 			return fmt.Errorf("read component %s:%s: %s", a.module.component, t.Spec.Version, said)
 		}
 		if err := a.fleet.Control.Create(ctx, t); err != nil {
@@ -179,18 +180,12 @@ func (a *attempt) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.gone(ctx, without(objects, a.kept(objects)))
+	return a.gone(ctx, slices.DeleteFunc(objects, shared))
 }
 
-// kept are namespaces that are not the module's alone: kyma-system is everybody's.
-func (a *attempt) kept(objects []object) []object {
-	var all []object
-	for _, o := range objects {
-		if o.Kind == "Namespace" && o.ObjectKey == (client.ObjectKey{Name: v1beta2.RuntimeNamespace}) {
-			all = append(all, o)
-		}
-	}
-	return all
+// shared reports whether an object is not the module's alone: the agent itself is in kyma-system.
+func shared(o object) bool {
+	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }
 
 // explain adds to an error what `kcp-publisher why` says about the module in both runtimes.

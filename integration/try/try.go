@@ -48,8 +48,8 @@ type Options struct {
 	Dir string
 	// Progress gets a line for what takes long, nil for none.
 	Progress io.Writer
-	// PublisherFlags are added to the publisher's command line, such as --registry-config for where components are.
-	PublisherFlags []string
+	// RegistryFlags are those with which the publisher reaches where components are, such as --registry-config.
+	RegistryFlags []string
 	// Clusters lends the API servers, nil to start new ones.
 	Clusters *cluster.Pool
 	// Around runs a step, to tell of it meanwhile; nil only runs it. It returns what the step returns.

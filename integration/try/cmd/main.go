@@ -31,7 +31,7 @@ func main() {
 	flags.StringSliceVar(&options.Components, "components", nil, "registry path, ctf:PATH, or folder of archives that has the component; may be repeated")
 	flags.StringSliceVar(&options.Templates, "templates", nil, "file or folder with ModuleTemplates; may be repeated")
 	flags.DurationVar(&options.ReadyWithin, "ready-within", 2*time.Minute, "how long one runtime may take to install or upgrade the module")
-	flags.StringArrayVar(&options.PublisherFlags, "publisher-flag", nil, "flag for kcp-publisher, such as --registry-config=FILE; may be repeated")
+	flags.StringArrayVar(&options.RegistryFlags, "registry-flag", nil, "flag by which kcp-publisher reaches components, such as --registry-config=FILE; may be repeated")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return
