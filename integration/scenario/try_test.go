@@ -30,12 +30,15 @@ func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
 	dir := t.TempDir()
 	templates, archive := filepath.Join(dir, "templates"), filepath.Join(dir, "archive")
 	must(t, os.Mkdir(templates, 0o700))
+	defaultCR := filepath.Join(dir, "default.yaml")
+	// Without a namespace, as Kyma's modules have theirs.
+	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"), 0o600))
 	for version, simulate := range map[string]string{"1.0.0": "", "1.1.0": "broken"} {
 		content := filepath.Join(dir, version)
 		must(t, os.Mkdir(content, 0o700))
 		must(t, os.WriteFile(filepath.Join(content, "all.yaml"), fmt.Appendf(nil, lamp, version, simulate), 0o600))
 		said, code := fleet.Run(t.Context(), binaries.Publisher, "component", "create", "sample.example/module/lamp:"+version, "--from", content,
-			"--to", "ctf:"+archive, "--module-template", filepath.Join(templates, version+".yaml"))
+			"--to", "ctf:"+archive, "--module-template", filepath.Join(templates, version+".yaml"), "--default-cr", defaultCR)
 		if code != 0 {
 			t.Fatal(said)
 		}
@@ -69,7 +72,17 @@ func verdictsOf(verdicts []try.Verdict) string {
 	return out.String()
 }
 
-const lamp = `apiVersion: v1
+const lamp = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lamps.sample.example}
+spec:
+  group: sample.example
+  names: {kind: Lamp, listKind: LampList, plural: lamps, singular: lamp}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: v1
 kind: ConfigMap
 metadata: {name: lamp-settings, namespace: kyma-system}
 data: {version: "%[1]s"}
