@@ -44,9 +44,9 @@ func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus
 	switch was, is := isSilent(before.Conditions), isSilent(after.Conditions); {
 	case is && !was:
 		reporting := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest", "%s", noted(fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message)))
+		k.event(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest", fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
 	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
-		k.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest", "%s", noted(fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma))))
+		k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest", fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
 	}
 }
 
