@@ -109,7 +109,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up shard %d: %w", number, err)
 	}
-	defer kymas.Shard.Retire()
+	defer kymas.Retire()
 	return mgr.Start(ctx)
 }
 

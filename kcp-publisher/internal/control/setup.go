@@ -59,7 +59,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		}
 	}
 	kymas.Keys.changed = kymas.Catalog.markAll
-	kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
+	if kymas.Shard.first() {
+		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
+	}
 	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
 	}
