@@ -109,7 +109,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up shard %d: %w", number, err)
 	}
-	defer kymas.Shard.Retire()
+	defer kymas.Retire()
 	return mgr.Start(ctx)
 }
 
@@ -124,7 +124,7 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 		return err
 	}
 	planner := &control.Planner{
-		Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll,
+		Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll, ReportInterval: f.settings.report,
 		Hearings: s.board.Hearings, Now: time.Now,
 		Announce: func(ctx context.Context, state string, active bool) error {
 			if err := lease.Held(); err != nil {

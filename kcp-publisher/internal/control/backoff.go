@@ -94,7 +94,7 @@ func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName,
 	if !known {
 		h = newHold()
 		b.alone[kyma] = h
-		registryFailing.Set(float64(len(b.alone)))
+		registryFailing.Add(1) // a process may have several shards
 		switch log := ctrl.LoggerFrom(ctx); {
 		case len(b.alone) < maxLogged:
 			log.Error(err, "registry answers, but not for this runtime, which waits", "kyma", kyma)
@@ -130,8 +130,18 @@ func (b *registryBackoff) forget(kyma types.NamespacedName) {
 }
 
 func (b *registryBackoff) drop(kyma types.NamespacedName) {
-	delete(b.alone, kyma)
-	registryFailing.Set(float64(len(b.alone)))
+	if _, known := b.alone[kyma]; known {
+		delete(b.alone, kyma)
+		registryFailing.Add(-1)
+	}
+}
+
+// retire drops all: another process asks the registry from now on.
+func (b *registryBackoff) retire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	registryFailing.Add(-float64(len(b.alone)))
+	b.alone = nil
 }
 
 // end notes that the registry answered what was asked at a time. What was asked before the registry was down says nothing.

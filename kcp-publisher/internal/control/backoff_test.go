@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
@@ -129,4 +130,37 @@ func TestARegistryIsDownWhenItDoesNotAnswerAtAll(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+}
+
+// failingRuntimes returns what the metric says of runtimes that the registry does not answer for.
+func failingRuntimes(t *testing.T) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "kyma_pull_publisher_registry_failing_runtimes" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return 0
+}
+
+func TestShardsOfOneProcessCountTheirFailingRuntimesTogether(t *testing.T) {
+	ctx, _ := logged(t)
+	before, broken := failingRuntimes(t), errors.New("500")
+	var first, second registryBackoff
+	first.failed(ctx, named("r0"), noon, broken)
+	first.failed(ctx, named("r0"), noon.Add(time.Hour), broken)
+	second.failed(ctx, named("r1"), noon, broken)
+	second.forget(named("r2")) // of which nothing was known
+	if got := failingRuntimes(t) - before; got != 2 {
+		t.Errorf("%v runtimes of two shards", got)
+	}
+	first.retire()
+	if got := failingRuntimes(t) - before; got != 1 {
+		t.Errorf("%v runtimes after a shard has gone", got)
+	}
+	second.retire()
 }

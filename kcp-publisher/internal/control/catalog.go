@@ -103,7 +103,6 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	// The same catalog after a change is another snapshot all the same: no Kyma is resolved by the gates from before that change.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
-	runtimeStates.wait(&c.due)
 	mandatoryModules.Set(float64(len(next.Mandatory())))
 	if !same {
 		ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))

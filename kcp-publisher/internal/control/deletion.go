@@ -88,7 +88,7 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 	if reason != plan.ReasonRuntimeEmpty && reason != plan.ReasonRuntimeGone {
 		kind = corev1.EventTypeWarning
 	}
-	k.Events.Eventf(kyma, nil, kind, reason, "Delete", "%s", message)
+	k.event(kyma, kind, reason, "Delete", message)
 	ctrl.LoggerFrom(ctx).Info("finalized a deleted Kyma", "runtime", plan.RuntimeID(kyma), "reason", reason)
 	return true, nil
 }

@@ -33,9 +33,15 @@ func (k *Kymas) tell(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 		kind := corev1.EventTypeNormal
 		if e.Warning {
 			kind = corev1.EventTypeWarning
-		} else if k.KymaEvents == FailureEvents {
-			continue
 		}
-		k.Events.Eventf(kyma, nil, kind, e.Reason, "Reconcile", "%s", noted(e.Note))
+		k.event(kyma, kind, e.Reason, "Reconcile", e.Note)
 	}
+}
+
+// event makes an Event of what happens to a runtime, unless those of its kind are not wanted. What a Watcher asks to be told of is none of these.
+func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
+	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
+		return
+	}
+	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", noted(note))
 }

@@ -61,6 +61,7 @@ type Kymas struct {
 	KymaEvents KymaEvents
 
 	backoff registryBackoff
+	counted part
 	reports *reports
 	settled settled
 	// checkReport says what in a report the API server would refuse.
@@ -173,7 +174,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	k.Catalog.due.done(client.ObjectKeyFromObject(kyma)) // it waits for a person, and for no publisher
+	k.Catalog.due.drop(client.ObjectKeyFromObject(kyma)) // it waits for a person, and for no publisher
 	facts.PublishError = why
 	requested := plan.Requested(kyma)
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
@@ -227,30 +228,33 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma)
 	if apierrors.IsNotFound(err) {
-		runtimeStates.forget(req.NamespacedName)
-		k.Shard.forget(req.NamespacedName)
-		if runtime := k.reports.forget(req.NamespacedName); runtime != "" {
-			k.Publisher.Drop(runtime)
-		}
-		k.backoff.forget(req.NamespacedName)
-		k.settled.forget(req.NamespacedName)
-		k.Catalog.due.take(req.NamespacedName)
-		k.Catalog.due.done(req.NamespacedName)
+		k.forget(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !k.Shard.owns(kyma) {
-		k.Catalog.due.done(req.NamespacedName)
+		k.forget(req.NamespacedName) // another shard looks after it
 		return nil, nil
 	}
 	if plan.Skipped(kyma) {
-		k.Catalog.due.done(req.NamespacedName)
+		k.Catalog.due.drop(req.NamespacedName)
 		k.count(kyma)
 		return nil, nil
 	}
 	return kyma, nil
+}
+
+// forget drops all that is remembered of a Kyma that is gone, or another shard's.
+func (k *Kymas) forget(kyma types.NamespacedName) {
+	runtimeStates.forget(&k.counted, kyma)
+	if runtime := k.reports.forget(kyma); runtime != "" {
+		k.Publisher.Drop(runtime)
+	}
+	k.backoff.forget(kyma)
+	k.settled.forget(kyma)
+	k.Catalog.due.drop(kyma)
 }
 
 // resolvedBy returns the rules and the view that a Kyma is resolved by; the view is nil while it has to wait.

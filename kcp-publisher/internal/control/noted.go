@@ -20,9 +20,20 @@ import (
 
 // export has the metrics of the fleet tell of these Kymas.
 func (k *Kymas) export() {
-	runtimeStates.mu.Lock()
-	defer runtimeStates.mu.Unlock()
-	runtimeStates.heard = k.reports.lastHeard
+	k.counted.heard = k.reports.lastHeard
+	k.counted.due = func() *due {
+		if k.Catalog.Snapshot() == nil {
+			return nil // it does not work yet
+		}
+		return &k.Catalog.due
+	}
+	runtimeStates.join(&k.counted)
+}
+
+// Retire takes these Kymas out of the metrics: from now on another process counts them.
+func (k *Kymas) Retire() {
+	runtimeStates.leave(&k.counted)
+	k.backoff.retire()
 }
 
 // count counts a Kyma in the metrics as it stands.
@@ -31,8 +42,7 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	if catalog == nil {
 		return // which of its modules are known is not known
 	}
-	k.Shard.count(client.ObjectKeyFromObject(kyma))
-	runtimeStates.set(client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
+	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
 }
 
 // noteWritten says by metrics and Events what a status says that the one before it did not. It is called once for each status that was written, so that
@@ -44,9 +54,9 @@ func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus
 	switch was, is := isSilent(before.Conditions), isSilent(after.Conditions); {
 	case is && !was:
 		reporting := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest", "%s", noted(fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message)))
+		k.event(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest", fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
 	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
-		k.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest", "%s", noted(fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma))))
+		k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest", fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
 	}
 }
 

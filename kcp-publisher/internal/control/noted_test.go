@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
@@ -67,6 +68,34 @@ func TestSilenceIsToldOnceAndSoIsItsEnd(t *testing.T) {
 		if !strings.HasPrefix(got, step.want) || (got == "") != (step.want == "") {
 			t.Errorf("from %s to %s: %q, want %q", step.before.Conditions[0].Reason, step.after.Conditions[0].Reason, got, step.want)
 		}
+	}
+}
+
+func TestOnlyFailuresAreToldWhereNothingElseIsWanted(t *testing.T) {
+	for _, c := range []struct {
+		wanted KymaEvents
+		kind   string
+		want   int
+	}{
+		{AllEvents, corev1.EventTypeNormal, 1}, {"", corev1.EventTypeNormal, 1},
+		{FailureEvents, corev1.EventTypeNormal, 0}, {FailureEvents, corev1.EventTypeWarning, 1},
+	} {
+		recorder := events.NewFakeRecorder(10)
+		k := &Kymas{Events: recorder, KymaEvents: c.wanted}
+		k.event(kymaOf("one"), c.kind, "Any", "Any", "anything")
+		if got := len(recorder.Events); got != c.want {
+			t.Errorf("%s Events of type %s: %d, want %d", c.wanted, c.kind, got, c.want)
+		}
+	}
+	// A runtime that is heard again is no failure.
+	recorder := events.NewFakeRecorder(10)
+	k := &Kymas{Events: recorder, KymaEvents: FailureEvents}
+	reporting := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
+		return v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason}}}
+	}
+	k.noteWritten(kymaOf("one"), reporting(metav1.ConditionFalse, v1beta2.ReasonSilent), reporting(metav1.ConditionTrue, v1beta2.ReasonReported))
+	if got := len(recorder.Events); got != 0 {
+		t.Errorf("its return is told: %s", <-recorder.Events)
 	}
 }
 

@@ -66,7 +66,7 @@ func (d *due) take(kyma types.NamespacedName) bool {
 	return is
 }
 
-// done notes that a Kyma that was due has what it waited for, or is gone.
+// done notes that a Kyma that was due has what it waited for.
 func (d *due) done(kyma types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,6 +74,14 @@ func (d *due) done(kyma types.NamespacedName) {
 	if _, again := d.names[kyma]; again {
 		d.since[kyma] = time.Now()
 	}
+}
+
+// drop notes that a Kyma is published nothing until something else changes, or is gone.
+func (d *due) drop(kyma types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.names, kyma)
+	delete(d.since, kyma)
 }
 
 // waiting returns how many Kymas wait, and since when the one does that waits for longest.

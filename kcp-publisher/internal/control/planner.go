@@ -24,6 +24,8 @@ type Planner struct {
 	Shards int
 	// PollInterval is how often shards ask for the report of a runtime.
 	PollInterval time.Duration
+	// ReportInterval is how often agents report although nothing changed, 0 for their own setting.
+	ReportInterval time.Duration
 	// Announce tells the shards which state of the control plane is planned, and whether a rollout is under way.
 	Announce func(ctx context.Context, state string, active bool) error
 	// Hearings returns what a shard told last of when its runtimes were heard; nil for nothing yet.
@@ -48,6 +50,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	}
 	r := &p.rollouts
 	r.Events, r.Catalog, r.Now, r.hearing, r.announce = events, p.Catalog, p.Now, p.hearing, p.announce
+	r.quiet = quietAtMost(p.ReportInterval, p.PollInterval)
 	if err := setUpRollouts(mgr, r, p.PollInterval); err != nil {
 		return err
 	}

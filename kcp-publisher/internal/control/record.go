@@ -94,16 +94,17 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 	if ingest.Notable(before.Status, after.Status) {
 		was, is := before.Status, after.Status // what is written is read back into it
 		err := k.Client.Status().Patch(ctx, after, statusPatch{before})
-		if err == nil {
-			k.tell(was, after)
-		}
 		if unwritable(err) {
 			err = k.writeRefusal(ctx, before, after, err)
+			is = after.Status // nothing else was written
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 		}
-		k.noteWritten(after, was, is)
+		if err == nil {
+			k.tell(was, after)
+			k.noteWritten(after, was, is)
+		}
 	}
 	k.count(after)
 	return result, nil

@@ -1,7 +1,20 @@
 package control
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -36,6 +49,42 @@ func TestOnlyWhatIsLostOtherwiseIsWrittenBeforeItsBundle(t *testing.T) {
 	} {
 		if got := hasToBeRemembered(c.before, c.after); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestNothingIsToldOfAStatusThatWasNotWritten refuses a status that says that a runtime is heard again: the next look would find it silent still, and
+// tell it again.
+func TestNothingIsToldOfAStatusThatWasNotWritten(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	before := kymaOf("one")
+	reporting := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason, Message: "words", LastTransitionTime: metav1.NewTime(noon)}}
+	}
+	before.Status.Conditions = reporting(metav1.ConditionFalse, v1beta2.ReasonSilent)
+	writes := 0
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if writes++; writes == 1 {
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "Kyma"}, "one", nil)
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	recorder := events.NewFakeRecorder(10)
+	k := &Kymas{Client: api, Events: recorder, Catalog: &Catalog{}, Now: func() time.Time { return noon }}
+	after := before.DeepCopy()
+	after.Status.Conditions = reporting(metav1.ConditionTrue, v1beta2.ReasonReported)
+	if _, err := k.written(quiet(t.Context()), before, after, ctrl.Result{}); err != nil || writes != 2 {
+		t.Fatalf("written %d times, %v", writes, err)
+	}
+	close(recorder.Events)
+	for event := range recorder.Events {
+		if strings.Contains(event, v1beta2.ReasonRuntimeHeard) {
+			t.Errorf("told: %s", event)
 		}
 	}
 }

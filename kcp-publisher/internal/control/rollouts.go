@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,8 +36,11 @@ type Rollouts struct {
 	// announce tells the shards which state of the control plane is planned, and whether a rollout is under way; nil where there are no shards.
 	announce func(ctx context.Context, state string, active bool) error
 	view     atomic.Pointer[plan.View]
-	// members belongs to Reconcile, which runs once at a time.
+	// quiet is how long a runtime that works may go without being heard.
+	quiet time.Duration
+	// members and looked, the generations of policies that were looked at, nil before the first look, belong to Reconcile, which runs once at a time.
 	members plan.MemberCache
+	looked  map[types.UID]int64
 }
 
 const (
@@ -73,6 +77,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // they were read while a change began
 	}
+	r.warnOf(ctx, policies.Items)
 	if r.shard != nil {
 		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}

@@ -50,6 +50,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	}
 	r := &kymas.Rollouts
 	r.Events, r.Catalog, r.Now, r.hearing, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.hearing, kymas.Shard
+	r.quiet = quietAtMost(kymas.Rules.Settings.ReportInterval.Duration, kymas.PollInterval)
 	if err := setUpRollouts(mgr, r, kymas.PollInterval); err != nil {
 		return err
 	}
@@ -59,7 +60,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		}
 	}
 	kymas.Keys.changed = kymas.Catalog.markAll
-	kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
+	if kymas.Shard.first() {
+		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
+	}
 	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/shard"
@@ -20,8 +18,6 @@ type Shard struct {
 	Tell HearingsWriter
 
 	mu sync.Mutex // guards what follows
-	// counted are the Kymas that the metrics count, by namespace and name.
-	counted map[types.NamespacedName]struct{}
 	// unplanned is since when the state that Kymas would be resolved by is not known to be planned, zero while it is.
 	unplanned time.Time
 }
@@ -30,6 +26,9 @@ type Shard struct {
 func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
 	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
 }
+
+// first reports whether the shard is the one that tells what concerns the whole fleet.
+func (s *Shard) first() bool { return s == nil || s.Number == 0 }
 
 // own returns those of the Kymas that belong to the shard.
 func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
@@ -79,36 +78,4 @@ func (s *Shard) unannouncedFor() time.Duration {
 func (s *Shard) active() bool {
 	announced, known := s.Announced()
 	return known && announced.Active
-}
-
-// count notes that the metrics count a Kyma.
-func (s *Shard) count(kyma types.NamespacedName) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.counted == nil {
-		s.counted = map[types.NamespacedName]struct{}{}
-	}
-	s.counted[kyma] = struct{}{}
-}
-
-func (s *Shard) forget(kyma types.NamespacedName) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.counted, kyma)
-}
-
-// Retire takes the shard's Kymas out of the metrics: from now on another process counts them.
-func (s *Shard) Retire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for kyma := range s.counted {
-		runtimeStates.forget(kyma)
-	}
-	s.counted = nil
 }

@@ -154,3 +154,48 @@ func TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNotPublishedToIsNotAwaited: neither a suspended Kyma nor one of another shard waits for a bundle, and of the latter nothing is kept.
+func TestWhatIsNotPublishedToIsNotAwaited(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 2)
+	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
+	k.export()
+	t.Cleanup(k.Retire)
+	w.settle()
+	if _, known := k.reports.known[key]; !known || len(k.counted.of) != 2 {
+		t.Fatalf("the report is known: %t, counted are %d", known, len(k.counted.of))
+	}
+	kyma := &v1beta2.Kyma{}
+	w.must(w.api.Get(t.Context(), key, kyma))
+	labeled := func(name, value string) {
+		t.Helper()
+		kyma.Labels = map[string]string{name: value}
+		w.must(w.api.Update(t.Context(), kyma))
+		k.Catalog.due.add(key)
+		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
+		w.must(err)
+		if _, waits := k.Catalog.due.since[key]; waits || k.Catalog.due.take(key) {
+			t.Errorf("with label %s=%s it waits for a bundle", name, value)
+		}
+	}
+	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
+	k.Shard = &Shard{Number: 1 - shard.Of(plan.Claimed(kyma), 2), Count: 2}
+	labeled("any", "change")
+	_, reports := k.reports.known[key]
+	_, looks := k.settled.looks[key]
+	if _, counts := k.counted.of[key]; reports || looks || counts {
+		t.Errorf("kept of a Kyma that another shard has: reports %t, looks %t, metrics %t", reports, looks, counts)
+	}
+}
+
+func TestOneShardTellsWhatConcernsTheFleet(t *testing.T) {
+	tellers := 0
+	for number := range 3 {
+		if (&Shard{Number: number, Count: 3}).first() {
+			tellers++
+		}
+	}
+	if tellers != 1 || !(*Shard)(nil).first() {
+		t.Errorf("%d of three shards tell, and a publisher without shards: %t", tellers, (*Shard)(nil).first())
+	}
+}

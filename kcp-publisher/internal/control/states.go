@@ -59,13 +59,20 @@ func init() { measure.Collect(runtimeStates, ofFleet...) }
 // states counts runtimes and their modules, so that no metric is labeled with a runtime. It exports nothing before the first one is counted. It is
 // safe for concurrent use.
 type states struct {
-	mu sync.Mutex // guards what follows
-	of map[types.NamespacedName]counted
+	mu    sync.Mutex // guards what follows, and the parts'
+	parts map[*part]struct{}
 	// counts are the numbers of runtimes and modules by metric and values of labels.
 	counts map[timeSeries]int
+}
+
+// part is what one publisher counts: of the whole fleet, or of one of the shards that this process has. A Kyma that goes from one shard to another
+// is counted twice until the first one is told, and never lost.
+type part struct {
+	of map[types.NamespacedName]counted
 	// heard returns when a Kyma's runtime was heard as far as it is remembered, zero for what is not; nil for none at all.
 	heard func(types.NamespacedName) time.Time
-	due   *due
+	// due returns the Kymas that wait, nil while nobody knows; it is nil itself for none at all.
+	due func() *due
 }
 
 // timeSeries names a time series.
@@ -91,7 +98,26 @@ type known interface {
 }
 
 func newStates() *states {
-	return &states{of: map[types.NamespacedName]counted{}, counts: map[timeSeries]int{}}
+	return &states{parts: map[*part]struct{}{}, counts: map[timeSeries]int{}}
+}
+
+// join begins a part.
+func (s *states) join(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.of = map[types.NamespacedName]counted{}
+	s.parts[p] = struct{}{}
+}
+
+// leave ends a part, if it began: its Kymas are counted elsewhere from now on.
+func (s *states) leave(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range p.of {
+		s.add(c, -1)
+	}
+	p.of = nil
+	delete(s.parts, p)
 }
 
 // seriesOf returns where a runtime is counted, each series once for each time that it counts.
@@ -115,36 +141,32 @@ func seriesOf(r fleet.Runtime, catalog known) []timeSeries {
 	return all
 }
 
-// set counts a Kyma as its runtime is judged. LastReport is when it was heard.
-func (s *states) set(kyma types.NamespacedName, r fleet.Runtime, catalog known) {
+// set counts a Kyma of a part as its runtime is judged. LastReport is when it was heard.
+func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalog known) {
 	next := counted{in: seriesOf(r, catalog)}
 	if r.LastReport != nil {
 		next.heard = *r.LastReport
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.of[kyma]
+	if p.of == nil {
+		return // the part has ended
+	}
+	before := p.of[kyma]
 	if slices.Equal(before.in, next.in) {
 		next.in = before.in
 	} else {
 		s.add(before, -1)
 		s.add(next, 1)
 	}
-	s.of[kyma] = next
+	p.of[kyma] = next
 }
 
-// wait has the metrics tell which Kymas wait.
-func (s *states) wait(due *due) {
+func (s *states) forget(p *part, kyma types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due = due
-}
-
-func (s *states) forget(kyma types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.add(s.of[kyma], -1)
-	delete(s.of, kyma)
+	s.add(p.of[kyma], -1)
+	delete(p.of, kyma)
 }
 
 // add counts; the mutex is held.
@@ -166,12 +188,16 @@ func (s *states) Describe(to chan<- *prometheus.Desc) {
 // Collect sends the metrics as they are now.
 func (s *states) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
-	counts, heard, heardNow, due := maps.Clone(s.counts), make(map[types.NamespacedName]time.Time, len(s.of)), s.heard, s.due
-	for kyma, c := range s.of {
-		heard[kyma] = c.heard
+	counts, parts, counted := maps.Clone(s.counts), make(map[*part]map[types.NamespacedName]time.Time, len(s.parts)), 0
+	for p := range s.parts {
+		parts[p] = make(map[types.NamespacedName]time.Time, len(p.of))
+		counted += len(p.of)
+		for kyma, c := range p.of {
+			parts[p][kyma] = c.heard
+		}
 	}
 	s.mu.Unlock()
-	if len(heard) > 0 {
+	if counted > 0 {
 		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended, fleet.Deleting, fleet.Behind, fleet.Healthy} {
 			counts[timeSeries{metric: runtimesByHealth.Name, first: string(health)}] += 0
 		}
@@ -183,17 +209,34 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 			}
 		}
 	}
-	if oldest := oldestOf(heard, heardNow); !oldest.IsZero() {
-		to <- prometheus.MustNewConstMetric(oldestReport.Desc(), prometheus.GaugeValue, float64(oldest.Unix()))
+	var heard, waits time.Time // the oldest
+	waiting, known := 0, false
+	for p, counted := range parts {
+		heard = older(heard, oldestOf(counted, p.heard))
+		if p.due == nil {
+			continue
+		}
+		if d := p.due(); d != nil {
+			n, since := d.waiting()
+			waiting, waits, known = waiting+n, older(waits, since), true
+		}
 	}
-	if due == nil {
-		return
+	tell := func(d measure.Definition, is bool, value float64) {
+		if is {
+			to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, value)
+		}
 	}
-	waiting, since := due.waiting()
-	to <- prometheus.MustNewConstMetric(publishPending.Desc(), prometheus.GaugeValue, float64(waiting))
-	if waiting > 0 {
-		to <- prometheus.MustNewConstMetric(publishPendingSince.Desc(), prometheus.GaugeValue, float64(since.Unix()))
+	tell(oldestReport, !heard.IsZero(), float64(heard.Unix()))
+	tell(publishPending, known, float64(waiting))
+	tell(publishPendingSince, waiting > 0, float64(waits.Unix()))
+}
+
+// older returns the older of two times, zero standing for none.
+func older(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
+	return a
 }
 
 // oldestOf returns when the runtime was heard that was not heard for longest, zero where none was. What is remembered may be newer than what was
@@ -205,9 +248,7 @@ func oldestOf(counted map[types.NamespacedName]time.Time, remembered func(types.
 				at = newer
 			}
 		}
-		if !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
-			oldest = at
-		}
+		oldest = older(oldest, at)
 	}
 	return oldest
 }

@@ -43,7 +43,8 @@ func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 }
 
 func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
-	s := newStates()
+	s, p := newStates(), &part{}
+	s.join(p)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("a replica that knows of no runtime exports %v", got)
 	}
@@ -57,13 +58,13 @@ func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
 	failing := fleet.Runtime{State: v1beta2.StateError, Health: fleet.Failing, LastReport: at(5), Cause: &fleet.Cause{Situation: "ModuleBroken"}, Modules: []fleet.RuntimeModule{
 		{Name: "keda", Version: "1.6.0-removed", State: v1beta2.StateError},
 	}}
-	s.set(name("one"), healthy, offered{})
-	s.set(name("two"), healthy, offered{})
-	s.set(name("two"), failing, offered{})
-	s.set(name("two"), failing, offered{})
-	s.set(name("three"), fleet.Runtime{Health: fleet.NeverReported, Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
-	var due due
-	s.due, s.heard = &due, func(kyma types.NamespacedName) time.Time {
+	s.set(p, name("one"), healthy, offered{})
+	s.set(p, name("two"), healthy, offered{})
+	s.set(p, name("two"), failing, offered{})
+	s.set(p, name("two"), failing, offered{})
+	s.set(p, name("three"), fleet.Runtime{Health: fleet.NeverReported, Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
+	var waits due
+	p.due, p.heard = func() *due { return &waits }, func(kyma types.NamespacedName) time.Time {
 		return map[string]time.Time{"one": *at(9)}[kyma.Name] // it was heard again, which changed no status
 	}
 	health := func(failing, never, healthy float64) map[string]float64 {
@@ -88,9 +89,9 @@ func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
 		t.Errorf("exported\n%v\nwant\n%v", got, want)
 	}
 	for _, kyma := range []string{"two", "two", "three"} {
-		s.forget(name(kyma))
+		s.forget(p, name(kyma))
 	}
-	due.add(name("one"))
+	waits.add(name("one"))
 	got := collected(t, s)
 	for _, gone := range []string{"kyma_pull_publisher_runtimes Error", "kyma_pull_publisher_module_versions keda Error (other)"} {
 		if _, is := got[gone]; is {
@@ -123,5 +124,58 @@ func TestAKymaWaitsUntilItHasItsBundle(t *testing.T) {
 	d.done(one)
 	if n, since := d.waiting(); n != 0 || !since.IsZero() {
 		t.Errorf("nothing is to be published, and %d wait since %s", n, since)
+	}
+}
+
+// A process has any number of shards, and each comes and goes by itself.
+func TestShardsOfOneProcessAreCountedTogether(t *testing.T) {
+	s := newStates()
+	of := func(at time.Time) (*part, *due) {
+		waits := &due{}
+		p := &part{heard: func(types.NamespacedName) time.Time { return at }, due: func() *due { return waits }}
+		s.join(p)
+		return p, waits
+	}
+	name := func(kyma string) types.NamespacedName { return types.NamespacedName{Name: kyma} }
+	healthy := fleet.Runtime{State: v1beta2.StateReady, Health: fleet.Healthy}
+	first, waitsInFirst := of(noon)
+	second, waitsInSecond := of(noon.Add(time.Hour))
+	waitsInFirst.add(name("one"))
+	waitsInFirst.add(name("moves"))
+	waitsInSecond.add(name("two"))
+	for _, kyma := range []string{"one", "moves"} {
+		s.set(first, name(kyma), healthy, offered{})
+	}
+	s.set(second, name("two"), healthy, offered{})
+	// The shard that gets a Kyma may see it before the other one sees that it is gone.
+	s.set(second, name("moves"), healthy, offered{})
+	s.forget(first, name("moves"))
+	waitsInFirst.drop(name("moves"))
+	check := func(when string, runtimes, pending float64, oldest time.Time) {
+		t.Helper()
+		got := collected(t, s)
+		if got["kyma_pull_publisher_runtimes Ready"] != runtimes || got["kyma_pull_publisher_publish_pending"] != pending ||
+			got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(oldest.Unix()) {
+			t.Errorf("%s: %v", when, got)
+		}
+	}
+	check("both", 3, 2, noon)
+	s.leave(first)
+	s.leave(first)
+	s.set(first, name("one"), healthy, offered{}) // a look that ends late
+	check("one has left", 2, 1, noon.Add(time.Hour))
+	s.leave(second)
+	if got := collected(t, s); len(got) != 0 {
+		t.Errorf("without shards: %v", got)
+	}
+}
+
+func TestAKymaThatIsPublishedNothingDoesNotWait(t *testing.T) {
+	var d due
+	one := types.NamespacedName{Name: "one"}
+	d.add(one)
+	d.drop(one)
+	if n, _ := d.waiting(); n != 0 || d.take(one) {
+		t.Errorf("%d wait", n)
 	}
 }

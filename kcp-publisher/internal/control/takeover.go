@@ -58,7 +58,7 @@ func (k *Kymas) announceTakeover(kyma *v1beta2.Kyma, before string) {
 	case bundle.TakeoverRelease:
 		note = "the runtime has given its modules back to lifecycle-manager"
 	}
-	k.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonTakeover, "Takeover", "%s", noted(note))
+	k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonTakeover, "Takeover", note)
 }
 
 func takeoverDone(kyma *v1beta2.Kyma) string {

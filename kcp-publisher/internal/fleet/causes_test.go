@@ -32,6 +32,10 @@ var controlPlaneScenes = []scene{
 	{"a Kyma that is left alone", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation", "operator.kyma-project.io/skip-reconciliation-"},
+	{"a Kyma that is left alone for a reason", func(w *world) {
+		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
+		w.kyma.Annotations = map[string]string{v1beta2.AnnotationSuspendReason: "its owner migrates\n\x1b[2J"}
+	}, Suspension, "", "skip-reconciliation: its owner migrates", ""},
 	{"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "", "the publisher has not looked at this Kyma yet", "-n kcp-system"},
 	{"a Kyma whose runtime is another one's", func(w *world) {
 		older := *w.kyma.DeepCopy()

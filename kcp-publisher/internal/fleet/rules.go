@@ -46,7 +46,11 @@ func suspended(k *known) *found {
 	if !plan.Skipped(k.kyma) {
 		return nil
 	}
-	return &found{situation: Suspension, message: "nothing is published to the runtime, by the label " + v1beta2.LabelSkipReconciliation}
+	f := &found{situation: Suspension, message: "nothing is published to the runtime, by the label " + v1beta2.LabelSkipReconciliation}
+	if reason := k.kyma.Annotations[v1beta2.AnnotationSuspendReason]; reason != "" {
+		f.message += ": " + reason
+	}
+	return f
 }
 
 func notLookedAt(k *known) *found {

@@ -43,18 +43,44 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 		}
 		tell(false, v1beta2.ReasonReady, note)
 	case fell(before.State, after.State):
-		if c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting); c != nil && c.Reason == v1beta2.ReasonSilent {
-			break // that has an Event of its own
+		if note := failure(after); note != "" {
+			tell(true, v1beta2.ReasonFailed, note)
 		}
-		note := "the runtime is " + string(after.State)
-		if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready != nil {
-			note = ready.Message
-		}
-		tell(true, v1beta2.ReasonFailed, note)
 	case applied != "":
 		tell(false, v1beta2.ReasonApplied, applied)
 	}
 	return all
+}
+
+// failure says what is wrong, empty where that has an Event of its own: silence, and a bundle that the runtime refused.
+func failure(status v1beta2.KymaStatus) string {
+	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
+	switch accepted := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionAccepted); {
+	case ready == nil:
+		return "the runtime is " + string(status.State)
+	case ready.Reason == v1beta2.ReasonPublishFailed:
+		return ready.Message
+	case hasReason(status, v1beta2.ConditionReporting, v1beta2.ReasonSilent):
+		return ""
+	case accepted != nil && accepted.Reason == v1beta2.ReasonBundleRefused && ready.Message == accepted.Message:
+		return brokenModule(status)
+	}
+	return ready.Message
+}
+
+// brokenModule says which module is in trouble, empty for none.
+func brokenModule(status v1beta2.KymaStatus) string {
+	for i := range status.Modules {
+		if m := &status.Modules[i]; m.State == v1beta2.StateWarning || m.State == v1beta2.StateError {
+			return fmt.Sprintf("module %s is %s: %s", m.Name, m.State, m.Message)
+		}
+	}
+	return ""
+}
+
+func hasReason(status v1beta2.KymaStatus, kind, reason string) bool {
+	c := meta.FindStatusCondition(status.Conditions, kind)
+	return c != nil && c.Reason == reason
 }
 
 func conversation(status v1beta2.KymaStatus) v1beta2.RuntimeStatus {

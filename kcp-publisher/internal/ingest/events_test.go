@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // told returns the Events since a status, one a line.
@@ -60,7 +61,13 @@ func TestEventsTellWhatHappenedToARuntimeOnce(t *testing.T) {
 			m.facts.Published.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "2.0.0", To: "1.0.0"}}
 			m.look()
 		}, []string{"!RolledBack: bundle 9: keda 2.0.0 → 1.0.0"}},
-		"It falls silent": {func(m *fleetMember) { m.later(silence) }, nil}, // the publisher tells of its silence
+		"It falls silent":     {func(m *fleetMember) { m.later(silence) }, nil},                       // the publisher tells of its silence
+		"It refuses a bundle": {func(m *fleetMember) { m.refuse(ready("keda"), ready("mail")) }, nil}, // the publisher tells of each refusal
+		"It refuses a bundle and a module breaks": {func(m *fleetMember) {
+			broken := ready("keda")
+			broken.State, broken.Message = v1beta2.StateError, "no such image"
+			m.refuse(broken, ready("mail"))
+		}, []string{"!Failed: module keda is Error: no such image"}},
 		"A module is removed": {func(m *fleetMember) {
 			m.publish("less", func(s *bundle.DesiredState) { s.Manifests = s.Manifests[:1] })
 			m.facts.Published.Versions, m.facts.Published.Predicate.Removals = map[string]string{"keda": "1.0.0"}, []string{"mail"}
@@ -84,6 +91,13 @@ func TestEventsTellWhatHappenedToARuntimeOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refuse reports the newest bundle and that another one was refused.
+func (m *fleetMember) refuse(modules ...bundle.ReportedModule) {
+	m.report("newest", modules...)
+	m.facts.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired, Detail: "its time is over"}}
+	m.look()
 }
 
 // promote publishes keda 2.0.0.

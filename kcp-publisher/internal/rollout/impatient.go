@@ -1,0 +1,17 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// Impatient says why a course takes healthy runtimes for offline, empty where it does not. Quiet is how long a healthy runtime may go without being heard.
+func Impatient(course fleet.Course, quiet time.Duration) string {
+	if course.OfflineAfter.Duration > quiet {
+		return ""
+	}
+	return fmt.Sprintf("spec.offlineAfter is %s, and a runtime that works may be heard %s apart: rollouts count it as offline, and wait for its reports; set more than that, or let agents report "+
+		"more often with --agent-report-interval", course.OfflineAfter.Duration, quiet)
+}
