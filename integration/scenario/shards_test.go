@@ -137,7 +137,7 @@ func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string
 	for _, lease := range leases.Items {
 		holder := ""
 		if lease.Spec.HolderIdentity != nil {
-			holder = *lease.Spec.HolderIdentity
+			holder, _, _ = strings.Cut(*lease.Spec.HolderIdentity, "_") // the Pod's name
 		}
 		if shard, is := strings.CutPrefix(lease.Name, publisherLease+"-shard-"); is && holder != "" {
 			of[shard] = holder

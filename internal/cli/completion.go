@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 
 // completionTimeout is how long a shell waits for names at most.
 const completionTimeout = 3 * time.Second
+
+// plainName is a name that means nothing to a shell: bash expands names once more when it compares them with what was typed, so that one such as
+// $(reboot) would run at the touch of a key.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 
 // Names lists what a shell may complete an argument or a flag with; args are the arguments before it. The flags before it are parsed.
 type Names func(ctx context.Context, args []string) ([]string, error)
@@ -49,7 +54,7 @@ func listed(ctx context.Context, args []string, names Names) ([]string, cobra.Sh
 	}
 	shown := all[:0:0]
 	for _, name := range all {
-		if name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		if plainName.MatchString(name) {
 			shown = append(shown, name)
 		}
 	}

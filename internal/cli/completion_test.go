@@ -17,7 +17,7 @@ func TestAShellCompletesNames(t *testing.T) {
 		case "away":
 			return nil, errors.New("no connection")
 		case "hostile":
-			return []string{"fine", "two words", "a\x1b[2J", ""}, nil
+			return []string{"fine", "two words", "a\x1b[2J", "", "$(reboot)", "`reboot`", "a;reboot", "a$IFS", "--kubeconfig=/tmp/theirs", "a\u202eb"}, nil
 		}
 		return append([]string{"berlin", "tokyo"}, args...), nil
 	}

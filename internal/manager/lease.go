@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -51,19 +49,6 @@ func newLeaseOf(config *rest.Config, holder, namespace, name string, duration, r
 		return nil, fmt.Errorf("set up the lease: %w", err)
 	}
 	return &Lease{Interface: lock, duration: duration, now: time.Now}, nil
-}
-
-// podName is the environment variable with the name of the program's Pod.
-const podName = "POD_NAME"
-
-// identity names the holder of a lease. A container that starts again in its Pod follows one that has ended, and goes on with that one's lease
-// without waiting for its end. Elsewhere, two programs on one host are two holders.
-func identity() (string, error) {
-	if pod := os.Getenv(podName); pod != "" {
-		return pod, nil
-	}
-	host, err := os.Hostname()
-	return host + "_" + string(uuid.NewUUID()), err
 }
 
 // tell has changes of the lease's holder become Events.

@@ -92,22 +92,3 @@ func TestOnlyAnotherHolderOfTheLeaseIsAnEvent(t *testing.T) {
 		}
 	}
 }
-
-func TestAContainerThatStartsAgainHasTheLeaseOfTheOneBefore(t *testing.T) {
-	name := func() string {
-		t.Helper()
-		holder, err := identity()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return holder
-	}
-	t.Setenv(podName, "")
-	if one, two := name(), name(); one == two {
-		t.Errorf("two programs on one host are both %s", one)
-	}
-	t.Setenv(podName, "skr-agent-7d9c-x2x")
-	if one, two := name(), name(); one != "skr-agent-7d9c-x2x" || one != two {
-		t.Errorf("one after the other in a Pod are %s and %s", one, two)
-	}
-}

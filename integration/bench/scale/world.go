@@ -147,7 +147,7 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location", host + "/" + fleetPath, "--components", host + "/" + modulesPath,
 		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"}, w.PublisherArgs...)
 	how := func(cmd *exec.Cmd) {
-		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0") // as in the chart: a container that starts again goes on with its lease
+		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir) // as in the chart: a container that starts again goes on with its lease
 		if within != nil {
 			within.apply(cmd)
 		}

@@ -123,3 +123,39 @@ func TestImagesAreResourcesOfTheirOwnNamesAndTags(t *testing.T) {
 		t.Errorf("unpinned %v are signed", unpinned)
 	}
 }
+
+func TestNothingOutsideOfAFolderIsTakenAlongAndNothingIsTooLarge(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "kubeconfig.yaml")
+	if err := os.WriteFile(secret, []byte(configMap), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	chartYAML := "apiVersion: v2\nname: mailer\nversion: 1.0.0\n"
+	for name, files := range map[string]map[string]string{
+		"a chart":         {"Chart.yaml": chartYAML, "files/a.yaml": configMap},
+		"a kustomization": {"kustomization.yaml": "resources: []\n", "files/a.yaml": configMap},
+		"manifests":       {"files/a.yaml": configMap},
+	} {
+		linked, large := folder(t, files), folder(t, files)
+		if err := os.Symlink(secret, filepath.Join(linked, "files", "b.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(linked); err == nil || !strings.Contains(err.Error(), "b.yaml: is no regular file") {
+			t.Errorf("%s with a link that leads outside: %v", name, err)
+		}
+		if err := os.Truncate(filepath.Join(large, "files", "a.yaml"), 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(large); err == nil {
+			t.Errorf("%s with a file of 1 TiB is taken", name)
+		}
+	}
+	for _, name := range []string{"chart.tgz", "manifests.yaml"} {
+		path := filepath.Join(folder(t, map[string]string{name: ""}), name)
+		if err := os.Truncate(path, 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+			t.Errorf("%s of 1 TiB: %v", name, err)
+		}
+	}
+}

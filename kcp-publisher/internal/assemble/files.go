@@ -55,7 +55,7 @@ func Read(from string) (Files, error) {
 	case strings.HasSuffix(from, ".tgz") || strings.HasSuffix(from, ".tar.gz"):
 		return chartArchive(from)
 	}
-	data, err := os.ReadFile(from)
+	data, err := readFile(from)
 	if err != nil {
 		return Files{}, err
 	}
@@ -73,8 +73,24 @@ type file struct {
 	data []byte
 }
 
+// readFile reads a file of no more than maxBytes.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err == nil && len(data) > maxBytes {
+		err = errTooLarge(path)
+	}
+	return data, err
+}
+
+func errTooLarge(what string) error { return fmt.Errorf("%s: more than %d MiB", what, maxBytes>>20) }
+
 func chartArchive(from string) (Files, error) {
-	data, err := os.ReadFile(from)
+	data, err := readFile(from)
 	if err != nil {
 		return Files{}, err
 	}
@@ -86,12 +102,19 @@ func chartArchive(from string) (Files, error) {
 
 // chartFolder packs a chart as `helm package` does, but the same way each time.
 func chartFolder(from string) (Files, error) {
+	if err := regularOnly(os.DirFS(from)); err != nil {
+		return Files{}, fmt.Errorf("%s: %w", from, err)
+	}
 	chart, err := loader.LoadDir(from)
 	if err != nil {
 		return Files{}, fmt.Errorf("%s: %w", from, err)
 	}
 	var files []file
+	size := 0
 	for _, f := range chart.Raw {
+		if size += len(f.Data); size > maxBytes {
+			return Files{}, errTooLarge(from)
+		}
 		files = append(files, file{path.Join(chart.Name(), f.Name), f.Data})
 	}
 	packed, err := packTar(files)
@@ -107,6 +130,20 @@ func chartFolder(from string) (Files, error) {
 		return Files{}, err
 	}
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: zipped.Bytes(), Rendered: true}, nil
+}
+
+// regularOnly refuses links and the like, which Helm follows: a chart of somebody else would take files from outside of its folder along.
+func regularOnly(folder fs.FS) error {
+	return fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {
+			err = errIrregular(name)
+		}
+		return err
+	})
+}
+
+func errIrregular(name string) error {
+	return fmt.Errorf("%s: is no regular file: put the file itself in its place", name)
 }
 
 func kustomization(from string) (Files, error) {
@@ -180,7 +217,7 @@ func checkObject(object map[string]any) error {
 
 // readFolder reads the regular files of a folder that are wanted, in the order of their paths. Hidden files and folders are left out.
 func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
-	size := 0
+	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -193,14 +230,18 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 		case entry.IsDir() || !wanted(name):
 			return nil
 		case !entry.Type().IsRegular():
-			return fmt.Errorf("%s: is no regular file: put the file itself in its place", name)
+			return errIrregular(name)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if size += info.Size(); size > maxBytes {
+			return errTooLarge(name)
 		}
 		data, err := fs.ReadFile(folder, name)
 		if err != nil {
 			return err
-		}
-		if size += len(data); size > maxBytes {
-			return fmt.Errorf("more than %d MiB", maxBytes>>20)
 		}
 		files = append(files, file{name, data})
 		return nil

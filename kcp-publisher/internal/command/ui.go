@@ -140,7 +140,7 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 	}
 	fmt.Fprintf(out, "the page of the fleet in namespace %s, with your rights: %s\n", f.namespace, local.Address())
 	if f.open {
-		browse(local.Address(), log)
+		browse(local.AddressOnce(), log)
 	}
 	return local, nil
 }

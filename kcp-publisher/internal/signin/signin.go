@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/oauth2"
-	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
@@ -31,9 +30,6 @@ const (
 )
 
 const (
-	// triesPerSecond and triesAtOnce bound how often the API server or the provider is asked about what strangers send.
-	triesPerSecond = 5
-	triesAtOnce    = 30
 	// flowLifetime is how long signing in at the provider may take.
 	flowLifetime = 10 * time.Minute
 	// maxForm bounds a form: a token and little else.
@@ -69,7 +65,7 @@ type Options struct {
 // Service lets users in. It is safe for concurrent use.
 type Service struct {
 	Options
-	tries, exchanges *rate.Limiter // of what was refused: tokens by the API server, codes by the provider
+	tries, exchanges *tries // tokens are shown to the API server, codes to the provider
 }
 
 // New returns a service.
@@ -83,8 +79,7 @@ func New(o Options) (*Service, error) {
 	case o.OIDC == nil && !o.TokenForm:
 		return nil, errors.New("nobody could sign in: configure an OIDC issuer, or let people sign in with tokens")
 	}
-	limiter := func() *rate.Limiter { return rate.NewLimiter(triesPerSecond, triesAtOnce) }
-	return &Service{Options: o, tries: limiter(), exchanges: limiter()}, nil
+	return &Service{Options: o, tries: newTries(), exchanges: newTries()}, nil
 }
 
 // session is what the session's cookie holds: a token that is reviewed again and again, or whom the provider named.
@@ -199,15 +194,15 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 }
 
 // byStrangersToken is byToken for one that nobody has vouched for yet: of those that are refused there are only so many.
-func (s *Service) byStrangersToken(ctx context.Context, token string) (User, error) {
-	if s.tries.TokensAt(s.Now()) < 1 && (s.Tokens == nil || s.Tokens.remembered(token) == nil) {
+func (s *Service) byStrangersToken(ctx context.Context, token string) (found User, err error) {
+	if s.Tokens != nil && s.Tokens.remembered(token) != nil {
+		return s.byToken(ctx, token)
+	}
+	if !s.tries.begin(s.Now()) {
 		return User{}, errTries
 	}
-	found, err := s.byToken(ctx, token)
-	if err != nil {
-		s.tries.AllowN(s.Now(), 1)
-	}
-	return found, err
+	defer func() { s.tries.end(s.Now(), err != nil) }()
+	return s.byToken(ctx, token)
 }
 
 func (s *Service) byToken(ctx context.Context, token string) (User, error) {
@@ -306,16 +301,12 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	remove(w, r, flowCookie)
-	if s.exchanges.TokensAt(s.Now()) < 1 {
+	came, err := s.exchange(r, f)
+	if errors.Is(err, errTries) {
 		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
 		return
 	}
-	came, err := s.OIDC.finish(r.Context(), f, r)
-	if err == nil && came.user == nil {
-		_, err = s.byToken(r.Context(), came.token)
-	}
 	if err != nil {
-		s.exchanges.AllowN(s.Now(), 1)
 		s.Log.Error(err, "cannot sign a user in by OIDC", "from", r.RemoteAddr)
 		s.refuse(w, http.StatusUnauthorized, "Cannot sign in", "The OIDC provider's answer was not accepted. The page's log says why.")
 		return
@@ -329,6 +320,18 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 		expires = came.expires
 	}
 	s.enter(w, r, begun, expires, f.Landing)
+}
+
+// exchange shows a code to the provider and returns whom it names.
+func (s *Service) exchange(r *http.Request, f flow) (came arrival, err error) {
+	if !s.exchanges.begin(s.Now()) {
+		return arrival{}, errTries
+	}
+	defer func() { s.exchanges.end(s.Now(), err != nil) }()
+	if came, err = s.OIDC.finish(r.Context(), f, r); err == nil && came.user == nil {
+		_, err = s.byToken(r.Context(), came.token)
+	}
+	return came, err
 }
 
 func (s *Service) signOut(w http.ResponseWriter, r *http.Request) {

@@ -32,6 +32,10 @@ type Local struct {
 	cookie string
 	viewer *Viewer
 	next   http.Handler
+
+	// mu guards once, the secret of an address that works one time; empty for none.
+	mu   sync.Mutex
+	once string
 }
 
 // NewLocal guards next, which is served at address HOST:PORT for the viewer.
@@ -49,7 +53,29 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 }
 
 // Address is what to open.
-func (l *Local) Address() string { return "http://" + l.hosts[0] + "/?token=" + l.token }
+func (l *Local) Address() string { return l.address(l.token) }
+
+// AddressOnce returns an address that works one time, for a browser that is started with it: everybody on the machine sees with what programs are
+// started, some of them for as long as they run.
+func (l *Local) AddressOnce() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.once = rand.Text()
+	return l.address(l.once)
+}
+
+func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
+
+// opens reports whether an address with a token is one to open.
+func (l *Local) opens(token string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.once != "" && equal(token, l.once) {
+		l.once = ""
+		return true
+	}
+	return l.right(token)
+}
 
 func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(l.hosts, r.Host) {
@@ -57,7 +83,7 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if given := r.URL.Query().Get("token"); given != "" && r.Method == http.MethodGet && r.URL.Path == "/" {
-		if !l.right(given) {
+		if !l.opens(given) {
 			l.refuse(w)
 			return
 		}
@@ -75,8 +101,10 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r.WithContext(WithViewer(r.Context(), l.viewer)))
 }
 
-func (l *Local) right(given string) bool {
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(l.token))
+func (l *Local) right(given string) bool { return equal(given, l.token) }
+
+func equal(given, want string) bool {
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 

@@ -359,6 +359,12 @@ func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
 			t.Errorf("host %s with the cookie: %d %s", host, got.Code, got.Body)
 		}
 	}
+	once := strings.TrimPrefix(local.AddressOnce(), "http://127.0.0.1:8123")
+	for _, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+		if got := ask(once, "127.0.0.1:8123"); got.Code != want {
+			t.Errorf("with the address for one time: %d, want %d", got.Code, want)
+		}
+	}
 	for _, host := range []string{"evil.example:8123", "127.0.0.1", "127.0.0.1:8124"} {
 		if got := ask("/", host, cookies...); got.Code != http.StatusMisdirectedRequest {
 			t.Errorf("host %s: %d", host, got.Code)
