@@ -226,7 +226,7 @@ type Reporter struct {
 	Content func(Report) error
 	// Known is what a report said that Content took, as AcceptedReport.Content; Content is not asked again for the same.
 	Known digest.Digest
-	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself.
+	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself. Nil means that no introduction counts.
 	Enroll func(trust.Enrollment) error
 	// Certified gives the key that a certificate is for; it is asked when Key is nil.
 	Certified func(certificate string) (crypto.PublicKey, error)
@@ -363,6 +363,9 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	}
 	if introduced, err := trust.Thumbprint(key); err != nil || introduced != hint {
 		return nil, false, refusal.New(refusal.ForeignKey, "introduces one key and is signed with another")
+	}
+	if from.Enroll == nil {
+		return nil, false, refusal.New(refusal.ForeignKey, "introduces key %s, and none but the runtime's counts here", trust.ShortThumbprint(hint))
 	}
 	if err := from.Enroll(*enrollment); err != nil {
 		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)

@@ -93,6 +93,7 @@ func TestVerifyReportDecides(t *testing.T) {
 		{"a report of an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
 		{"a key with a token is enrolled", enrolling(good, trusttest.Runtime, mine), mine, unknown, "", true},
 		{"a new key with a token takes the old one's place", enrolling(good, trusttest.Runtime, foreign), foreign, known, "", true},
+		{"where no introduction counts, a new key is a foreign one", enrolling(good, trusttest.Runtime, foreign), foreign, Reporter{Runtime: trusttest.Runtime, Key: known.Key}, refusal.ForeignKey, false},
 		{"an enrollment that goes on after the key is known changes nothing", enrolling(good, trusttest.Runtime, mine), mine, known, "", false},
 		{"a token of another secret is refused", enrolling(issue(t, trust.TokenSecret(strings.Repeat("x", 32)), trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"another runtime's token is refused", enrolling(issue(t, testSecret, "r-18", trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},

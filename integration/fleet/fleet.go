@@ -13,9 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -169,19 +167,7 @@ func (f *Fleet) Up(ctx context.Context) error {
 	if f.Modules, err = store.Open(f.endpoint.OwnerHost+"/"+modulesPath, f.endpoint.Modules); err != nil {
 		return err
 	}
-	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
-		return err
-	}
-	if f.Control, err = Connect(f.kcp.Kubeconfig(), ""); err != nil {
-		return err
-	}
-	if err := copyFile(f.kcp.Kubeconfig(), filepath.Join(f.Dir, "kcp.kubeconfig")); err != nil {
-		return err
-	}
-	if err := f.Control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
-		return err
-	}
-	if err := f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights); err != nil {
+	if err := f.addControlPlane(ctx); err != nil {
 		return err
 	}
 	return f.StartPublisher()

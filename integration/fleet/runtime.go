@@ -66,11 +66,7 @@ func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runti
 
 func (f *Fleet) addTo(ctx context.Context, own Cluster, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {
 	f.runtimes = append(f.runtimes, r)
-	var err error
-	if r.API, err = Connect(own.Kubeconfig(), ""); err != nil {
-		return nil, err
-	}
-	if err := copyFile(own.Kubeconfig(), r.Kubeconfig()); err != nil {
+	if err := r.connect(own); err != nil {
 		return nil, err
 	}
 	if err := r.enroll(ctx); err != nil {

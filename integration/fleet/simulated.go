@@ -54,7 +54,7 @@ const (
 	simulatedReport = 2 * time.Second
 )
 
-// Simulate adds a simulated runtime with its Kyma.
+// Simulate adds a simulated runtime with its Kyma, unless that is there.
 func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, error) {
 	s := &Simulated{
 		ID: kyma.Labels[v1beta2.LabelRuntimeID], fleet: f, ended: make(chan struct{}),
@@ -63,7 +63,7 @@ func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, e
 	if err := s.enroll(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, kyma); err != nil {
+	if err := f.Control.Create(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", kyma.Name, err)
 	}
 	ctx, s.stop = context.WithCancel(ctx)
@@ -180,6 +180,9 @@ func (s *Simulated) pull(ctx context.Context) error {
 		return err
 	}
 	if s.current == nil || s.current.Digest != newest {
+		if s.root, _, _, err = store.FollowRoot(ctx, s.fleet.Place, s.root); err != nil {
+			return err
+		}
 		trust := bundle.Trust{Root: s.root, Runtime: s.ID, ClusterUID: s.ID}
 		if s.current != nil {
 			trust.Last = s.current.Accepted

@@ -176,6 +176,9 @@ func losesItsData(t *testing.T, v volume) {
 				said := conditionOf(t, r, v1beta2.ConditionRegistry).Reason
 				return record.Status.State == v1beta2.StateReady && (said == "" || said == v1beta2.ReasonConsistent), fmt.Sprint(record.Status.State, said)
 			})
+			if c.said == v1beta2.ReasonBundleMissing || c.said == v1beta2.ReasonBundleReplayed {
+				registryRecovered(t, f, r.ID)
+			}
 		})
 	}
 	if v.intercept != nil {

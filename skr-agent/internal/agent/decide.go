@@ -3,12 +3,14 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
@@ -67,6 +69,13 @@ func (d delivery) after(said string, now time.Time, err error) delivery {
 		return delivery{sent: d.sent, at: now, down: true}
 	}
 	return delivery{sent: said, at: now}
+}
+
+// known reports whether the control plane knows an agent by its key: the bundle in force names it, and no newer one was refused as another agent's. A
+// control plane that was restored from a backup knows the key of before, and the agent introduces its own once more.
+func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
+	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
+		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
 // unenrolled returns why the control plane cannot know the agent's reports as the runtime's, empty when it can, or when nobody says. The statement

@@ -146,3 +146,27 @@ func TestTheAgentsImageIsPinnedAndMirrored(t *testing.T) {
 		require.Equal(t, c.want, agentImage(settings), name)
 	}
 }
+
+func TestAnAgentIntroducesItselfToAControlPlaneThatKnowsAnotherKey(t *testing.T) {
+	by := func(thumbprint string) *bundle.Bundle {
+		b := &bundle.Bundle{}
+		b.Statement.Predicate.Audience.KeyThumbprint = thumbprint
+		return b
+	}
+	for name, c := range map[string]struct {
+		inForce *bundle.Bundle
+		refused []bundle.RefusedBundle
+		want    bool
+	}{
+		"there is no bundle yet":                 {nil, nil, false},
+		"the bundle in force names no key":       {by(""), nil, false},
+		"it names another":                       {by("other"), nil, false},
+		"it names this one":                      {by("mine"), nil, true},
+		"a newer one is another agent's":         {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}, {Reason: refusal.WrongCluster}}, false},
+		"a newer one was refused for its expiry": {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}}, true},
+	} {
+		if got := known(c.inForce, "mine", c.refused); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

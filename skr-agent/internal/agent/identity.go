@@ -31,7 +31,7 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 			return err
 		}
 	}
-	if b := a.Puller.Current(); a.Token == nil || b != nil && b.Statement.Predicate.Audience.KeyThumbprint == thumbprint {
+	if a.Token == nil || known(a.Puller.Current(), thumbprint, a.Puller.Refused()) {
 		return nil
 	}
 	encoded, err := trust.EncodePublicKey(public)

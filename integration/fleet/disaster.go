@@ -1,0 +1,88 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+var errNoBackup = errors.New("only the control plane of this machine can be backed up")
+
+// BackUpControlPlane copies all that the control plane has to a new folder.
+func (f *Fleet) BackUpControlPlane(dir string) error {
+	c, here := f.kcp.(*cluster.Cluster)
+	if !here {
+		return errNoBackup
+	}
+	return c.Backup(dir)
+}
+
+// RestoreControlPlane makes the control plane what it was at a backup.
+func (f *Fleet) RestoreControlPlane(dir string) error {
+	c, here := f.kcp.(*cluster.Cluster)
+	if !here {
+		return errNoBackup
+	}
+	return c.Restore(dir)
+}
+
+// ReplaceControlPlane gives the fleet an empty control plane in the place of one that is lost with all it had. The publisher has to be
+// stopped, and started again afterwards.
+func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
+	lost := f.kcp
+	f.kcp = nil
+	if err := lost.Stop(); err != nil {
+		return err
+	}
+	return f.addControlPlane(ctx)
+}
+
+// addControlPlane brings the control plane's cluster up, with what the publisher's chart brings before the publisher.
+func (f *Fleet) addControlPlane(ctx context.Context) error {
+	var err error
+	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
+		return err
+	}
+	if f.Control, err = Connect(f.kcp.Kubeconfig(), ""); err != nil {
+		return err
+	}
+	if err := copyFile(f.kcp.Kubeconfig(), filepath.Join(f.Dir, "kcp.kubeconfig")); err != nil {
+		return err
+	}
+	if err := f.Control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
+		return err
+	}
+	return f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
+}
+
+// Recreate puts an empty cluster in the place of the runtime's, whose agent is gone with it: nothing is enrolled there yet.
+func (r *Runtime) Recreate(ctx context.Context) error {
+	lost := r.cluster
+	r.cluster = nil
+	if err := errors.Join(r.agent.Kill(), lost.Stop()); err != nil {
+		return err
+	}
+	var err error
+	if r.cluster, err = r.fleet.ground.Cluster(ctx, r.fleet, r.ID, false); err != nil {
+		return err
+	}
+	if err := r.connect(r.cluster); err != nil {
+		return err
+	}
+	return r.fleet.employ(ctx, r.cluster, r.API, r.AgentKubeconfig(), agentAccount, r.fleet.options.AgentRights)
+}
+
+// connect makes the client and the kubeconfig of the runtime's admin.
+func (r *Runtime) connect(own Cluster) error {
+	var err error
+	if r.API, err = Connect(own.Kubeconfig(), ""); err != nil {
+		return err
+	}
+	return copyFile(own.Kubeconfig(), r.Kubeconfig())
+}

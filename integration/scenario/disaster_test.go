@@ -1,0 +1,309 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+var guideBlock = regexp.MustCompile("(?ms)^```sh([^\n]*)\n(.*?)^```$")
+
+// guide returns the shell blocks of the guide by what they recover from: each names that in its first line.
+func guide(t *testing.T) map[string][]step {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "disaster-recovery.md"))
+	must(t, err)
+	blocks := map[string][]step{}
+	for _, found := range guideBlock.FindAllStringSubmatch(string(text), -1) {
+		name, check := strings.CutSuffix(strings.TrimPrefix(found[1], " test="), " check")
+		blocks[name] = append(blocks[name], step{section: name, script: found[2], check: check})
+	}
+	return blocks
+}
+
+// stand makes a Deployment for a program that the fleet runs as a process, so that kubectl can restart it.
+func stand(t *testing.T, where client.Client, namespace, name string) {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	must(t, where.Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "program", Image: "program"}}},
+		}},
+	}))
+}
+
+// disaster is a fleet that follows Git, whose publisher has its keys from a Secret of the control plane.
+type disaster struct {
+	t      *testing.T
+	f      *fleet.Fleet
+	r      *fleet.Runtime
+	s      shell
+	blocks map[string][]step
+	ran    []string
+	// mounted is the folder in which the publisher has what the Secret fleet-keys holds.
+	mounted string
+}
+
+// mount gives the publisher what the Secret fleet-keys holds now, as kubelet would.
+func (d *disaster) mount() {
+	d.t.Helper()
+	var secret corev1.Secret
+	must(d.t, d.f.Control.Get(d.t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "fleet-keys"}, &secret))
+	old, err := filepath.Glob(filepath.Join(d.mounted, "*"))
+	must(d.t, err)
+	for name, data := range secret.Data {
+		path := filepath.Join(d.mounted, name)
+		must(d.t, os.WriteFile(path+".next", data, 0o600))
+		must(d.t, os.Rename(path+".next", path))
+		old = slices.DeleteFunc(old, func(o string) bool { return o == path })
+	}
+	for _, gone := range old {
+		must(d.t, os.Remove(gone))
+	}
+}
+
+// recover runs steps of a section, all unless some are given, and does what Kubernetes would do about them.
+func (d *disaster) recover(name string, steps ...step) {
+	d.t.Helper()
+	if len(steps) == 0 {
+		steps = d.blocks[name]
+	}
+	if len(steps) == 0 {
+		d.t.Fatalf("docs/guides/disaster-recovery.md has no commands for %s", name)
+	}
+	d.ran = append(d.ran, name)
+	for _, step := range steps {
+		if step.check {
+			checkStep(d.t, d.s, step)
+			continue
+		}
+		d.s.run(step.script)
+		if strings.Contains(step.script, "secret generic fleet-keys") {
+			d.mount()
+		}
+		if strings.Contains(step.script, "restart deployment skr-agent") {
+			must(d.t, d.r.Agent().Stop())
+			must(d.t, d.r.StartAgent())
+		}
+	}
+}
+
+// keysGiven is the step with which operators give the publisher its keys.
+func (d *disaster) keysGiven() step { return d.blocks["kcp-restored"][0] }
+
+func kymaOfStage(id, stage string, modules ...string) string {
+	return strings.Replace(kymaOf(id, modules...), "labels: {", "labels: {stage: "+stage+", ", 1)
+}
+
+const carefulPolicy = `apiVersion: fleet.kyma-project.io/v1alpha1
+kind: RolloutPolicy
+metadata: {name: careful}
+spec:
+  modules: [scaler]
+  waves:
+  - {name: canaries, selector: {matchLabels: {stage: canary}}}
+  - {name: others, percent: 100, approval: true}
+`
+
+// TestTheGuideOnDisasterRecoveryIsRight loses one thing after the other in the middle of a rollout, whose second wave nobody has approved, and follows
+// docs/guides/disaster-recovery.md.
+func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
+	ctx, repo := t.Context(), newRepository(t)
+	files := catalogOf(t)
+	files["fleet/careful.yaml"] = carefulPolicy
+	files["fleet/kymas/berlin.yaml"] = kymaOfStage("berlin", "canary", "scaler")
+	files["fleet/kymas/munich.yaml"] = kymaOfStage("munich", "production", "scaler")
+	repo.push(files)
+	f := startFollowing(t, append(repo.flags(), "--keys-poll-interval", "500ms", "--registry-check-interval", "1s"))
+	d := &disaster{t: t, f: f, blocks: guide(t), mounted: filepath.Join(f.Dir, "mounted"),
+		s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--timeout=2m", "--timeout=15s")}
+	t.Cleanup(func() {
+		if t.Failed() {
+			var kymas v1beta2.KymaList
+			err := f.Control.List(context.Background(), &kymas)
+			t.Log(document(t, kymas.Items), err)
+		}
+	})
+	must(t, os.Mkdir(d.mounted, 0o700))
+	d.s.run(d.keysGiven().script)
+	d.mount()
+	flags := func(more ...string) []string {
+		return slices.Concat(repo.flags(), []string{"--git-poll-interval", "500ms", "--keys-poll-interval", "500ms", "--registry-check-interval", "1s", "--keys", d.mounted}, more)
+	}
+	must(t, f.RestartPublisher(flags()...))
+	var err error
+	d.r, err = f.AddRuntime(ctx, "berlin", "regular")
+	must(t, err)
+	stand(t, d.r.API, v1beta2.RuntimeNamespace, "skr-agent")
+	must(t, d.r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+	munich, err := f.Simulate(ctx, fleet.NewKyma("munich", "regular"))
+	must(t, err)
+	untilSettled(t, munich, "1.7.0")
+
+	backup := filepath.Join(f.Dir, "backup")
+	must(t, f.BackUpControlPlane(backup))
+	d.afterTheBackup(repo, files)
+	must(t, f.Publisher().Stop())
+	must(t, f.RestoreControlPlane(backup))
+	d.mount()
+	must(t, f.StartPublisher())
+	until(t, time.Minute, "the publisher says that the keys are outdated", func() (bool, string) {
+		ready := conditionOf(t, d.r, v1beta2.ConditionReady)
+		return strings.Contains(ready.Message, "is newer"), ready.Message
+	})
+	d.recover("kcp-restored")
+	d.asBefore(munich)
+
+	must(t, f.Publisher().Stop())
+	must(t, f.ReplaceControlPlane(ctx))
+	d.promote(repo, files, "1.8.0", "1.7.0")
+	steps := d.blocks["kcp-lost"]
+	d.recover("kcp-lost", steps[0])
+	must(t, f.StartPublisher())
+	d.recover("kcp-lost", steps[1:]...)
+	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning)) // which is newer than the channel
+	untilSettled(t, munich, "1.7.0")
+	d.promote(repo, files, "1.7.0", "1.8.0")
+	d.asBefore(munich)
+
+	t.Log("The rollout goes on.")
+	rollout := d.untilWaiting()
+	d.s.run("kcp-publisher rollout approve " + rollout + " others --kubeconfig kcp.kubeconfig")
+	untilSettled(t, munich, "1.8.0")
+	wantHistory(t, munich, "1.7.0", "1.8.0")
+
+	for _, name := range []string{"publisher.key", "enrol.key"} {
+		must(t, os.Remove(filepath.Join(f.Keys(), name)))
+	}
+	d.recover("publisher-keys-lost")
+
+	must(t, d.r.Recreate(ctx))
+	steps = d.blocks["cluster-recreated"]
+	d.recover("cluster-recreated", steps[0])
+	stand(t, d.r.API, v1beta2.RuntimeNamespace, "skr-agent")
+	must(t, d.r.StartAgent())
+	d.recover("cluster-recreated", steps[1:]...)
+	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+
+	d.rootLost(flags)
+	if want := []string{"cluster-recreated", "kcp-lost", "kcp-restored", "publisher-keys-lost", "root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
+		t.Errorf("ran %v, want %v", d.ran, want)
+	}
+	if len(d.blocks) != 6 { // registry-lost is another test's
+		t.Errorf("the guide has commands for %d disasters", len(d.blocks))
+	}
+}
+
+// afterTheBackup does all that a restored control plane knows nothing of: other keys of publisher and agent, a promotion, a module that an admin asks for,
+// and a runtime.
+func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
+	t, ctx := d.t, d.t.Context()
+	t.Helper()
+	d.s.run("kcp-publisher keys rotate publisher --drop-old --keys keys")
+	d.s.run(d.keysGiven().script)
+	d.mount()
+	untilRoot(t, d.r, 2)
+	before := agentKey(t, d.r)
+	d.s.run("kcp-publisher revoke berlin --kubeconfig kcp.kubeconfig && kubectl --kubeconfig berlin.kubeconfig -n kyma-system delete secret skr-agent-key")
+	must(t, d.r.Enroll(ctx))
+	must(t, d.r.Agent().Stop())
+	must(t, d.r.StartAgent())
+	until(t, time.Minute, "the agent has another key", func() (bool, string) {
+		key := agentKey(t, d.r)
+		return key != before, key
+	})
+	must(t, d.r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	files["fleet/kymas/oslo.yaml"] = kymaOfStage("oslo", "production", "mailer")
+	d.promote(repo, files, "1.7.0", "1.8.0")
+	_, err := d.f.Simulate(ctx, fleet.NewKyma("oslo", "regular"))
+	must(t, err)
+	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	d.untilWaiting()
+}
+
+// promote commits another version of scaler for the channel that all follow.
+func (d *disaster) promote(repo *repository, files map[string]string, from, to string) {
+	d.t.Helper()
+	const channel = "regular, version: "
+	files["fleet/releases/scaler.yaml"] = strings.Replace(files["fleet/releases/scaler.yaml"], channel+from, channel+to, 1)
+	repo.push(files)
+}
+
+// untilWaiting waits until the rollout of scaler waits for the approval of its second wave, and returns its name.
+func (d *disaster) untilWaiting() (name string) {
+	d.t.Helper()
+	until(d.t, time.Minute, "the rollout waits for an approval", func() (bool, string) {
+		output, err := d.s.try("kubectl --kubeconfig kcp.kubeconfig -n kcp-system get rollouts -o jsonpath='{range .items[*]}{.metadata.name} {.status.state} {.spec.from} {.spec.to}{\"\\n\"}{end}'")
+		name, _, _ = strings.Cut(output, " ")
+		return err == nil && strings.HasSuffix(strings.TrimSpace(output), " Waiting 1.7.0 1.8.0"), fmt.Sprint(output, err)
+	})
+	return name
+}
+
+// asBefore fails the test unless all is as it was in the middle of the rollout: berlin has the new version and what its admin asked for, and munich,
+// whose wave nobody approved, never had it.
+func (d *disaster) asBefore(munich *fleet.Simulated) {
+	t, ctx := d.t, d.t.Context()
+	t.Helper()
+	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	d.untilWaiting()
+	settle(t, d.f)
+	untilSettled(t, munich, "1.7.0")
+	wantHistory(t, munich, "1.7.0")
+	var oslo v1beta2.Kyma
+	must(t, d.f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "oslo"}, &oslo))
+}
+
+// rootLost starts a new root of trust, in a new place.
+func (d *disaster) rootLost(flags func(...string) []string) {
+	t := d.t
+	t.Helper()
+	must(t, os.Remove(filepath.Join(d.f.Keys(), "root.key")))
+	if output := d.s.run("kcp-publisher keys rotate publisher --keys keys"); !strings.Contains(output, "not signed by enough yet") {
+		t.Errorf("without root keys:\n%s", output)
+	}
+	steps := d.blocks["root-keys-lost"]
+	d.recover("root-keys-lost", steps[0])
+	must(t, d.f.RestartPublisher(flags("--location", d.f.Location()+"-2")...))
+	d.recover("root-keys-lost", steps[1:]...)
+	until(t, time.Minute, "berlin lives by the new root", func() (bool, string) {
+		statement, err := inForce(t, d.r)
+		return err == nil && statement.Predicate.Epoch == 2, fmt.Sprint(err, statement.Predicate.Epoch)
+	})
+	must(t, d.r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+}
+
+// registryRecovered follows what the guide says of a registry that lost its data.
+func registryRecovered(t *testing.T, f *fleet.Fleet, runtime string) {
+	t.Helper()
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Log("there is no kubectl, and the guide's commands are not run")
+		return
+	}
+	s := newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "berlin", runtime)
+	for _, step := range guide(t)["registry-lost"] {
+		checkStep(t, s, step)
+	}
+}
