@@ -69,6 +69,9 @@ func withPrefix(constants []constant, prefix string) []constant {
 func writeTable(page *strings.Builder, title, column string, constants []constant) {
 	fmt.Fprintf(page, "\n## %s\n\n| %s | in Go | meaning |\n|---|---|---|\n", title, column)
 	for _, c := range constants {
+		if c.about == "" {
+			c.about = "as in Kyma: see [compatibility](../kyma-compatibility.md)"
+		}
 		fmt.Fprintf(page, "| `%s` | `%s` | %s |\n", c.value, c.name, c.about)
 	}
 }
@@ -127,7 +130,13 @@ func apiConstants(t *testing.T) []constant {
 	if len(found) < 80 {
 		t.Fatalf("only %d constants were found", len(found))
 	}
-	return explain(found)
+	for i, c := range explain(found) {
+		if c.about == "" && strings.HasPrefix(c.value, "kyma-pull.dev/") {
+			t.Errorf("%s has no comment: say what it means", c.name)
+		}
+		found[i] = c
+	}
+	return found
 }
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
