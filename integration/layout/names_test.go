@@ -79,34 +79,7 @@ func writeTable(page *strings.Builder, title, column string, constants []constan
 // apiConstants reads the constants with the comment in front of each. The first of names that share one says it for all of them.
 func apiConstants(t *testing.T) []constant {
 	t.Helper()
-	var specs []*ast.ValueSpec
-	var abouts []string
-	for _, file := range tracked(t, "apis/operator/v1beta2/*.go") {
-		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "zz_") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, declaration := range parsed.Decls {
-			group, ok := declaration.(*ast.GenDecl)
-			if !ok || group.Tok != token.CONST {
-				continue
-			}
-			about := ""
-			for _, spec := range group.Specs {
-				value, ok := spec.(*ast.ValueSpec)
-				if !ok {
-					continue
-				}
-				if doc := strings.Join(strings.Fields(value.Doc.Text()), " "); doc != "" || !strings.Contains(about, value.Names[0].Name) {
-					about = doc
-				}
-				specs, abouts = append(specs, value), append(abouts, about)
-			}
-		}
-	}
+	specs, abouts := constantSpecs(t)
 	values := map[string]string{}
 	var found []constant
 	for range 3 { // a name may be made of another that is declared later
@@ -137,6 +110,38 @@ func apiConstants(t *testing.T) []constant {
 		found[i] = c
 	}
 	return found
+}
+
+// constantSpecs returns the declarations of constants, and what is said of each.
+func constantSpecs(t *testing.T) (specs []*ast.ValueSpec, abouts []string) {
+	t.Helper()
+	for _, file := range tracked(t, "apis/operator/v1beta2/*.go") {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "zz_") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range parsed.Decls {
+			group, ok := declaration.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			about := ""
+			for _, spec := range group.Specs {
+				value, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				if doc := strings.Join(strings.Fields(value.Doc.Text()), " "); doc != "" || !strings.Contains(about, value.Names[0].Name) {
+					about = doc
+				}
+				specs, abouts = append(specs, value), append(abouts, about)
+			}
+		}
+	}
+	return specs, abouts
 }
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
