@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/teller"
 )
 
 func main() {
@@ -45,8 +46,8 @@ func run(ctx context.Context, exit bool) (err error) {
 	if err != nil {
 		return err
 	}
-	t := newTeller(os.Stdout)
-	s := &story{teller: t, dir: absolute}
+	t := teller.New(os.Stdout)
+	s := &story{dir: absolute}
 	defer func() {
 		if s.fleet != nil {
 			err = errors.Join(err, s.fleet.Close())
@@ -54,7 +55,7 @@ func run(ctx context.Context, exit bool) (err error) {
 	}()
 	started := time.Now()
 	for _, step := range s.steps() {
-		if err := t.step(step.title, func() error { return step.happens(ctx) }); err != nil {
+		if err := t.Step(step.title, func() error { return step.happens(ctx) }); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}

@@ -27,7 +27,6 @@ import (
 
 // story is what is shown: module "scaler" goes from version 1.7.0 to 1.8.0 in runtimes berlin and tokyo.
 type story struct {
-	teller        *teller
 	dir           string
 	fleet         *fleet.Fleet
 	berlin, tokyo *fleet.Runtime

@@ -1,4 +1,5 @@
-package main
+// Package teller prints what happens step by step: a spinner with the time on a terminal while a step goes on, plain lines elsewhere.
+package teller
 
 import (
 	"fmt"
@@ -9,19 +10,20 @@ import (
 	"golang.org/x/term"
 )
 
-// teller prints the story: a spinner with the time on a terminal while a step goes on, plain lines elsewhere.
-type teller struct {
+// Teller prints steps, which it numbers.
+type Teller struct {
 	out      *os.File
 	terminal bool
 	number   int
 }
 
-func newTeller(out *os.File) *teller {
-	return &teller{out: out, terminal: term.IsTerminal(int(out.Fd()))}
+// New returns one that prints to a file.
+func New(out *os.File) *Teller {
+	return &Teller{out: out, terminal: term.IsTerminal(int(out.Fd()))}
 }
 
-// step tells that something begins, lets it happen, and tells how it ended.
-func (t *teller) step(title string, happens func() error) error {
+// Step tells that something begins, lets it happen, and tells how it ended.
+func (t *Teller) Step(title string, happens func() error) error {
 	t.number++
 	title = fmt.Sprintf("%d. %s", t.number, title)
 	started := time.Now()
@@ -36,7 +38,7 @@ func (t *teller) step(title string, happens func() error) error {
 	return err
 }
 
-func (t *teller) spin(title string) func() {
+func (t *Teller) spin(title string) func() {
 	if !t.terminal {
 		fmt.Fprintf(t.out, "… %s\n", title)
 		return func() {}

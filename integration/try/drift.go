@@ -1,0 +1,114 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+func (a *attempt) drift(ctx context.Context) error {
+	return a.inBoth(func(r *fleet.Runtime) error {
+		return errors.Join(a.deleted(ctx, r), a.changed(ctx, r))
+	})
+}
+
+// deleted deletes an object of the module and waits until it is back, and the module Ready.
+func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
+	o, ok := deletable(a.after)
+	if !ok {
+		return nil // the module has nothing but what holds data
+	}
+	found, err := mustRead(ctx, r, o)
+	if err != nil {
+		return err
+	}
+	if err := r.API.Delete(ctx, found.DeepCopy()); err != nil {
+		return fmt.Errorf("delete %s in %s: %w", o, r.ID, err)
+	}
+	return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%s is back in %s after it was deleted", o, r.ID), func() (bool, string) {
+		now, err := read(ctx, r, o)
+		if err != nil || now == nil || now.GetUID() == found.GetUID() {
+			return false, fmt.Sprintf("there: %t, %v", now != nil, err)
+		}
+		return ready(ctx, r, a.module.name)
+	})
+}
+
+// changed changes a field of the first object that has one for it, and waits until it is as before.
+func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
+	for _, o := range a.after {
+		found, err := mustRead(ctx, r, o)
+		if err != nil {
+			return err
+		}
+		edited := found.DeepCopy()
+		path := change(edited)
+		if path == nil {
+			continue
+		}
+		if err := r.API.Patch(ctx, edited, client.MergeFrom(found)); err != nil {
+			return fmt.Errorf("change %s in %s: %w", o, r.ID, err)
+		}
+		want, _, _ := unstructured.NestedFieldNoCopy(found.Object, path...)
+		return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%v of %s is changed back in %s", path, o, r.ID), func() (bool, string) {
+			now, err := read(ctx, r, o)
+			if err != nil || now == nil {
+				return false, fmt.Sprintf("there: %t, %v", now != nil, err)
+			}
+			have, _, _ := unstructured.NestedFieldNoCopy(now.Object, path...)
+			if !equality.Semantic.DeepEqual(have, want) {
+				return false, fmt.Sprint(have)
+			}
+			return ready(ctx, r, a.module.name)
+		})
+	}
+	return nil
+}
+
+// registryAway takes the registry away for as long as it takes the agents to revert drift without it.
+func (a *attempt) registryAway(ctx context.Context) (err error) {
+	before := map[string]map[object]string{}
+	for _, r := range a.runtimes() {
+		if before[r.ID], err = a.identities(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := a.fleet.CutRegistry(); err != nil {
+		return err
+	}
+	away := a.inBoth(func(r *fleet.Runtime) error {
+		if err := a.changed(ctx, r); err != nil {
+			return err
+		}
+		now, err := a.identities(ctx, r)
+		if err != nil {
+			return err
+		}
+		for o, uid := range before[r.ID] {
+			if now[o] != uid {
+				err = errors.Join(err, fmt.Errorf("%s was replaced in %s while the registry was away", o, r.ID))
+			}
+		}
+		return err
+	})
+	if err := errors.Join(away, a.fleet.HealRegistry()); err != nil {
+		return err
+	}
+	_, err = a.installed(ctx, a.module.to)
+	return err
+}
+
+func (a *attempt) identities(ctx context.Context, r *fleet.Runtime) (map[object]string, error) {
+	found, err := uids(ctx, r, a.after)
+	all := map[object]string{}
+	for o, uid := range found {
+		all[o] = string(uid)
+	}
+	return all, err
+}

@@ -1,0 +1,160 @@
+package try
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// module is what is tried.
+type module struct {
+	name, component, from, to string
+	// components are the publisher's sources, and templates those of both versions. The sample module is pushed instead of read.
+	components []string
+	templates  []*v1beta2.ModuleTemplate
+	samples    []sample.Version
+}
+
+// maxTemplateBytes is the size of a file with ModuleTemplates that is still read.
+const maxTemplateBytes = 4 << 20
+
+func (o Options) module() (module, error) {
+	if o.Component == "" {
+		return o.sample()
+	}
+	m := module{name: path.Base(o.Component), component: o.Component, from: o.From, to: o.To}
+	switch {
+	case m.from == "" || m.to == "":
+		return m, fmt.Errorf("component %s: give the versions to upgrade from and to", o.Component)
+	case m.from == m.to:
+		return m, fmt.Errorf("component %s: %s is both the version to upgrade from and to", o.Component, m.to)
+	case len(o.Components) == 0:
+		return m, fmt.Errorf("component %s: give a registry path, an archive or a folder of archives that has it", o.Component)
+	}
+	for _, source := range o.Components {
+		found, err := sources(source)
+		if err != nil {
+			return m, err
+		}
+		m.components = append(m.components, found...)
+	}
+	given, err := readTemplates(o.Templates)
+	if err != nil {
+		return m, err
+	}
+	for _, version := range []string{m.from, m.to} {
+		m.templates = append(m.templates, m.template(version, given))
+	}
+	return m, nil
+}
+
+func (o Options) sample() (module, error) {
+	if o.From != "" || o.To != "" || len(o.Components) > 0 || len(o.Templates) > 0 {
+		return module{}, errors.New("versions, components and templates are given, but not of which component")
+	}
+	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
+	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version, samples: []sample.Version{from, to}}, nil
+}
+
+// sources returns what the publisher reads components from: the name itself, or each archive of a folder that is none.
+func sources(name string) ([]string, error) {
+	location, isArchive := strings.CutPrefix(name, "ctf:")
+	info, err := os.Stat(location)
+	if isArchive && err != nil {
+		return nil, fmt.Errorf("components %s: %w", name, err)
+	}
+	if err != nil { // a registry path
+		return []string{name}, nil
+	}
+	location, err = filepath.Abs(location) // the publisher runs elsewhere
+	if err != nil || !info.IsDir() || archive(location) {
+		return []string{location}, err
+	}
+	entries, err := os.ReadDir(location)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, e := range entries {
+		if p := filepath.Join(location, e.Name()); archive(p) || strings.HasSuffix(p, ".tgz") || strings.HasSuffix(p, ".tar") {
+			found = append(found, p)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("components %s: the folder is no common transport archive and has none in it", name)
+	}
+	return found, nil
+}
+
+// archive reports whether a folder is a common transport archive.
+func archive(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "artifact-index.json"))
+	return err == nil
+}
+
+// template returns the given ModuleTemplate of a version, or one that says no more than that there is the version.
+func (m module) template(version string, given []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
+	at := slices.IndexFunc(given, func(t *v1beta2.ModuleTemplate) bool { return t.Spec.ModuleName == m.name && t.Spec.Version == version })
+	if at < 0 {
+		return sample.Version{Module: m.name, Version: version}.Template()
+	}
+	t := given[at].DeepCopy()
+	t.ObjectMeta = metav1.ObjectMeta{Namespace: sample.Namespace, Name: t.Name, Labels: t.Labels, Annotations: t.Annotations}
+	if t.Spec.Descriptor.Raw == nil {
+		t.Spec.Descriptor = runtime.RawExtension{Raw: []byte(`{}`)}
+	}
+	return t
+}
+
+func readTemplates(names []string) ([]*v1beta2.ModuleTemplate, error) {
+	var all []*v1beta2.ModuleTemplate
+	for _, name := range names {
+		files := []string{name}
+		if info, err := os.Stat(name); err != nil {
+			return nil, fmt.Errorf("templates: %w", err)
+		} else if info.IsDir() {
+			if files, err = filepath.Glob(filepath.Join(name, "*.yaml")); err != nil {
+				return nil, fmt.Errorf("templates %s: %w", name, err)
+			}
+		}
+		for _, file := range files {
+			found, err := readTemplateFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("templates %s: %w", file, err)
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, nil
+}
+
+func readTemplateFile(file string) (all []*v1beta2.ModuleTemplate, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(io.LimitReader(f, maxTemplateBytes), 4096); ; {
+		t := &v1beta2.ModuleTemplate{}
+		if err := decoder.Decode(t); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if t.Kind == "ModuleTemplate" {
+			all = append(all, t)
+		}
+	}
+}

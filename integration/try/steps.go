@@ -1,0 +1,206 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// attempt is one try of a module.
+type attempt struct {
+	options       Options
+	module        module
+	fleet         stage
+	canary, other *fleet.Runtime
+	// before and after are the objects of the older and the newer version, as soon as they were installed.
+	before, after []object
+	// rollout is the newest Rollout that a step has watched.
+	rollout string
+}
+
+// step is one thing that happens to the module.
+type step struct {
+	name, checks string
+	happens      func(context.Context) error
+}
+
+func (a *attempt) steps() []step {
+	from, to := a.module.from, a.module.to
+	return []step{
+		{"start", "control plane, registry and publisher are up and both versions can be read", a.start},
+		{"install " + from, "Ready in both runtimes, all objects are there", a.install},
+		{"upgrade to " + to, "the canary, whose agent is killed meanwhile, then the other; Ready in both", a.upgrade},
+		{"prune", "objects that " + to + " does not have are gone", a.pruned},
+		{"drift", "an object that is deleted comes back, a field that is changed is changed back", a.drift},
+		{"registry away", "no object is replaced, and drift is still reverted", a.registryAway},
+		{"undo", "the rollout is undone: both are Ready in " + from + " with exactly its objects", a.undo},
+		{"upgrade again", "the same rollout from the beginning; Ready in both, pruned again", a.again},
+		{"remove", "all objects are gone, default CR and definitions included", a.remove},
+	}
+}
+
+// Names of the runtimes, and of the channel that both follow.
+const (
+	canary  = "canary"
+	other   = "other"
+	channel = "regular"
+)
+
+func (a *attempt) runtimes() []*fleet.Runtime { return []*fleet.Runtime{a.canary, a.other} }
+
+// inBoth lets something be seen in both runtimes.
+func (a *attempt) inBoth(seen func(*fleet.Runtime) error) error {
+	return errors.Join(seen(a.canary), seen(a.other))
+}
+
+func (a *attempt) start(ctx context.Context) error {
+	o, m := a.options, a.module
+	flags := slices.Clone(o.RegistryFlags)
+	for _, source := range m.components {
+		flags = append(flags, "--components", source)
+	}
+	f := fleet.New(fleet.Options{Dir: o.Dir, Progress: o.Progress, Patience: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters})
+	a.fleet = stage{f}
+	if err := f.Up(ctx); err != nil {
+		return err
+	}
+	if err := a.offer(ctx); err != nil {
+		return err
+	}
+	if err := f.Police(ctx, m.name, course(o.ReadyWithin)); err != nil {
+		return err
+	}
+	return a.promote(ctx, m.from)
+}
+
+// offer brings both versions into the control plane's catalog.
+func (a *attempt) offer(ctx context.Context) error {
+	if err := a.fleet.Offer(ctx, a.module.samples...); err != nil {
+		return err
+	}
+	for _, t := range a.module.templates {
+		args := []string{"component", "show", a.module.component + ":" + t.Spec.Version}
+		for _, source := range a.module.components {
+			args = append(args, "--components", source)
+		}
+		if said, code := fleet.Run(ctx, a.fleet.Binaries().Publisher, append(args, a.options.RegistryFlags...)...); code != 0 {
+			return fmt.Errorf("read component %s:%s: %s", a.module.component, t.Spec.Version, said)
+		}
+		if err := a.fleet.Control.Create(ctx, t); err != nil {
+			return fmt.Errorf("create ModuleTemplate %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+func (a *attempt) promote(ctx context.Context, version string) error {
+	return a.fleet.Release(ctx, a.module.name, a.module.component, sample.Channel(channel, version))
+}
+
+func (a *attempt) install(ctx context.Context) error {
+	for _, id := range []string{canary, other} {
+		kyma := fleet.NewKyma(id, channel, a.module.name)
+		kyma.Labels[labelStage] = id
+		if err := a.fleet.Control.Create(ctx, kyma); err != nil {
+			return fmt.Errorf("create Kyma %s: %w", id, err)
+		}
+		r, err := a.fleet.AddRuntime(ctx, id, channel, a.module.name)
+		if err != nil {
+			return err
+		}
+		if id == canary {
+			a.canary = r
+		} else {
+			a.other = r
+		}
+	}
+	var err error
+	a.before, err = a.installed(ctx, a.module.from)
+	return err
+}
+
+// installed waits until a version is Ready in both runtimes, and returns its objects, all of which are there.
+func (a *attempt) installed(ctx context.Context, version string) ([]object, error) {
+	var objects []object
+	err := a.inBoth(func(r *fleet.Runtime) error {
+		if err := r.UntilState(ctx, a.module.name, version, v1beta2.StateReady); err != nil {
+			return err
+		}
+		var err error
+		if objects, err = inventory(ctx, r, a.module.name); err != nil {
+			return err
+		}
+		_, err = uids(ctx, r, objects)
+		return err
+	})
+	return objects, err
+}
+
+func (a *attempt) pruned(ctx context.Context) error {
+	return a.gone(ctx, without(a.before, a.after))
+}
+
+// gone waits until neither runtime has the objects.
+func (a *attempt) gone(ctx context.Context, objects []object) error {
+	return a.inBoth(func(r *fleet.Runtime) error {
+		return fleet.Until(ctx, a.options.ReadyWithin, r.ID+" has no more of "+names(objects), func() (bool, string) {
+			var there []object
+			for _, o := range objects {
+				found, err := read(ctx, r, o)
+				if err != nil {
+					return false, err.Error()
+				}
+				if found != nil {
+					there = append(there, o)
+				}
+			}
+			return len(there) == 0, "still there: " + names(there)
+		})
+	})
+}
+
+func (a *attempt) remove(ctx context.Context) error {
+	objects, err := inventory(ctx, a.canary, a.module.name)
+	if err != nil {
+		return err
+	}
+	err = a.inBoth(func(r *fleet.Runtime) error {
+		if err := r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }); err != nil {
+			return fmt.Errorf("remove the module from the Kyma of %s: %w", r.ID, err)
+		}
+		return r.UntilGone(ctx, a.module.name)
+	})
+	if err != nil {
+		return err
+	}
+	return a.gone(ctx, slices.DeleteFunc(objects, shared))
+}
+
+// shared reports whether an object is not the module's alone: the agent itself is in kyma-system.
+func shared(o object) bool {
+	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
+}
+
+// explain adds to an error what `kcp-publisher why` says about the module in both runtimes.
+func (a *attempt) explain(ctx context.Context, err error) error {
+	if err == nil || a.canary == nil {
+		return err
+	}
+	for _, r := range a.runtimes() {
+		if r == nil {
+			continue
+		}
+		// It is said beside the error and never instead of it, so that its own trouble is no news.
+		if told, failed := a.fleet.Why(ctx, r.ID, a.module.name); failed == nil {
+			err = fmt.Errorf("%w\nwhy %s: %s", err, r.ID, told)
+		}
+	}
+	return err
+}

@@ -1,0 +1,179 @@
+package try
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// labelStage is the label of Kymas by which waves select runtimes.
+const labelStage = "stage"
+
+// course is the canary and then the other runtime. A runtime that is not ready in time is a failure, and failures take the version back.
+func course(readyWithin time.Duration) v1alpha1.Course {
+	deadline := metav1.Duration{Duration: readyWithin}
+	all := int32(100)
+	return v1alpha1.Course{
+		OnFailure: v1alpha1.OnFailureRollback,
+		Waves: []v1alpha1.Wave{
+			{Name: "canary", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelStage: canary}}, Deadline: deadline},
+			{Name: "others", Percent: &all, Deadline: deadline},
+		},
+	}
+}
+
+func (a *attempt) upgrade(ctx context.Context) error {
+	published, err := a.published(ctx, a.canary)
+	if err != nil {
+		return err
+	}
+	if err := a.promote(ctx, a.module.to); err != nil {
+		return err
+	}
+	if err := a.untilBegun(ctx, ""); err != nil {
+		return err
+	}
+	err = fleet.Until(ctx, a.options.ReadyWithin, "the canary is given "+a.module.to, func() (bool, string) {
+		now, err := a.published(ctx, a.canary)
+		return err == nil && now != published, fmt.Sprint(now, err)
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.canary.CrashAgent(); err != nil {
+		return err
+	}
+	return a.rolledOut(ctx)
+}
+
+// published returns the digest of the runtime's newest bundle.
+func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, error) {
+	kyma, err := r.Record(ctx)
+	if err != nil {
+		return "", err
+	}
+	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
+		return "", fmt.Errorf("nothing was published for %s", r.ID)
+	}
+	return kyma.Status.Runtime.Published.Digest, nil
+}
+
+// untilBegun waits for a Rollout of the newer version, other than one with the UID past.
+func (a *attempt) untilBegun(ctx context.Context, past string) error {
+	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
+		var all v1alpha1.RolloutList
+		if err := a.fleet.Control.List(ctx, &all, client.InNamespace(sample.Namespace)); err != nil {
+			return false, err.Error()
+		}
+		for _, r := range all.Items {
+			if string(r.UID) != past && r.Spec.Module == a.module.name && r.Spec.To == a.module.to {
+				a.rollout = r.Name
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("%d rollouts", len(all.Items))
+	})
+}
+
+// rolledOut waits for the end of the rollout, which has to be its success.
+func (a *attempt) rolledOut(ctx context.Context) error {
+	status, err := a.ended(ctx)
+	if err != nil {
+		return err
+	}
+	if status.State != v1alpha1.RolloutSucceeded {
+		return a.withdrawn(ctx, status)
+	}
+	a.after, err = a.installed(ctx, a.module.to)
+	return err
+}
+
+// ended waits until the rollout has ended, in whatever way, or would need a person.
+func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
+	var status v1alpha1.RolloutStatus
+	// One deadline for each wave, and one for the way back.
+	err := fleet.Until(ctx, 3*a.options.ReadyWithin+time.Minute, "rollout "+a.rollout+" ends", func() (bool, string) {
+		rollout, err := a.fleet.Rollout(ctx, a.rollout)
+		if err != nil {
+			return false, err.Error()
+		}
+		status = rollout.Status
+		switch status.State {
+		case v1alpha1.RolloutSucceeded, v1alpha1.RolloutRolledBack, v1alpha1.RolloutStopped, v1alpha1.RolloutSuperseded, v1alpha1.RolloutWaiting:
+			return true, ""
+		default:
+			return false, fmt.Sprintf("%s: %s", status.State, status.Message)
+		}
+	})
+	return status, err
+}
+
+// withdrawn returns why the rollout did not succeed, and whether the runtimes went back as they have to.
+func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
+	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes went back: %s", a.rollout, status.State, status.Reverted, status.Total, status.Message)
+	for _, f := range status.Failures {
+		why += fmt.Sprintf("\n%s, wave %s: %s", f.Runtime, f.Wave, strings.TrimSpace(f.Reason))
+	}
+	if _, err := a.installed(ctx, a.module.from); err != nil {
+		return fmt.Errorf("%s\nand not both runtimes are well in %s: %w", why, a.module.from, err)
+	}
+	return fmt.Errorf("%s\nboth runtimes are Ready in %s", why, a.module.from)
+}
+
+func (a *attempt) undo(ctx context.Context) error {
+	if said, err := a.fleet.Ask(ctx, "rollout", "undo", a.rollout); err != nil {
+		return fmt.Errorf("undo rollout %s: %w\n%s", a.rollout, err, said)
+	}
+	err := fleet.Until(ctx, 2*a.options.ReadyWithin, "rollout "+a.rollout+" is undone", func() (bool, string) {
+		rollout, err := a.fleet.Rollout(ctx, a.rollout)
+		if err != nil {
+			return false, err.Error()
+		}
+		return rollout.Status.State == v1alpha1.RolloutRolledBack, fmt.Sprintf("%s: %s", rollout.Status.State, rollout.Status.Message)
+	})
+	if err != nil {
+		return err
+	}
+	objects, err := a.installed(ctx, a.module.from)
+	if err != nil {
+		return err
+	}
+	if missing := without(a.before, objects); len(missing) > 0 {
+		return fmt.Errorf("%s had objects that did not come back: %s", a.module.from, names(missing))
+	}
+	return a.gone(ctx, without(a.after, a.before))
+}
+
+// again lets the same promotion start over, by the deletion of its Rollout.
+func (a *attempt) again(ctx context.Context) error {
+	rollout, err := a.fleet.Rollout(ctx, a.rollout)
+	if err != nil {
+		return err
+	}
+	if err := a.fleet.Control.Delete(ctx, rollout); err != nil {
+		return fmt.Errorf("delete rollout %s: %w", a.rollout, err)
+	}
+	if err := a.untilBegun(ctx, string(rollout.UID)); err != nil {
+		return err
+	}
+	if err := a.rolledOut(ctx); err != nil {
+		return err
+	}
+	return a.pruned(ctx)
+}
+
+// ready reports whether the runtime itself says so, which does not need the control plane to know.
+func ready(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
+	manifest := &v1beta2.Manifest{}
+	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)
+	return err == nil && manifest.Status.State == v1beta2.StateReady, fmt.Sprint(manifest.Status.State, err)
+}
