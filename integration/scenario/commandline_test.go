@@ -109,3 +109,38 @@ func TestReadmeCommandsWork(t *testing.T) {
 		t.Errorf("%v\n%s", err, output)
 	}
 }
+
+// TestTutorialCommandsWork runs the tutorials that need no Kubernetes, each from a fresh folder, as they stand there.
+func TestTutorialCommandsWork(t *testing.T) {
+	besideOthers(t)
+	binaries, err := fleet.Build()
+	must(t, err)
+	for tutorial, wants := range map[string][]string{
+		"first-fleet.md":   {"accepted", "would-push", "scaler@1.8.0", "unchanged"},
+		"first-module.md":  {"may be used", "greeter@1.0.0, scaler@1.7.0", "module     greeter 1.0.0"},
+		"first-air-gap.md": {"berlin.tar: ", "accepted", "refused with exit code 3"},
+	} {
+		page, err := os.ReadFile(filepath.Join(checkout, "docs/tutorials", tutorial))
+		must(t, err)
+		var script strings.Builder
+		for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
+			if !strings.HasPrefix(string(block[1]), "make ") { // both programs are built already, and the demo has a test of its own
+				script.Write(block[1])
+			}
+		}
+		dir := t.TempDir()
+		must(t, os.CopyFS(filepath.Join(dir, "docs/example"), os.DirFS(filepath.Join(checkout, "docs/example"))))
+		must(t, os.Symlink(filepath.Dir(binaries.Agent), filepath.Join(dir, "bin")))
+		cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script.String())
+		cmd.Dir = dir
+		output, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", tutorial, err, output)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(output), want) {
+				t.Errorf("%s: the output lacks %q:\n%s", tutorial, want, output)
+			}
+		}
+	}
+}

@@ -168,7 +168,9 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 
 func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	t.Helper()
-	return startCandidateAs(t, f, name, name, "--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s")
+	return startCandidateAs(t, f, name, name, "--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s",
+		// As long as by default: a replica that loses a lease on a busy machine ends, and nobody starts it again here.
+		"--leader-election-lease-duration", "15s", "--leader-election-renew-deadline", "12s")
 }
 
 // TestReplicasShareAFleetByShards: a fleet of one publisher is divided among three, of which some are killed and one is added.

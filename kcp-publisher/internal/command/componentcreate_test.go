@@ -83,7 +83,7 @@ func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
 		if !strings.Contains(out, "may be used") {
 			t.Errorf("got %s", out)
 		}
-		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", ctf)
+		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
 		for _, want := range []string{"raw-manifest", "directoryTree", "image registry.example/mail/mailer", "signed by release"} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("no %q in\n%s", want, shown)

@@ -94,18 +94,19 @@ func (f *componentFlags) open(registries *store.Registries, more []string, reval
 	return opened, nil
 }
 
-// source tells archives from registries.
+// source tells archives from registries. An archive may be named as --to names it.
 func (c *components) source(name string, registries *store.Registries) (component.Source, error) {
-	_, err := os.Stat(name)
+	path, isArchive := strings.CutPrefix(name, archiveScheme)
+	_, err := os.Stat(path)
 	switch {
 	case err == nil:
-		opened, err := archive.Open(name)
+		opened, err := archive.Open(path)
 		if err != nil {
 			return nil, err
 		}
 		c.archives = append(c.archives, opened)
 		return opened, nil
-	case strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
+	case isArchive || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
 		return nil, cli.Usage(fmt.Errorf("--components %s: is neither folder nor file", name))
 	}
 	return component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)}, nil

@@ -1,0 +1,184 @@
+package layout
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the references of names")
+
+// constant is one exported name of the API with what its comment says.
+type constant struct{ name, value, about string }
+
+func TestTheReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
+	constants := apiConstants(t)
+	var page strings.Builder
+	page.WriteString("# Annotations and labels\n\nWhat the programs read and write on objects, as `apis/operator/v1beta2` has it. `make generate` writes this page.\n" +
+		"Names below `operator.kyma-project.io` and `kyma-project.io` are Kyma's own; those below `kyma-pull.dev` are this project's.\n")
+	writeTable(&page, "Annotations", "annotation", withPrefix(constants, "Annotation"))
+	writeTable(&page, "Labels", "label", withPrefix(constants, "Label"))
+	writeTable(&page, "Finalizers", "finalizer", withPrefix(constants, "Finalizer"))
+	checkReference(t, "docs/reference/annotations-and-labels.md", page.String())
+}
+
+func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
+	constants := apiConstants(t)
+	var page strings.Builder
+	page.WriteString("# Conditions and reasons\n\nConditions of Kymas and Manifests, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
+		"`make generate` writes this page.\nReasons of refused bundles are in the [tables of attacks](../security.md#attacks-on-bundles).\n")
+	writeTable(&page, "Conditions", "condition", withPrefix(constants, "Condition"))
+	writeTable(&page, "Reasons", "reason", withPrefix(constants, "Reason"))
+	writeTable(&page, "States", "state", withPrefix(constants, "State"))
+	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())
+}
+
+func checkReference(t *testing.T, page, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(filepath.Join(root(t), page), []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, err := os.ReadFile(filepath.Join(root(t), page)); err != nil || string(got) != want {
+		t.Errorf("%s is not current: run make generate (%v)", page, err)
+	}
+}
+
+func withPrefix(constants []constant, prefix string) []constant {
+	var some []constant
+	for _, c := range constants {
+		if strings.HasPrefix(c.name, prefix) {
+			some = append(some, c)
+		}
+	}
+	slices.SortFunc(some, func(a, b constant) int { return strings.Compare(a.value, b.value) })
+	return some
+}
+
+func writeTable(page *strings.Builder, title, column string, constants []constant) {
+	fmt.Fprintf(page, "\n## %s\n\n| %s | in Go | meaning |\n|---|---|---|\n", title, column)
+	for _, c := range constants {
+		if c.about == "" {
+			c.about = "as in Kyma: see [compatibility](../kyma-compatibility.md)"
+		}
+		fmt.Fprintf(page, "| `%s` | `%s` | %s |\n", c.value, c.name, c.about)
+	}
+}
+
+// apiConstants reads the constants with the comment in front of each. The first of names that share one says it for all of them.
+func apiConstants(t *testing.T) []constant {
+	t.Helper()
+	specs, abouts := constantSpecs(t)
+	values := map[string]string{}
+	var found []constant
+	for range 3 { // a name may be made of another that is declared later
+		for _, spec := range specs {
+			for i, name := range spec.Names {
+				if i < len(spec.Values) {
+					if text, ok := constantText(spec.Values[i], values); ok {
+						values[name.Name] = text
+					}
+				}
+			}
+		}
+	}
+	for i, spec := range specs {
+		for _, name := range spec.Names {
+			if text, ok := values[name.Name]; ok && name.IsExported() {
+				found = append(found, constant{name.Name, text, abouts[i]})
+			}
+		}
+	}
+	if len(found) < 80 {
+		t.Fatalf("only %d constants were found", len(found))
+	}
+	for i, c := range explain(found) {
+		if c.about == "" && strings.HasPrefix(c.value, "kyma-pull.dev/") {
+			t.Errorf("%s has no comment: say what it means", c.name)
+		}
+		found[i] = c
+	}
+	return found
+}
+
+// constantSpecs returns the declarations of constants, and what is said of each.
+func constantSpecs(t *testing.T) (specs []*ast.ValueSpec, abouts []string) {
+	t.Helper()
+	for _, file := range tracked(t, "apis/operator/v1beta2/*.go") {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "zz_") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range parsed.Decls {
+			group, ok := declaration.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			about := ""
+			for _, spec := range group.Specs {
+				value, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				if doc := strings.Join(strings.Fields(value.Doc.Text()), " "); doc != "" || !strings.Contains(about, value.Names[0].Name) {
+					about = doc
+				}
+				specs, abouts = append(specs, value), append(abouts, about)
+			}
+		}
+	}
+	return specs, abouts
+}
+
+var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
+
+// explain writes the names of constants in comments as the values that users know.
+func explain(found []constant) []constant {
+	byName := map[string]string{}
+	for _, c := range found {
+		byName[c.name] = c.value
+	}
+	word := regexp.MustCompile(`\b[A-Z][A-Za-z0-9]+\b`)
+	for i, c := range found {
+		about := strings.ReplaceAll(oursMark.ReplaceAllString(c.about, ": "), " : ", ": ")
+		about = strings.TrimPrefix(about, c.name+": ")
+		about = word.ReplaceAllStringFunc(about, func(w string) string {
+			if value, ok := byName[w]; ok && strings.ContainsAny(w[1:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+				return "`" + value + "`"
+			}
+			return w
+		})
+		found[i].about = strings.ReplaceAll(about, "|", "\\|")
+	}
+	return found
+}
+
+func constantText(expression ast.Expr, values map[string]string) (string, bool) {
+	switch e := expression.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.Ident:
+		text, ok := values[e.Name]
+		return text, ok
+	case *ast.BinaryExpr:
+		left, ok := constantText(e.X, values)
+		right, also := constantText(e.Y, values)
+		return left + right, ok && also
+	}
+	return "", false
+}

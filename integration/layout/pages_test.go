@@ -1,0 +1,233 @@
+package layout
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const longestAverage = 25
+
+// longerPages are those whose sentences were longer on average when this was first measured, with that average. Shorten them, and then the
+// number here.
+var longerPages = map[string]float64{}
+
+var (
+	fence      = regexp.MustCompile("(?ms)^ *```(\\w*)\n(.*?)^ *```$")
+	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	linkText   = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	codeSpan   = regexp.MustCompile("`[^`]*`")
+	heading    = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	notAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	listItem   = regexp.MustCompile(`^ *([-*]|\d+\.) `)
+	sentence   = regexp.MustCompile(`[.!?](\s|$)`)
+	shellLine  = regexp.MustCompile(`^ *(?:\$ )?(?:bin/)?(kcp-publisher|skr-agent)\s+(.*)$`)
+	longFlag   = regexp.MustCompile(`^--([a-z][a-z-]*)`)
+	cliHeading = regexp.MustCompile(`(?m)^## (.+)$`)
+	cliFlag    = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+)
+
+// template has placeholders in place of links.
+const template = "docs/adr/template.md"
+
+func pages(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(tracked(t, "*.md", "docs/**/*.md"), func(page string) bool { return page == template })
+}
+
+func TestRelativeLinksResolve(t *testing.T) {
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs/reference/cli/") {
+			continue // cobra links to its own command completion, which it does not describe
+		}
+		for _, target := range links(t, page) {
+			file, anchor, _ := strings.Cut(target, "#")
+			if file == "" {
+				file = filepath.Base(page)
+			}
+			file = path.Join(path.Dir(page), file)
+			if _, err := os.Stat(filepath.Join(root(t), file)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, target)
+				continue
+			}
+			if anchor != "" && strings.HasSuffix(file, ".md") && !slices.Contains(anchors(readFile(t, file)), anchor) {
+				t.Errorf("%s links to %s, which has no such heading", page, target)
+			}
+		}
+	}
+}
+
+// A page that nothing links to is found by nobody.
+func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
+	seen, next := map[string]bool{}, []string{"docs/README.md"}
+	for len(next) > 0 {
+		page := next[0]
+		next = next[1:]
+		if seen[page] || page == template {
+			continue
+		}
+		seen[page] = true
+		for _, target := range links(t, page) {
+			file, _, _ := strings.Cut(target, "#")
+			file = path.Join(path.Dir(page), file)
+			if strings.HasSuffix(file, ".md") && strings.HasPrefix(file, "docs/") {
+				next = append(next, file)
+			}
+		}
+	}
+	for _, page := range tracked(t, "docs/**/*.md") {
+		if !seen[page] && page != template {
+			t.Errorf("%s is not reachable from docs/README.md: add it there", page)
+		}
+	}
+}
+
+func TestSentencesAreShort(t *testing.T) {
+	for _, page := range pages(t) {
+		// Decisions are history, the command lines are generated, and the changelog is a list.
+		if strings.HasPrefix(page, "docs/adr/") || strings.HasPrefix(page, "docs/reference/cli/") || page == "CHANGELOG.md" {
+			continue
+		}
+		average, allowed := averageSentence(readFile(t, page)), float64(longestAverage)
+		if was, ok := longerPages[page]; ok {
+			allowed = was
+			if average <= longestAverage {
+				t.Errorf("%s has %.1f words in a sentence on average: remove it from longerPages", page, average)
+			}
+		}
+		if average > allowed {
+			t.Errorf("%s has %.1f words in a sentence on average, and %.1f are allowed", page, average, allowed)
+		}
+	}
+}
+
+// TestDocumentedCommandsExist compares what shell blocks call with the references of the command lines, which are generated.
+func TestDocumentedCommandsExist(t *testing.T) {
+	commands := map[string][]string{}
+	for _, program := range []string{"kcp-publisher", "skr-agent"} {
+		reference := readFile(t, "docs", "reference", "cli", program+".md")
+		starts := cliHeading.FindAllStringSubmatchIndex(reference, -1)
+		for i, start := range starts {
+			end := len(reference)
+			if i+1 < len(starts) {
+				end = starts[i+1][0]
+			}
+			flags := []string{"help"}
+			for _, f := range cliFlag.FindAllStringSubmatch(reference[start[1]:end], -1) {
+				flags = append(flags, f[1])
+			}
+			commands[reference[start[2]:start[3]]] = flags
+		}
+	}
+	checked := 0
+	for _, page := range pages(t) {
+		for _, block := range fence.FindAllStringSubmatch(readFile(t, page), -1) {
+			if block[1] != "sh" && block[1] != "console" {
+				continue
+			}
+			for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", " ")) {
+				call := shellLine.FindStringSubmatch(strings.TrimSpace(line))
+				if call == nil {
+					continue
+				}
+				checked++
+				if fault := checkCall(call[1], strings.Fields(call[2]), commands); fault != "" {
+					t.Errorf("%s: %s: %s", page, strings.TrimSpace(line), fault)
+				}
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d commands were found in the documentation", checked)
+	}
+}
+
+// checkCall returns what is wrong with a call. Arguments may be placeholders.
+func checkCall(command string, words []string, commands map[string][]string) string {
+	for len(words) > 0 {
+		if _, ok := commands[command+" "+words[0]]; !ok {
+			break
+		}
+		command, words = command+" "+words[0], words[1:]
+	}
+	hasChildren := slices.ContainsFunc(keys(commands), func(c string) bool { return strings.HasPrefix(c, command+" ") })
+	if len(words) > 0 && hasChildren && !strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "|") {
+		return command + " has no command " + words[0]
+	}
+	for _, word := range words {
+		if word == "|" || word == "#" || word == ">" || word == "||" || word == "&&" || word == ";" {
+			break
+		}
+		if flag := longFlag.FindStringSubmatch(word); flag != nil && !slices.Contains(commands[command], flag[1]) {
+			return command + " has no flag --" + flag[1]
+		}
+	}
+	return ""
+}
+
+func keys(commands map[string][]string) []string {
+	var names []string
+	for name := range commands {
+		names = append(names, name)
+	}
+	return names
+}
+
+// links returns the targets of a page's links that lead to files of the repository.
+func links(t *testing.T, page string) []string {
+	t.Helper()
+	text := codeSpan.ReplaceAllString(fence.ReplaceAllString(readFile(t, page), ""), "")
+	var targets []string
+	for _, l := range link.FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(l[1], ":") {
+			targets = append(targets, l[1])
+		}
+	}
+	return targets
+}
+
+// anchors returns the names under which forges link to a page's headings.
+func anchors(text string) []string {
+	var names []string
+	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		title := linkText.ReplaceAllString(h[1], "$1")
+		names = append(names, strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-"))
+	}
+	return names
+}
+
+// averageSentence counts words of prose. Blocks of code, tables and headings are none; an item of a list ends a sentence.
+func averageSentence(text string) float64 {
+	text = fence.ReplaceAllString(text, "\n")
+	text = codeSpan.ReplaceAllString(linkText.ReplaceAllString(text, "$1"), "code")
+	var paragraphs []string
+	open := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "<") {
+			open = false
+			continue
+		}
+		if !open || listItem.MatchString(line) {
+			paragraphs = append(paragraphs, "")
+			open = true
+		}
+		paragraphs[len(paragraphs)-1] += " " + listItem.ReplaceAllString(line, "")
+	}
+	sentences, words := 0, 0
+	for _, p := range paragraphs {
+		for _, s := range sentence.Split(p, -1) {
+			if n := len(strings.Fields(s)); n > 0 {
+				sentences, words = sentences+1, words+n
+			}
+		}
+	}
+	if sentences == 0 {
+		return 0
+	}
+	return float64(words) / float64(sentences)
+}
