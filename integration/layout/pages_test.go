@@ -17,7 +17,7 @@ const longestAverage = 25
 var longerPages = map[string]float64{}
 
 var (
-	fence      = regexp.MustCompile("(?ms)^ *```(\\w*)\n(.*?)^ *```$")
+	fence      = regexp.MustCompile("(?ms)^ *```(\\w*)[^\n]*\n(.*?)^ *```$")
 	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	linkText   = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
 	codeSpan   = regexp.MustCompile("`[^`]*`")
