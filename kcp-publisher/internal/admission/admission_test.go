@@ -25,6 +25,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -169,7 +170,7 @@ func served(t *testing.T) client.Client {
 	environment := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "kcp-publisher", "files", "crds")}, ErrorIfCRDPathMissing: true,
 	}
-	config, err := environment.Start()
+	config, err := pristine.Start(environment)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
 // noise does not compress, so that it fills chunks.
@@ -90,7 +92,7 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
 	env := &envtest.Environment{}
-	cfg, err := env.Start()
+	cfg, err := pristine.Start(env)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = env.Stop() })
 	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})

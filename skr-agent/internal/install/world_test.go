@@ -76,15 +76,9 @@ func renewed(t *testing.T) *rest.Config {
 	}
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true,
-		ControlPlaneStartTimeout: time.Minute,
 	}
 	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
-	env.ControlPlane.Etcd = &envtest.Etcd{}
-	env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
-	if os.Getenv("GOGC") == "" {
-		t.Setenv("GOGC", "400") // of the servers: this process has read its own
-	}
-	_, err := env.Start()
+	_, err := pristine.Start(env)
 	require.NoError(t, err)
 	server.env = env
 	env.Config.QPS = -1
@@ -207,7 +201,8 @@ func (w *world) remove(name string) {
 // eventually waits for a condition and shows the Manifests if it never holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); {
+	pause := 20 * time.Millisecond
+	for deadline := time.Now().Add(time.Minute); !holds(); pause = min(pause*5/4, 200*time.Millisecond) {
 		if time.Now().After(deadline) {
 			var all v1beta2.ManifestList
 			_ = w.client.List(w.Context(), &all)
@@ -217,7 +212,7 @@ func (w *world) eventually(what string, holds func() bool) {
 			}
 			w.Fatalf("never saw: %s", what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pause) // the longer it has waited, the longer it may wait: looks are requests, and take from what is awaited
 	}
 }
 

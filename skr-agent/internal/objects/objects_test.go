@@ -24,6 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
@@ -45,7 +46,7 @@ func withCluster(run func() int) (int, error) {
 		return run(), nil
 	}
 	env := &envtest.Environment{}
-	cfg, err := env.Start()
+	cfg, err := pristine.Start(env)
 	if err != nil {
 		return 0, err
 	}

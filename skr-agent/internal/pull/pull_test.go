@@ -31,6 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
@@ -87,7 +88,7 @@ var env envtest.Environment
 
 // apiServer starts the one that all tests share, each in namespaces of its own.
 var apiServer = sync.OnceValues(func() (*rest.Config, error) {
-	config, err := env.Start()
+	config, err := pristine.Start(&env)
 	if err == nil {
 		config.QPS = -1
 	}

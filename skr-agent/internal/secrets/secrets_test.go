@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
 const value = "hunter2-and-more"
@@ -109,7 +110,7 @@ func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
 	env := &envtest.Environment{}
-	config, err := env.Start()
+	config, err := pristine.Start(env)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = env.Stop() })
 	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})

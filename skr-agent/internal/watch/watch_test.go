@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
 // world is one API server with an agent that may watch only what it is let.
@@ -36,7 +37,7 @@ func newWorld(t *testing.T) *world {
 		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to watch")
 	}
 	env := &envtest.Environment{}
-	admin, err := env.Start()
+	admin, err := pristine.Start(env)
 	must(t, err)
 	t.Cleanup(func() { must(t, env.Stop()) })
 	agent := rest.CopyConfig(admin)
