@@ -254,6 +254,7 @@ func (k *Kymas) forget(kyma types.NamespacedName) {
 	}
 	k.backoff.forget(kyma)
 	k.settled.forget(kyma)
+	k.Shard.forget(kyma)
 	k.Catalog.due.drop(kyma)
 }
 

@@ -38,6 +38,7 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 	if err == nil {
 		k.tell(before.Status, kyma)
 		k.noteWritten(kyma, before.Status, kyma.Status)
+		k.Shard.wrote(before.Status, kyma)
 	}
 	kyma.DeepCopyInto(before)
 	return nil
@@ -104,6 +105,7 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 		if err == nil {
 			k.tell(was, after)
 			k.noteWritten(after, was, is)
+			k.Shard.wrote(was, after)
 		}
 	}
 	k.count(after)
