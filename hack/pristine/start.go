@@ -23,6 +23,12 @@ func Start(env *envtest.Environment) (config *rest.Config, err error) {
 		env.ControlPlane.Etcd = &envtest.Etcd{}
 	}
 	env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
+	var set []string
+	defer func() {
+		for _, name := range set {
+			err = errors.Join(err, os.Unsetenv(name))
+		}
+	}()
 	for name, value := range cheap {
 		if os.Getenv(name) != "" {
 			continue
@@ -30,7 +36,7 @@ func Start(env *envtest.Environment) (config *rest.Config, err error) {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, os.Unsetenv(name)) }()
+		set = append(set, name)
 	}
 	return env.Start()
 }

@@ -65,7 +65,7 @@ func TestAPluginOfKubectlSaysHowItIsCalled(t *testing.T) {
 	}
 	root, _ := NewRoot("kcp-publisher", "is tested", "v0")
 	asPlugin(root, "kubectl-kyma_pull")
-	if code, out := execute(root, nil, "versoin"); code != ExitUsage || !strings.HasPrefix(out, "kubectl kyma-pull: unknown command") || !strings.Contains(out, "run `kubectl kyma-pull --help`") {
+	if code, out := execute(root, nil, "statsu"); code != ExitUsage || !strings.HasPrefix(out, "kubectl kyma-pull: unknown command") || !strings.Contains(out, "run `kubectl kyma-pull --help`") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }

@@ -139,7 +139,7 @@ func (f *statusFlags) show(out io.Writer, v statusView) error {
 	if one {
 		return cli.Print(out, f.format, v.selected[0], nil)
 	}
-	v.Fleet.Runtimes = v.selected
+	v.Runtimes = v.selected
 	return cli.Print(out, f.format, v.Fleet, nil)
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -145,7 +146,7 @@ func TestStatusExitsWithAVerdictWhereItIsAskedFor(t *testing.T) {
 		"a runtime that is silent":        {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnwell},
 		"none that is selected is unwell": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
 	} {
-		if _, err := shown(t, sickFleet(), c.flags); err != c.want {
+		if _, err := shown(t, sickFleet(), c.flags); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
 	w.promote("1.1.0")
 	w.settle()
 	newest := w.digests[name]
-	w.must(store.PushManifest(t.Context(), repository, bundle.Blob{Descriptor: older.Descriptor, Bytes: older.Bytes}, bundle.TagDesired))
+	w.must(store.PushManifest(t.Context(), repository, bundle.Blob(older), bundle.TagDesired))
 	there := func() digest.Digest {
 		t.Helper()
 		found, err := store.Head(t.Context(), repository, bundle.TagDesired)
