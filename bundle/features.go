@@ -16,18 +16,18 @@ import (
 type Feature string
 
 const (
-	// FeatureCritical: Predicate.Critical is heeded, and fields that are not known are skipped in documents that are authenticated. Who has it
+	// FeatureCritical says that Predicate.Critical is heeded, and that fields that are not known are skipped in documents that are authenticated. Who has it
 	// reports its features.
 	FeatureCritical Feature = "critical"
-	// FeatureTakeover: DesiredState.Takeover and Manifest.Inherited.
+	// FeatureTakeover is DesiredState.Takeover and Manifest.Inherited.
 	FeatureTakeover Feature = "takeover"
-	// FeatureImagePullSecret: Settings.ImagePullSecret.
+	// FeatureImagePullSecret is Settings.ImagePullSecret.
 	FeatureImagePullSecret Feature = "image-pull-secret"
-	// FeatureNamespaceLabels: Settings.NamespaceLabels.
+	// FeatureNamespaceLabels is Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRenamedModules: the annotation renamed-from of a Manifest.
+	// FeatureRenamedModules is the annotation renamed-from of a Manifest.
 	FeatureRenamedModules Feature = "renamed-modules"
-	// FeatureRecreate: the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it recreates nothing, and says so.
+	// FeatureRecreate is the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it recreates nothing, and says so.
 	FeatureRecreate Feature = "recreate"
 )
 

@@ -357,6 +357,11 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	case enrollment == nil:
 		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is not known and the report neither introduces it nor has a certificate that is good: run `kcp-publisher enroll %s`, apply what it prints to the runtime, and restart its agent", from.Runtime)
 	}
+	return introducedKey(*enrollment, hint, from)
+}
+
+// introducedKey returns the key that a report introduces, where it is the one that signed.
+func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := trust.DecodePublicKey(enrollment.PublicKey)
 	if err != nil {
 		return nil, false, refusal.New(refusal.Malformed, "enrollment: %w", err)
@@ -367,7 +372,7 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	if from.Enroll == nil {
 		return nil, false, refusal.New(refusal.ForeignKey, "introduces key %s, and none but the runtime's counts here", trust.ShortThumbprint(hint))
 	}
-	if err := from.Enroll(*enrollment); err != nil {
+	if err := from.Enroll(enrollment); err != nil {
 		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)
 	}
 	return key, true, nil

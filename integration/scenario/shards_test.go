@@ -189,7 +189,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	for _, name := range []string{"replica-1", "replica-2", "replica-3"} {
 		replicas[name] = startReplica(t, f, name)
 	}
-	of := untilShared(t, f, 3)
+	untilShared(t, f, 3)
 	must(t, f.Publisher().Stop())
 	until(t, time.Minute, "every Kyma has the label of a shard", func() (bool, string) {
 		var kymas v1beta2.KymaList
@@ -215,7 +215,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	}
 
 	// One more takes its share and no more, and publishes nothing again.
-	of = untilShared(t, f, 2, planner)
+	of := untilShared(t, f, 2, planner)
 	pushed.reset()
 	replicas["replica-4"] = startReplica(t, f, "replica-4")
 	next := untilShared(t, f, 3, planner)
