@@ -7,7 +7,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -50,11 +49,8 @@ func namespaceFlag(flags *pflag.FlagSet, into *string, of string) {
 	flags.StringVarP(into, "namespace", "n", defaultNamespace, "namespace of "+of)
 }
 
-// config returns how to reach the API server.
-func (c *controlPlane) config() (*rest.Config, error) { return c.cluster.Config() }
-
 func (c *controlPlane) connect() (client.Client, error) {
-	config, err := c.config()
+	config, err := c.cluster.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -1,70 +1,13 @@
 package command
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
-	"github.com/spf13/pflag"
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// commands returns a command and all below it that people may call.
-func commands(of *cobra.Command) []*cobra.Command {
-	all := []*cobra.Command{of}
-	for _, inner := range of.Commands() {
-		if inner.IsAvailableCommand() {
-			all = append(all, commands(inner)...)
-		}
-	}
-	return all
-}
+func TestTheHelpNamesTheValuesOfFlags(t *testing.T) { clitest.CheckValues(t, newProgram("v0")) }
 
-// TestTheHelpNamesTheValuesOfFlags holds what stands in back quotes, which the help takes for the name of a flag's value.
-func TestTheHelpNamesTheValuesOfFlags(t *testing.T) {
-	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)
-	for _, cmd := range commands(newProgram("v0")) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			name, usage := pflag.UnquoteUsage(f)
-			own, _ := pflag.UnquoteUsage(&pflag.Flag{Value: f.Value})
-			if name != own && !value.MatchString(name) || strings.Contains(usage, "`") {
-				t.Errorf("%s --%s: its value is shown as %q, of %q", cmd.CommandPath(), f.Name, name, f.Usage)
-			}
-		})
-	}
-}
-
-// TestTheReferenceIsCurrent compares docs/reference/cli with what the program takes.
 func TestTheReferenceIsCurrent(t *testing.T) {
-	root := newProgram("v0")
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	var page bytes.Buffer
-	page.WriteString("# " + root.Name() + "\n\nEvery command and flag, as `" + root.Name() + " help` has them; `make generate` writes this page.\n")
-	link := func(file string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-") }
-	for _, cmd := range commands(root) {
-		if cmd.HasParent() && (cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help") {
-			continue
-		}
-		cmd.DisableAutoGenTag = true
-		page.WriteString("\n")
-		if err := doc.GenMarkdownCustom(cmd, &page, link); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got := regexp.MustCompile(`\n{3,}`).ReplaceAllString(strings.TrimRight(page.String(), "\n")+"\n", "\n\n")
-	path := filepath.Join("../../../docs/reference/cli", root.Name()+".md")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want, err := os.ReadFile(path); err != nil || string(want) != got {
-		t.Errorf("%s is not current (%v): run make generate", path, err)
-	}
+	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
 }

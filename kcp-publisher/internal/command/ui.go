@@ -73,7 +73,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return cli.Usage(fmt.Errorf("--bind-address %q: want an address of this machine, such as 127.0.0.1:8085, or --external-url: others would see the fleet with your rights", f.address))
 	}
 	crlog.SetLogger(log)
-	config, err := f.config()
+	config, err := f.cluster.Config()
 	if err != nil {
 		return err
 	}

@@ -121,10 +121,11 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 		k.Publisher.Forget(plan.RuntimeID(kyma)) // so that the registry is asked for it
 	}
 	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due))
+	reported := !newest.asked.Before(started)
 	this.report = newest.content()
 	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still && requested == "" {
 		published = true
-		k.backoff.answered(ctx, req.NamespacedName, started, !newest.asked.Before(started), !newest.asked.Before(started))
+		k.backoff.answered(ctx, req.NamespacedName, started, reported, reported)
 		return k.lookAgain(kyma, newest.asked, until), nil
 	}
 	var alone time.Duration // how long this runtime waits by itself
@@ -164,7 +165,7 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	if alone > 0 {
 		result.RequeueAfter = alone
 	} else {
-		k.backoff.answered(ctx, req.NamespacedName, started, outcome.Pushed || !newest.asked.Before(started), !newest.asked.Before(started))
+		k.backoff.answered(ctx, req.NamespacedName, started, outcome.Pushed || reported, reported)
 	}
 	return result, err
 }
