@@ -71,12 +71,14 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held.
+// Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held. Who was given the promoted version since
+// the plan was made keeps it: a plan takes it from nobody who has it, except by saying so.
 func (g *Gate) Decide(runtime, own string) Decision {
-	if g.open {
+	d, known := g.decision(runtime)
+	switch {
+	case g.open, d.Undo == "" && own != "" && own == g.to:
 		return Decision{Version: g.to}
-	}
-	if d, known := g.decision(runtime); known {
+	case known:
 		return d
 	}
 	return Decision{Version: Keep(g.from, own), Held: g.held}

@@ -47,3 +47,23 @@ func TestTheWordsOfAHeldVersionAreNoOtherDecision(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoWasGivenTheVersionSinceKeepsIt(t *testing.T) {
+	held, undone := Decision{Version: "1.0.0", Held: "wave one"}, Decision{Version: "1.0.0", Undo: "2.0.0", Held: "taken back"}
+	gate := &Gate{from: "1.0.0", to: "2.0.0", held: "held", decisions: []Decision{held, undone}, decided: map[string]int32{"held": 0, "undone": 1}}
+	for what, c := range map[string]struct {
+		runtime, own string
+		want         Decision
+	}{
+		"it has the last good version":      {"held", "1.0.0", held},
+		"it has nothing":                    {"held", "", held},
+		"it was given the version since":    {"held", "2.0.0", Decision{Version: "2.0.0"}},
+		"it came with the version":          {"new", "2.0.0", Decision{Version: "2.0.0"}},
+		"it came with the last good one":    {"new", "1.0.0", Decision{Version: "1.0.0", Held: "held"}},
+		"the version is taken back from it": {"undone", "2.0.0", undone},
+	} {
+		if got := gate.Decide(c.runtime, c.own); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
+		}
+	}
+}
