@@ -32,6 +32,21 @@ type Zot struct {
 
 // StartZot brings zot up with its data below a folder. Its program is what the environment names, or the packed file.
 func StartZot(ctx context.Context, dir, packed string) (*Zot, error) {
+	return startZot(ctx, dir, packed, map[string]any{"gc": false})
+}
+
+// StartCollectingZot is StartZot with one that copies no blobs together, as docs/registry.md asks for, and collects its garbage all the
+// time: manifests without a tag, and what nothing refers to, once they have been there for some time.
+func StartCollectingZot(ctx context.Context, dir, packed string, age time.Duration) (*Zot, error) {
+	return startZot(ctx, dir, packed, map[string]any{
+		"dedupe": false, "gc": true, "gcDelay": age.String(), "gcInterval": "1s", "gcMaxSchedulerDelay": "100ms",
+		"retention": map[string]any{"delay": age.String(), "policies": []any{
+			map[string]any{"repositories": []string{"**"}, "deleteUntagged": true, "deleteReferrers": true},
+		}},
+	})
+}
+
+func startZot(ctx context.Context, dir, packed string, storage map[string]any) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
 		z.program = filepath.Join(dir, "zot")
@@ -47,9 +62,10 @@ func StartZot(ctx context.Context, dir, packed string) (*Zot, error) {
 	}
 	z.address = listener.Addr().String()
 	_, port, _ := net.SplitHostPort(z.address)
+	storage["rootDirectory"] = z.Data()
 	config, err := json.Marshal(map[string]any{
 		"distSpecVersion": "1.1.1",
-		"storage":         map[string]any{"rootDirectory": z.Data(), "gc": false},
+		"storage":         storage,
 		"http":            map[string]any{"address": "127.0.0.1", "port": port},
 		"log":             map[string]any{"level": "error"},
 	})
