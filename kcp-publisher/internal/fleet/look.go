@@ -9,12 +9,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
-
-// rootWarning is how long before its end a root of trust is a warning, as the publisher logs it.
-const rootWarning = 30 * 24 * time.Hour
 
 // minHeard is from how many runtimes on most of them say something of the fleet.
 const minHeard = 3
@@ -114,43 +110,6 @@ func warnings(in Input, f Fleet) []Cause {
 		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, heard))
 	}
 	return all
-}
-
-// RootEnds is about a root of trust that has expired or expires soon, nil for another one and where nobody knows.
-func RootEnds(at, now time.Time) *Cause {
-	switch {
-	case at.IsZero() || at.Sub(now) >= rootWarning:
-		return nil
-	case !now.Before(at):
-		return &Cause{RootExpired, "the root of trust expired at " + at.UTC().Format(time.RFC3339), byName[RootExpired].Advice}
-	}
-	return &Cause{RootExpiresSoon, "the root of trust expires at " + at.UTC().Format(time.RFC3339), byName[RootExpiresSoon].Advice}
-}
-
-// certificatesNamed is how many runtimes a warning about certificates names.
-const certificatesNamed = 3
-
-// certificatesEnd names the runtimes that report and whose agents' certificates have expired or expire soon; empty for none. What is in a runtime's way
-// besides is its own: one that fails for something else may lose its certificate too.
-func certificatesEnd(in Input) string {
-	var names []string
-	all := 0
-	for i := range in.Kymas {
-		kyma := &in.Kymas[i]
-		if !plan.Reports(kyma) || plan.Skipped(kyma) || !kyma.DeletionTimestamp.IsZero() || certificateEnds(&known{kyma: kyma, now: in.Now}) == nil {
-			continue
-		}
-		if all++; all <= certificatesNamed {
-			names = append(names, line(plan.RuntimeID(kyma)))
-		}
-	}
-	if all == 0 {
-		return ""
-	}
-	if all > certificatesNamed {
-		names = append(names, fmt.Sprintf("%d others", all-certificatesNamed))
-	}
-	return fmt.Sprintf("certificates of agents that have expired or expire soon: %d (%s)", all, strings.Join(names, ", "))
 }
 
 // Held is the cause of all runtimes while nothing is published.

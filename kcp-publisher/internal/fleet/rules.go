@@ -20,8 +20,6 @@ const (
 	settledWithin = time.Hour
 	// notedWithin is by when a runtime that reports is noted again: publishers note each one within plan.MaxUnnoted.
 	notedWithin = plan.MaxUnnoted + time.Hour
-	// certificateShare is of how many parts of a certificate's life the last one is left when it is a warning: two of three are for its renewal.
-	certificateShare = 3
 	// deletedWithin is how long publishers wait for the runtime of a deleted Kyma unless they are told otherwise, and some time to act on it.
 	deletedWithin = 25 * time.Hour
 )
@@ -354,23 +352,6 @@ func notReady(k *known) *found {
 		return nil
 	}
 	return of(NotReady, k.ready)
-}
-
-// certificateEnds is about a certificate that was not renewed when it was due. Agents ask for another one after a third of its life.
-func certificateEnds(k *known) *found {
-	published := k.published()
-	if k.one || published == nil || published.Certificate == nil {
-		return nil
-	}
-	from, until := published.Certificate.NotBefore.Time, published.Certificate.NotAfter.Time
-	due := until.Add(-until.Sub(from) / certificateShare)
-	switch {
-	case !until.After(from) || k.now.Before(due):
-		return nil
-	case !k.now.Before(until):
-		return &found{situation: CertificateExpired, since: until, message: "the agent's certificate expired at " + until.UTC().Format(time.RFC3339)}
-	}
-	return &found{situation: CertificateExpiresSoon, since: due, message: "the agent's certificate expires at " + until.UTC().Format(time.RFC3339) + ", and no other one was issued"}
 }
 
 func unwatched(k *known) *found {
