@@ -42,7 +42,7 @@ func newCheck() *cobra.Command {
 		Use: "check", Short: "checks keys, rights, definitions, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
 		Long: "check looks for what `run` needs: keys that the root of trust lists, the rights of the chart's RBAC, definitions with all fields, a registry that answers,\n" +
 			"and a clock that is right. It changes nothing, unless --registry-write has it push an empty blob.\n\n" +
-			"The rights are those of whoever runs it. To check those of the publisher, add --as system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
+			"The rights are those of the user who runs it. To check those of the publisher, add --as system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
 			"Exit code 0 says that nothing failed; warnings do not count. 1 says that something did.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -112,7 +112,7 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	}
 	path := filepath.Join(folder.Dir, keys.FileRootKey)
 	if _, err := os.Stat(path); err == nil {
-		findings = append(findings, preflight.Warn("file "+path, "is beside the keys of every day", "keep it where the publisher cannot reach it: whoever has it decides whom all runtimes trust"))
+		findings = append(findings, preflight.Warn("file "+path, "is beside the keys of every day", "keep it where the publisher cannot reach it: its holder decides whom all runtimes trust"))
 	}
 	return &root, findings
 }
