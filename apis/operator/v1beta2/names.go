@@ -160,8 +160,8 @@ const (
 	ConditionImages = "Images"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
 	ConditionReporting = "Reporting"
-	// ConditionRegistry is False on a Kyma in KCP when the registry did not hold what was published, until it does again; it is there only after
-	// such a deviation.
+	// ConditionRegistry is False on a Kyma in KCP when the registry did not hold what was published, until it does again, and on the Kyma of a
+	// runtime while its agent can read no bundle from the registry; it is there only after such a deviation or outage.
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
 	ConditionAgent = "Agent"
