@@ -21,8 +21,12 @@ export CGO_ENABLED := 0
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
-	@go run ./integration/demo $(if $(EXIT),--exit)
+# Whatever takes time says so: a first run compiles for minutes where nothing is cached.
+demo: ASSETS_FLAGS := -alerts=false
+demo: assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
+	@hack/elapsed "compiling kcp-publisher and skr-agent" $(MAKE) --no-print-directory build
+	@hack/elapsed "compiling the demo" go build -o bin/demo ./integration/demo
+	@KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo $(if $(EXIT),--exit)
 
 try-module: build assets ## a module through install, upgrade, faults, undo and removal: COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...]
 	@go run ./integration/try/cmd $(if $(COMPONENT),--component '$(COMPONENT)') $(if $(FROM),--from '$(FROM)') $(if $(TO),--to '$(TO)') \
@@ -134,4 +138,6 @@ fuzz: ## every fuzz target for FUZZTIME (10s) each
 
 # Before the tests, so that the minutes of a first build are seen and count against no test's time.
 assets: ## kube-apiserver, etcd and kwok, from a cache or built once
-	@go run ./hack/assets/cmd/assets >/dev/null
+	@mkdir -p bin
+	@hack/elapsed "compiling hack/assets" go build -o bin/assets ./hack/assets/cmd/assets
+	@bin/assets $(ASSETS_FLAGS) >/dev/null

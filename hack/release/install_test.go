@@ -14,6 +14,7 @@ func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
 	if os.Getenv("TEST_RELEASE") == "" {
 		t.Skip("builds both programs: run make test-release")
 	}
+	t.Setenv("TZ", "UTC")
 	// The name of a commit, so that what Go's cache has under it is never something else.
 	at := "v0.0.0-" + strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S", "--format=%cd-%h"))
 	proxy := filepath.Join(t.TempDir(), "proxy")
@@ -29,8 +30,9 @@ func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
 		}
 	}
 	ran(t, top, "git", archive...)
-	for name, text := range map[string]string{".mod": ran(t, top, "git", "show", "HEAD:go.mod"), ".info": `{"Version":"` + at + `"}`} {
-		if err := os.WriteFile(filepath.Join(folder, at+name), []byte(text), 0o600); err != nil {
+	info := `{"Version":"` + at + `"}`
+	for name, text := range map[string]string{at + ".mod": ran(t, top, "git", "show", "HEAD:go.mod"), at + ".info": info, "list": "", "../@latest": info} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,8 +41,8 @@ func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
 	t.Setenv("GONOSUMDB", modulePath)
 	t.Setenv("GOBIN", bin)
 	t.Setenv("CGO_ENABLED", "0")
+	cache := strings.TrimSpace(ran(t, ".", "go", "env", "GOMODCACHE"))
 	t.Cleanup(func() { // of no use to anybody later
-		cache := strings.TrimSpace(ran(t, ".", "go", "env", "GOMODCACHE"))
 		for _, path := range []string{filepath.Join(cache, modulePath+"@"+at), filepath.Join(cache, "cache", "download", modulePath)} {
 			if err := os.RemoveAll(path); err != nil {
 				t.Error(err)
