@@ -9,7 +9,7 @@ KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
 FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher skr-agent)
-GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' docs/reference/cli docs/reference/metrics.md \
+GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glob)charts/*/README.md' docs/reference/cli docs/reference/metrics.md \
   docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md
 
 # The programs are built without C, so they are tested without it: linking seventy test binaries takes a quarter less.
@@ -21,8 +21,12 @@ export CGO_ENABLED := 0
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
-	@go run ./integration/demo $(if $(EXIT),--exit)
+# Whatever takes time says so: a first run compiles for minutes where nothing is cached.
+demo: ASSETS_FLAGS := -alerts=false
+demo: assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
+	@hack/elapsed "compiling kcp-publisher and skr-agent" $(MAKE) --no-print-directory build
+	@hack/elapsed "compiling the demo" go build -o bin/demo ./integration/demo
+	@KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo $(if $(EXIT),--exit)
 
 try-module: build assets ## a module through install, upgrade, faults, undo and removal: COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...]
 	@go run ./integration/try/cmd $(if $(COMPONENT),--component '$(COMPONENT)') $(if $(FROM),--from '$(FROM)') $(if $(TO),--to '$(TO)') \
@@ -104,10 +108,11 @@ lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
-generate: ## deepcopy functions, CRDs and the references of command lines, metrics, annotations and conditions
+generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of command lines, metrics, annotations and conditions
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/files/crds
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
+	@go tool -modfile=hack/helmdocs/go.mod helm-docs --log-level warning --chart-search-root charts
 	go test -vet=off -count=1 -run '^TestTheReference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout -args -update
 
 verify-generated: generate ## fail when generated files are not current
@@ -133,4 +138,6 @@ fuzz: ## every fuzz target for FUZZTIME (10s) each
 
 # Before the tests, so that the minutes of a first build are seen and count against no test's time.
 assets: ## kube-apiserver, etcd and kwok, from a cache or built once
-	@go run ./hack/assets/cmd/assets >/dev/null
+	@mkdir -p bin
+	@hack/elapsed "compiling hack/assets" go build -o bin/assets ./hack/assets/cmd/assets
+	@bin/assets $(ASSETS_FLAGS) >/dev/null

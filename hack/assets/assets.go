@@ -87,7 +87,7 @@ func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 		}
 		if p.module == controlPlane && !tried {
 			tried = true
-			if err := download(ctx, cache, progress); err != nil {
+			if err := download(ctx, releaseIndex, cache, progress); err != nil {
 				fmt.Fprintf(progress, "assets: no envtest archive to download (%v), building instead\n", err)
 			}
 		}

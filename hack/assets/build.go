@@ -28,7 +28,7 @@ func build(ctx context.Context, p program, cache string, progress io.Writer) err
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w"+p.ldflags, "-tags", p.tags, "-o", target, p.pkg)
 	cmd.Dir = filepath.Join(source, p.module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
-	if err := runWithProgress(cmd, "assets: building "+p.name+" from its Go module, once", progress); err != nil {
+	if _, err := runWithProgress(cmd, "assets: building "+p.name+" from its Go module, once", progress); err != nil {
 		return err
 	}
 	return os.Rename(target, filepath.Join(cache, p.name))

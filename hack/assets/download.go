@@ -16,9 +16,9 @@ import (
 const releaseIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 
 // download lets setup-envtest fetch the release archive, check it against the index's SHA-512 and link its programs into the
-// cache. The archives don't exist for every patch version: it takes the newest of the minor version.
-func download(ctx context.Context, cache string, progress io.Writer) error {
-	if err := reachable(ctx); err != nil {
+// cache. The archives don't exist for every patch version: it takes the newest of the minor version. index lists the archives.
+func download(ctx context.Context, index, cache string, progress io.Writer) error {
+	if err := reachable(ctx, index); err != nil {
 		return err
 	}
 	source, err := hackDir()
@@ -29,14 +29,12 @@ func download(ctx context.Context, cache string, progress io.Writer) error {
 	minor := version[:strings.LastIndex(version, ".")]
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	var path, problem strings.Builder
-	cmd := exec.CommandContext(ctx, "go", "tool", "setup-envtest", "use", minor, "--bin-dir", filepath.Join(cache, "envtest"), "-p", "path")
+	cmd := exec.CommandContext(ctx, "go", "tool", "setup-envtest", "use", minor, "--index", index, "--bin-dir", filepath.Join(cache, "envtest"), "-p", "path")
 	cmd.Dir = filepath.Join(source, "tools")
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
-	cmd.Stdout, cmd.Stderr = &path, &problem
-	fmt.Fprintf(progress, "assets: downloading kube-apiserver and etcd %s …\n", minor)
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("setup-envtest: %w: %s", err, strings.TrimSpace(problem.String()))
+	path, err := runWithProgress(cmd, "assets: downloading kube-apiserver and etcd "+minor, progress)
+	if err != nil {
+		return fmt.Errorf("setup-envtest: %w", err)
 	}
 	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
 		link := filepath.Join(cache, name)
@@ -47,7 +45,7 @@ func download(ctx context.Context, cache string, progress io.Writer) error {
 		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		if err := os.Symlink(filepath.Join(strings.TrimSpace(path.String()), name), link); err != nil {
+		if err := os.Symlink(filepath.Join(strings.TrimSpace(path), name), link); err != nil {
 			return err
 		}
 	}
@@ -55,10 +53,10 @@ func download(ctx context.Context, cache string, progress io.Writer) error {
 }
 
 // reachable asks shortly before anything long is tried.
-func reachable(ctx context.Context) error {
+func reachable(ctx context.Context, index string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodHead, releaseIndex, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, index, nil)
 	if err != nil {
 		return err
 	}

@@ -15,18 +15,18 @@ import (
 // reportEvery is how often a log gets a line about something that still runs.
 const reportEvery = 15 * time.Second
 
-// runWithProgress shows what runs and for how long already, so that nobody takes minutes for a hang.
-func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) error {
+// runWithProgress shows what runs and for how long already, so that nobody takes minutes for a hang. It returns what the command prints.
+func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, error) {
 	// A buffer of its own: what the command says matters only if it fails, and would tear the spinner.
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	var output, problem bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &problem
 	started := time.Now()
 	show, every := lines(title, progress)
 	if file, ok := progress.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		show, every = spinner(title, progress)
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return "", err
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -37,9 +37,9 @@ func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) error {
 		case err := <-done:
 			show(time.Since(started), true)
 			if err != nil {
-				return fmt.Errorf("%w\n%s", err, output.String())
+				return "", fmt.Errorf("%w\n%s%s", err, problem.String(), output.String())
 			}
-			return nil
+			return output.String(), nil
 		case <-tick.C:
 			show(time.Since(started), false)
 		}

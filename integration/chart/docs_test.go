@@ -36,7 +36,7 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)
 	seen := map[string]int{}
-	for _, words := range commands(t, "install.md") {
+	for _, words := range slices.Concat(commands(t, "install.md"), commands(t, "rights.md")) {
 		seen[words[0]]++
 		line := strings.Join(words, " ")
 		switch words[0] {

@@ -144,6 +144,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}})) // where modules have accounts
 	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values", "integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.serviceMonitor.enabled=false", "--set", "metrics.prometheusRule.enabled=false")
 
+	g.acceptsEveryObject()
 	for name, namespace := range namespaces {
 		deployment := &appsv1.Deployment{}
 		key := client.ObjectKey{Namespace: namespace, Name: name}

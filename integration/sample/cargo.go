@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -22,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Cargo is a bundle with one module whose image is as large as one likes: something heavy to carry.
+// Cargo is a bundle with one module whose image is as large as one likes: something heavy to carry. The module is a chart and lists no images.
 type Cargo struct {
 	Registries *store.Registries
 	// Prefix is a registry's host and path; the image lies in its repository "cargo".
@@ -34,6 +35,12 @@ type Cargo struct {
 	Layers     int
 	LayerBytes int64
 }
+
+const cargoPod = `apiVersion: v1
+kind: Pod
+metadata: {name: cargo, namespace: {{ .Release.Namespace }}}
+spec: {containers: [{name: cargo, image: "{{ .Values.image }}:{{ .Chart.Version }}"}]}
+`
 
 // Publish pushes image and bundle.
 func (c Cargo) Publish(ctx context.Context) error {
@@ -87,13 +94,21 @@ func (c Cargo) pushBundle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	content := bundle.NewBlob(mediaTypeTar, Tar("cargo.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cargo, namespace: kyma-system}\n"))
+	content := bundle.NewBlob(mediaTypeTar, Tar(
+		"cargo/Chart.yaml", "apiVersion: v2\nname: cargo\nversion: 1.0.0\nkubeVersion: '>=1.25.0-0'\n",
+		"cargo/values.yaml", "image: "+c.Prefix+"/cargo\n",
+		"cargo/templates/pod.yaml", cargoPod,
+	))
+	source, err := json.Marshal(v1beta2.ImageSpec{Type: v1beta2.HelmChart, Ref: content.Descriptor.Digest.String()})
+	if err != nil {
+		return err
+	}
 	if err := store.ShareBlob(ctx, place, content); err != nil {
 		return err
 	}
 	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{}, Manifests: []bundle.Manifest{{
 		Name: "cargo", Module: "cargo", Version: "1.0.0",
-		Spec: v1beta2.ManifestSpec{Version: "1.0.0", LocalizedImages: []string{c.Prefix + "/cargo:1.0.0"}},
+		Spec: v1beta2.ManifestSpec{Version: "1.0.0", Install: v1beta2.InstallInfo{Name: "cargo", Source: runtime.RawExtension{Raw: source}}},
 		Content: []bundle.Content{{
 			Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: mediaTypeTar, Digest: content.Descriptor.Digest, SizeBytes: content.Descriptor.Size,
 		}},

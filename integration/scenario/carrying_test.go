@@ -80,6 +80,9 @@ func TestProgramsThatAreKilledAreRepeated(t *testing.T) {
 	started := time.Now()
 	d.run(0, d.binaries.Publisher, d.exportArgs("whole.tar")...)
 	exporting := time.Since(started)
+	if info, err := os.Stat(d.file("whole.tar")); err != nil || info.Size() < 6*4<<20 {
+		t.Fatalf("the image that only the rendered chart names is not in the file: %v, %v", info, err)
+	}
 	started = time.Now()
 	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("whole.tar"))...)
 	importing := time.Since(started)

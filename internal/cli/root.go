@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 
 	"github.com/fluxcd/pkg/runtime/logger"
@@ -35,6 +36,8 @@ var fluxNames = map[string]pflag.NormalizedName{
 
 // NewRoot returns the root command of a program, without subcommands, and its flags.
 func NewRoot(name, short, version string) (*cobra.Command, *Root) {
+	info, _ := debug.ReadBuildInfo()
+	version = versionOf(version, info)
 	r := &Root{Version: version}
 	cmd := Group(name, short)
 	cmd.Version, cmd.SilenceErrors, cmd.SilenceUsage = version, true, true

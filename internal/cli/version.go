@@ -21,6 +21,18 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
+// notReleased is the version of a program that nobody gave one.
+const notReleased = "dev"
+
+// versionOf returns the version that a program was given when it was built, else that of the module that `go install` took it from. A module of
+// a checkout has no sum, and is no release.
+func versionOf(given string, info *debug.BuildInfo) string {
+	if given == notReleased && info != nil && info.Main.Sum != "" {
+		return info.Main.Version
+	}
+	return given
+}
+
 func newVersion(version string) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{

@@ -29,6 +29,10 @@ type Options struct {
 	// Images takes the container images along, Platforms only those platforms of images that no digest pins.
 	Images    bool
 	Platforms []ocispec.Platform
+	// Rendering finds the images that modules use and do not list; nil finds none.
+	Rendering Rendering
+	// KubernetesVersion is that of the runtimes' clusters; empty is what each reported.
+	KubernetesVersion string
 	// Offers takes along what runtimes with autonomy may choose by themselves.
 	Offers bool
 	// Sign signs the list of images; without it the file cannot be used.
@@ -43,6 +47,7 @@ type gathering struct {
 	needs  []need
 	known  map[string]map[place]bool
 	images *imageFinder
+	used   usedImages
 	roots  map[string]int64 // by runtime: the newest root that it has
 	// unlisted are modules with their versions that list no images.
 	unlisted map[string]bool
@@ -53,7 +58,7 @@ type gathering struct {
 
 // Gather reads the newest bundles of the runtimes and all that they refer to, but for the bytes of the contents.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
-	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, roots: map[string]int64{}, unlisted: map[string]bool{}}
+	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, used: usedImages{}, roots: map[string]int64{}, unlisted: map[string]bool{}}
 	for _, runtime := range options.Runtimes {
 		if err := g.runtime(ctx, runtime); err != nil {
 			return Parcel{}, fmt.Errorf("runtime %s: %w", runtime, err)
@@ -79,7 +84,7 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
-		needs, err := g.needsOf(ctx, runtime, base)
+		needs, err := g.needsOf(ctx, runtime, base, false)
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
@@ -96,7 +101,7 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	if err != nil {
 		return err
 	}
-	needs, err := g.needsOf(ctx, runtime, newest)
+	needs, err := g.needsOf(ctx, runtime, newest, true)
 	if err != nil {
 		return err
 	}
@@ -116,7 +121,7 @@ func (g *gathering) noteUnlisted(b published) {
 		taken = append(taken, b.State.Offers...)
 	}
 	for _, m := range taken {
-		if g.Images && len(m.Spec.LocalizedImages) == 0 {
+		if g.Images && g.Rendering == nil && len(m.Spec.LocalizedImages) == 0 {
 			g.unlisted[m.Module+" "+m.Version] = true
 		}
 	}
@@ -145,8 +150,9 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 	return published{opened, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}, err
 }
 
-// needsOf lists what a runtime needs to live by a bundle, the bundle's own manifest first.
-func (g *gathering) needsOf(ctx context.Context, runtime string, b published) ([]need, error) {
+// needsOf lists what a runtime needs to live by a bundle, the bundle's own manifest first. Of images that no module lists it finds those of the
+// newest bundle only, which are then carried again: the contents of former bundles may be gone.
+func (g *gathering) needsOf(ctx context.Context, runtime string, b published, newest bool) ([]need, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return nil, err
@@ -165,6 +171,11 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published) ([
 	}
 	for _, m := range b.State.Offers { // the agent asks for their proofs when it is given the bundle
 		if needs, err = g.module(ctx, needs, runtime, m, g.Offers); err != nil {
+			return nil, err
+		}
+	}
+	if g.Images && g.Rendering != nil && newest {
+		if needs, err = g.rendered(ctx, needs, runtime, b); err != nil {
 			return nil, err
 		}
 	}

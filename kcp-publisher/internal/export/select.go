@@ -50,7 +50,7 @@ type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
 	// Unlisted are modules with their versions whose components list no images, so that none of theirs are carried. It is empty where no
-	// images were asked for.
+	// images were asked for, and where modules are rendered.
 	Unlisted []string
 }
 

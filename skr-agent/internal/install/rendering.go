@@ -46,39 +46,55 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 }
 
 // input gathers what the objects of a Manifest depend on.
-func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (in render.Input, problem *finding, err error) {
+func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Input, *finding, error) {
+	sources := inputSources{
+		load: func(at digest.Digest) ([]byte, *finding, error) {
+			data, err := i.Content.Load(ctx, at)
+			switch {
+			case errors.Is(err, contentstore.ErrMissing):
+				return nil, &finding{reason: v1beta2.ReasonContentMissing, message: err.Error()}, nil
+			case errors.Is(err, contentstore.ErrBroken):
+				return nil, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
+			}
+			return data, nil, err
+		},
+		capabilities: func() (render.Capabilities, error) { return i.actor(m).capabilities() },
+	}
+	return sources.input(m, i.Namespace)
+}
+
+// inputSources are where the parts of an input come from that a Manifest only names.
+type inputSources struct {
+	load         func(digest.Digest) ([]byte, *finding, error)
+	capabilities func() (render.Capabilities, error)
+}
+
+func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.Input, problem *finding, err error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
 		return in, &finding{reason: v1beta2.ReasonSourceBroken, message: "spec.install.source: " + err.Error()}, nil
 	}
-	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), i.Namespace
-	in.Content, problem, err = i.load(ctx, source, "spec.install.source")
+	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), namespace
+	in.Content, problem, err = s.content(source, "spec.install.source")
 	if problem != nil || err != nil || source.Type != v1beta2.HelmChart {
 		return in, problem, err
 	}
 	if m.Spec.Config != nil {
-		if in.Values, problem, err = i.load(ctx, *m.Spec.Config, "spec.config"); problem != nil || err != nil {
+		if in.Values, problem, err = s.content(*m.Spec.Config, "spec.config"); problem != nil || err != nil {
 			return in, problem, err
 		}
 	}
-	in.Kubernetes, err = i.actor(m).capabilities()
+	in.Kubernetes, err = s.capabilities()
 	return in, nil, err
 }
 
-// load reads the content that a field names by digest.
-func (i *Installer) load(ctx context.Context, source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
+// content reads what a field names by digest.
+func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
 		return nil, &finding{reason: v1beta2.ReasonSourceBroken, message: fmt.Sprintf("%s.ref: %q is not a digest: %v", field, source.Ref, err)}, nil
 	}
-	data, err := i.Content.Load(ctx, at)
-	switch {
-	case errors.Is(err, contentstore.ErrMissing):
-		return nil, &finding{reason: v1beta2.ReasonContentMissing, message: err.Error()}, nil
-	case errors.Is(err, contentstore.ErrBroken):
-		return nil, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
-	}
-	return data, nil, err
+	return s.load(at)
 }
 
 // redirect points the images of objects to where they are to come from, names the Secret that they are pulled with, and compares them with what the component lists.

@@ -117,11 +117,11 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	case child.ProcessState == nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	case !child.ProcessState.Success():
-		return nil, c.explain(child.ProcessState, complaint.String())
+		return nil, c.explain(child.ProcessState, complaint.kept.String())
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
-	return said.Bytes(), nil
+	return said.kept.Bytes(), nil
 }
 
 // explain tells why a child died, from its state and from what Go's runtime writes then. The rest of that is for nobody.
@@ -161,22 +161,23 @@ func understood(in Input, said []byte) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// capped keeps the beginning of what is written. It never fails, so that the writer is not stopped by it but by full.
+// capped keeps the beginning of what is written. It never fails, so that the writer is not stopped by it but by full. It embeds no buffer:
+// whoever copies into one of those goes by its ReadFrom, which knows no limit.
 type capped struct {
-	bytes.Buffer
+	kept       bytes.Buffer
 	most       int
 	overflowed bool
 	full       func()
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	if room := c.most - c.Len(); len(p) > room {
+	if room := c.most - c.kept.Len(); len(p) > room {
 		c.overflowed = true
-		c.Buffer.Write(p[:max(room, 0)])
+		c.kept.Write(p[:max(room, 0)])
 		if c.full != nil {
 			c.full()
 		}
 		return len(p), nil
 	}
-	return c.Buffer.Write(p)
+	return c.kept.Write(p)
 }

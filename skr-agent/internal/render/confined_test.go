@@ -40,6 +40,11 @@ func TestMain(m *testing.M) {
 		case "confess":
 			confess()
 			os.Exit(0)
+		case "flood":
+			for range 2 * maxAnswerBytes >> 20 {
+				_, _ = os.Stdout.Write(make([]byte, 1<<20))
+			}
+			os.Exit(0)
 		case "garbage":
 			fmt.Println("{]")
 			os.Exit(0)
@@ -170,6 +175,11 @@ func TestAProgramThatIsNotThereIsNoFaultOfTheContent(t *testing.T) {
 			require.ErrorContains(t, err, "chart sample: rendering did not run")
 		})
 	}
+}
+
+func TestAChildThatSaysTooMuchIsCutOff(t *testing.T) {
+	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(), chartWith(t, configMap("a")))
+	require.ErrorContains(t, err, "gives more than 32 MiB of objects")
 }
 
 // confess tries, in a confined process, what rendering must not be able to do, and prints what came of it.

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -59,6 +60,23 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	}
 	slices.SortStableFunc(rest, byKind)
 	return slices.Concat(definitions, early, rest), nil
+}
+
+// UsualCapabilities are those of a cluster that nobody can ask: Kubernetes' own APIs. Where its version is not known either, it is that of the
+// Kubernetes libraries in this program.
+func UsualCapabilities(version string) Capabilities {
+	return Capabilities{Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions}
+}
+
+func libraryVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dependency := range info.Deps {
+			if rest, ok := strings.CutPrefix(dependency.Version, "v0."); ok && dependency.Path == "k8s.io/client-go" {
+				return "v1." + rest
+			}
+		}
+	}
+	return chartutil.DefaultCapabilities.KubeVersion.Version
 }
 
 // values builds what templates see: the chart's values with the module's over them, the release and the cluster.

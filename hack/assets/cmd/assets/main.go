@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,9 +15,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	alerts := flag.Bool("alerts", true, "also obtain promtool, which tests alerts")
+	flag.Parse()
 	found, err := assets.Ensure(ctx, os.Stderr)
 	promtool := ""
-	if err == nil {
+	if err == nil && *alerts {
 		promtool, err = assets.EnsurePromtool(ctx, os.Stderr)
 	}
 	if err != nil {

@@ -1,0 +1,107 @@
+package assets
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// releases serves an index and one archive as the project does that makes them.
+func releases(t *testing.T, spoil func([]byte) []byte) string {
+	t.Helper()
+	var packed bytes.Buffer
+	compressor := gzip.NewWriter(&packed)
+	archive := tar.NewWriter(compressor)
+	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		header := &tar.Header{Name: "controller-tools/envtest/" + name, Mode: 0o755, Size: int64(len(name)), Typeflag: tar.TypeReg}
+		if err := archive.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressor.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha512.Sum512(packed.Bytes())
+	file := fmt.Sprintf("envtest-%s-%s-%s.tar.gz", KubernetesVersion, runtime.GOOS, runtime.GOARCH)
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	mux.HandleFunc("/index.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "releases:\n  %s:\n    %s:\n      hash: %s\n      selfLink: %s/%s\n", KubernetesVersion, file, hex.EncodeToString(sum[:]), server.URL, file)
+	})
+	mux.HandleFunc("/"+file, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(spoil(packed.Bytes())) })
+	return server.URL + "/index.yaml"
+}
+
+func TestAControlPlaneIsDownloadedWhereTheNetworkHasIt(t *testing.T) {
+	cache := t.TempDir()
+	var told bytes.Buffer
+	if err := download(t.Context(), releases(t, bytes.Clone), cache, &told); err != nil {
+		t.Fatalf("%v\n%s", err, &told)
+	}
+	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		if data, err := os.ReadFile(find(name, cache)); err != nil || string(data) != name {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+	if !strings.Contains(told.String(), "downloading kube-apiserver and etcd 1.36 …") {
+		t.Errorf("says\n%s", &told)
+	}
+}
+
+func TestADownloadThatIsNotWhatTheIndexSaysIsNotTaken(t *testing.T) {
+	cache := t.TempDir()
+	spoil := func(data []byte) []byte { return append(bytes.Clone(data), 0) }
+	if err := download(t.Context(), releases(t, spoil), cache, &bytes.Buffer{}); err == nil {
+		t.Error("the archive was taken")
+	}
+	if got := find("kube-apiserver", cache); got != "" {
+		t.Errorf("there is %s", got)
+	}
+	if err := download(t.Context(), "http://127.0.0.1:1/index.yaml", cache, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "the network does not reach it") {
+		t.Errorf("without a network: %v", err)
+	}
+}
+
+// A first build may say nothing for minutes.
+func TestWhatTakesTimeSaysSo(t *testing.T) {
+	told := filepath.Join(t.TempDir(), "told")
+	out, err := os.Create(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	elapsed(t, out, 0, "true")
+	elapsed(t, out, 3, "sh", "-c", "exit 3")
+	data, err := os.ReadFile(told)
+	if err != nil || strings.Count(string(data), "waiting …\n") != 2 {
+		t.Errorf("says %q, %v", data, err)
+	}
+}
+
+func elapsed(t *testing.T, out *os.File, want int, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "elapsed"), append([]string{"waiting"}, args...)...)
+	cmd.Stderr = out
+	_ = cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		t.Errorf("%v: exit code %d, want %d", args, got, want)
+	}
+}

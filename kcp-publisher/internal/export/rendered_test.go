@@ -1,0 +1,98 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// installed is a module as the publisher makes it, with the source that rendering needs.
+func (f *fleet) installed(name string, listed ...string) bundle.Manifest {
+	f.t.Helper()
+	m := f.module(name, 100, listed...)
+	source, err := json.Marshal(v1beta2.ImageSpec{Type: v1beta2.OCIDir, Ref: m.Content[0].Digest.String()})
+	f.must(err)
+	m.Spec.Install.Source = runtime.RawExtension{Raw: source}
+	return m
+}
+
+func TestImagesThatObjectsUseAreCarriedThoughNoModuleListsThem(t *testing.T) {
+	f := newFleet(t)
+	listed, _ := f.image("lab/keda:1", "linux/amd64")
+	used, _ := f.image("lab/helper:1", "linux/amd64")
+	f.publish("berlin", f.installed("keda", f.host+"/lab/keda:1"), f.installed("mail"))
+	f.publish("munich", f.installed("keda", f.host+"/lab/keda:1"))
+	report, err := bundle.ComposeReport(bundle.Report{Runtime: "berlin", Sequence: 1, Time: noon, KubernetesVersion: "v1.33.1"}, f.keys.Signer)
+	f.must(err)
+	f.must(store.PushReport(t.Context(), f.place, "berlin", report))
+	var asked []string
+	options := f.options("berlin", "munich")
+	options.Images, options.Rendering = true, func(_ context.Context, q airgap.UsedQuestion) ([]string, error) {
+		if len(q.Contents) != 1 || len(q.Contents[q.Manifest.Content[0].Digest]) != 100 {
+			t.Errorf("%s: rendering gets %d contents", q.Manifest.Name, len(q.Contents))
+		}
+		asked = append(asked, q.Manifest.Name+" "+q.KubernetesVersion)
+		return []string{f.host + "/lab/keda:1", f.host + "/lab/helper:1", "NOT an image"}, nil
+	}
+	parcel := f.gather(options)
+	if !parcel.holds(listed.Descriptor.Digest) || !parcel.holds(used.Descriptor.Digest) || len(parcel.Unlisted) != 0 {
+		t.Errorf("holds %+v, unlisted %v", parcel.Contents, parcel.Unlisted)
+	}
+	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
+		t.Errorf("asked for %s", got)
+	}
+	asked, options.KubernetesVersion = nil, "v1.36.3"
+	f.publish("munich", f.installed("mail"))
+	f.gather(options)
+	if got := strings.Join(asked, ", "); got != "keda v1.36.3, mail v1.36.3, mail v1.36.3" { // the contents of both mails differ
+		t.Errorf("asked for %s", got)
+	}
+
+	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+		return []string{f.host + "/lab/gone:1"}, nil
+	}
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda uses it and does not list it: image "+f.host+"/lab/gone:1") {
+		t.Errorf("an image that nobody has: %v", err)
+	}
+	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) { return nil, errors.New("no objects") }
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda: images of its objects: no objects") {
+		t.Errorf("content that cannot be rendered: %v", err)
+	}
+	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+		return make([]string, maxUsedImages+1), nil
+	}
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "at most 1000") {
+		t.Errorf("too many images: %v", err)
+	}
+}
+
+func TestARendererThatIsNoneIsRefusedWithTheWayOut(t *testing.T) {
+	for name, c := range map[string]struct{ script, want string }{
+		"an agent of an earlier version": {`echo 'unknown command "used-images" for "skr-agent"' >&2; exit 2`, "name an skr-agent of this version with --renderer"},
+		"a program that fails":           {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
+		"a program that says nothing":    {`true`, "its answer"},
+		"one that talks without end":     {`head -c 6000000 /dev/zero; exec sleep 60`, "says more than"},
+		"a module that is refused":       {`echo '{"refused":"chart keda: no objects"}'`, "chart keda: no objects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "skr-agent")
+			if err := os.WriteFile(program, []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (Renderer{program}).Images(t.Context(), airgap.UsedQuestion{}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}

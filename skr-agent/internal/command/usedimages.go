@@ -1,0 +1,51 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// maxUsedQuestionBytes leaves room for a module's content and values in base64, and for its Manifest.
+const maxUsedQuestionBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
+
+// newUsedImages is what `kcp-publisher export --images` starts: whoever carries images has to render as the agent does.
+func newUsedImages() *cobra.Command {
+	return &cobra.Command{
+		Use: "used-images", Short: "tells which images the module on standard input uses", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usedImages(cmd.Context(), cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))
+		},
+	}
+}
+
+func usedImages(ctx context.Context, in io.Reader, out io.Writer) error {
+	var question airgap.UsedQuestion
+	if err := json.NewDecoder(io.LimitReader(in, maxUsedQuestionBytes)).Decode(&question); err != nil {
+		return fmt.Errorf("read the question: %w: this command is for kcp-publisher export", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	found, err := install.UsedImages(ctx, question, render.Confined{Command: []string{self, "render"}}.Render)
+	answer := airgap.UsedAnswer{Images: found}
+	switch {
+	case errors.Is(err, render.ErrNotRun) || ctx.Err() != nil:
+		return err
+	case err != nil:
+		answer.Refused = err.Error()
+	}
+	return json.NewEncoder(out).Encode(answer)
+}

@@ -1,0 +1,56 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/images"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+)
+
+// UsedImages returns the images of a module's objects as an agent would apply them, with no cluster at hand: of APIs a chart finds those that
+// every cluster of the version serves. An error is one of the module but for render.ErrNotRun and the context's.
+func UsedImages(
+	ctx context.Context, q airgap.UsedQuestion, rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),
+) ([]string, error) {
+	m := &v1beta2.Manifest{Spec: q.Manifest.Spec}
+	m.Namespace, m.Name, m.Labels = v1beta2.RuntimeNamespace, q.Manifest.Name, q.Manifest.Labels
+	sources := inputSources{
+		load: func(at digest.Digest) ([]byte, *finding, error) {
+			data, ok := q.Contents[at]
+			if !ok || digest.FromBytes(data) != at {
+				return nil, &finding{reason: v1beta2.ReasonContentMissing, message: fmt.Sprintf("content %s is missing", at)}, nil
+			}
+			return data, nil, nil
+		},
+		capabilities: func() (render.Capabilities, error) { return render.UsualCapabilities(q.KubernetesVersion), nil },
+	}
+	in, problem, err := sources.input(m, m.Namespace)
+	switch {
+	case err != nil:
+		return nil, err
+	case problem != nil:
+		return nil, errors.New(problem.message)
+	}
+	objects, err := rendered(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	uses, err := images.Rewrite(objects, images.Rewriting{Localized: m.Spec.LocalizedImages, Paths: q.ImagePaths})
+	if err != nil {
+		return nil, err
+	}
+	found := make([]string, len(uses))
+	for n, use := range uses {
+		found[n] = use.Rewritten
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
