@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -236,5 +237,36 @@ func TestSizesAreReadAsPeopleWriteThem(t *testing.T) {
 		if got, err := ParseSize(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q is %d, %v", text, got, err)
 		}
+	}
+}
+
+func TestVolumesOfAnotherExportAreNotTakenAlong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.tar")
+	names, _ := written(t, path, sampleLayout(8), Packing{VolumeBytes: 4096})
+	if len(names) < 3 {
+		t.Fatalf("only %d volumes", len(names))
+	}
+	_, err := Write(t.Context(), path, sampleLayout(1), Packing{VolumeBytes: 1 << 20}, quiet)
+	if err == nil || !strings.Contains(err.Error(), path+".002 is of another export") {
+		t.Errorf("got %v", err)
+	}
+	for _, name := range names[1:] {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, _ := written(t, path, sampleLayout(1), Packing{VolumeBytes: 1 << 20})
+	if left, err := filepath.Glob(path + "*"); err != nil || len(again) != 1 || len(left) != 1 {
+		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
+func TestAPipeIsRefusedAndNotWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.tar")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open([]string{path}, quiet); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -78,7 +79,7 @@ func Open(paths []string, advance func(int64)) (*File, error) {
 func join(paths []string) (*File, error) {
 	parts := &parts{}
 	for _, path := range paths {
-		file, err := os.Open(path)
+		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused and not waited for
 		if err != nil {
 			return nil, errors.Join(err, parts.Close())
 		}
@@ -160,7 +161,7 @@ func (f *File) unpack() error {
 	n, err := io.Copy(file, io.LimitReader(decoder, limit+1))
 	switch {
 	case err != nil && isWriteError(err):
-		return errors.Join(fmt.Errorf("decompress: %w", err), file.Close())
+		return errors.Join(fmt.Errorf("decompress into a temporary file: %w: make room there, or name another folder in TMPDIR", err), file.Close())
 	case err != nil:
 		return errors.Join(refusal.New(refusal.Malformed, "decompress: %w: the file was cut off or changed", err), file.Close())
 	case n > limit:

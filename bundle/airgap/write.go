@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/opencontainers/go-digest"
@@ -50,7 +51,19 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	return []string{path}, os.Rename(path+partial, path)
+	return []string{path}, rename(path+partial, path)
+}
+
+// rename gives a file its final name, which lasts: the disk may be unplugged next.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // writeTar writes what the file lacks. Where each entry starts follows from those before it, so that what is there already needs
@@ -128,7 +141,7 @@ func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte,
 	hash := digest.SHA256.Hash()
 	n, err := io.Copy(io.MultiWriter(to, hash), io.LimitReader(body, e.size+1))
 	if err != nil {
-		return fmt.Errorf("read %s: %w", e.digest, err)
+		return fmt.Errorf("copy %s: %w", e.digest, err)
 	}
 	if found := digest.NewDigest(digest.SHA256, hash); n != e.size || found != e.digest {
 		return fmt.Errorf("read %s with %d bytes: got %d bytes with %s", e.digest, e.size, n, found)
@@ -228,8 +241,14 @@ func (v *volumes) discard() error {
 }
 
 func (v *volumes) publish() ([]string, error) {
+	if v.limit > 0 {
+		following := fmt.Sprintf("%s.%03d", v.path, len(v.names)+1)
+		if _, err := os.Lstat(following); err == nil {
+			return nil, errors.Join(fmt.Errorf("%s is of another export and would be taken for a volume of this one: remove it and the volumes behind it, and export again", following), v.discard())
+		}
+	}
 	for _, name := range v.names {
-		if err := os.Rename(name+packed, name); err != nil {
+		if err := rename(name+packed, name); err != nil {
 			return nil, err
 		}
 	}

@@ -55,16 +55,17 @@ func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 	if err != nil {
 		return nil, fmt.Errorf("open OCI layout: %w", err)
 	}
-	var store oras.ReadOnlyTarget
 	if info.IsDir() {
-		store, err = oci.NewFromFS(ctx, os.DirFS(filepath.Clean(l.path)))
-	} else {
-		store, err = oci.NewFromTar(ctx, l.path)
+		if err := readable(l.path); err != nil {
+			return nil, fmt.Errorf("open OCI layout %s: %w", l.path, err)
+		}
+		return folderReader{oci.NewStorageFromFS(os.DirFS(filepath.Clean(l.path))), l.index, name}, nil
 	}
+	store, err := oci.NewFromTar(ctx, l.path)
 	if err != nil {
 		return nil, fmt.Errorf("open OCI layout %s: %w", l.path, err)
 	}
-	return readOnlyLayout{ReadOnlyTarget: store, name: name}, nil
+	return readOnlyLayout{store, name}, nil
 }
 
 // A layout has one name space for references, so that of a repository's tag is "<repository>:<tag>".
@@ -120,7 +121,7 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 
 // layoutRepository writes one repository of a folder that other processes may read and write meanwhile, and that may be cut off from
 // power at any moment:
-//   - a blob has its name once all of it is on the disk; one that has its name and another size was never written to its end;
+//   - a blob is there once its file has the bytes that its digest names; one that was never written to its end, or damaged since, is written again;
 //   - index.json is replaced as a whole, under a lock on the folder, by what it says at that moment and the change, or a batch of them;
 //   - a manifest without a tag, or whose tag moves on, is in the index without a name, as oras keeps it.
 type layoutRepository struct {
@@ -139,62 +140,69 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 	if err := os.MkdirAll(l.path(ocispec.ImageBlobsDir, "sha256"), 0o777); err != nil {
 		return l, err
 	}
-	if _, err := os.Stat(l.path(ocispec.ImageLayoutFile)); errors.Is(err, os.ErrNotExist) {
-		data, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})
-		if err != nil {
-			return l, err
-		}
-		if _, err := replaceFile(l.dir, ocispec.ImageLayoutFile, data); err != nil {
-			return l, err
-		}
-	} else if err != nil {
+	if err := l.ensureMarker(); err != nil {
 		return l, err
 	}
 	return l, l.index.ensure()
+}
+
+// ensureMarker makes the file exist that says that the folder is a layout. A damaged one is replaced: it can say one thing only.
+func (l layoutRepository) ensureMarker() error {
+	var marker ocispec.ImageLayout
+	data, err := os.ReadFile(l.path(ocispec.ImageLayoutFile))
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	case err == nil && json.Unmarshal(data, &marker) == nil && marker.Version == ocispec.ImageLayoutVersion:
+		return nil
+	case marker.Version != "" && marker.Version != ocispec.ImageLayoutVersion:
+		return fmt.Errorf("%s: version %q, want %s: name another folder", ocispec.ImageLayoutFile, marker.Version, ocispec.ImageLayoutVersion)
+	}
+	if data, err = json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}); err != nil {
+		return err
+	}
+	_, err = replaceFile(l.dir, ocispec.ImageLayoutFile, data)
+	return err
 }
 
 func (l layoutRepository) path(parts ...string) string {
 	return filepath.Join(append([]string{l.dir}, parts...)...)
 }
 
-func (l layoutRepository) blob(d ocispec.Descriptor) string {
-	return l.path(ocispec.ImageBlobsDir, d.Digest.Algorithm().String(), d.Digest.Encoded())
-}
+func (l layoutRepository) blob(d ocispec.Descriptor) string { return l.index.blobs.path(d.Digest) }
 
 // Exists reports whether the blob is there with all its bytes.
 func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
-	if err := d.Digest.Validate(); err != nil {
-		return false, err
-	}
-	info, err := os.Stat(l.blob(d))
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil && info.Size() == d.Size, err
+	return l.index.blobs.has(d)
 }
 
 // Push writes a blob. What earlier attempts left of it is removed.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
-	there, err := l.Exists(ctx, d)
+	there, damaged, err := l.index.blobs.look(d)
 	if err != nil {
 		return err
 	}
 	if there {
 		return fmt.Errorf("%s: %w", d.Digest, errdef.ErrAlreadyExists)
 	}
+	if damaged != nil {
+		if err := l.index.blobs.remove(d.Digest, damaged); err != nil {
+			return err
+		}
+	}
 	abandoned, err := l.abandoned(d)
 	if err != nil {
 		return err
 	}
-	for _, path := range append(abandoned, l.blob(d)) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, path := range abandoned {
+		if err := ignoreMissing(os.Remove(path)); err != nil {
 			return err
 		}
 	}
 	if err := l.Storage.Push(ctx, d, content); err != nil {
 		return err
 	}
-	if err := synced(l.blob(d)); err != nil || d.MediaType != ocispec.MediaTypeImageManifest && d.MediaType != ocispec.MediaTypeImageIndex {
+	if err := l.index.blobs.written(d.Digest); err != nil || d.MediaType != ocispec.MediaTypeImageManifest && d.MediaType != ocispec.MediaTypeImageIndex {
 		return err
 	}
 	return l.index.change(indexChange{manifest: d})
@@ -211,22 +219,21 @@ func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
 	}), err
 }
 
-func synced(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
-}
-
-// Resolve finds a tag of the repository, or a digest that the index lists.
+// Resolve finds a tag of the repository, or a digest that the index lists. A manifest whose file is missing or damaged is not found, so that it is
+// written again.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)
-	if err == nil && !found {
-		err = fmt.Errorf("%s: %w", name, errdef.ErrNotFound)
+	if err != nil {
+		return d, err
 	}
-	return d, err
+	if !found {
+		return d, fmt.Errorf("%s: %w", name, errdef.ErrNotFound)
+	}
+	if there, err := l.index.blobs.has(d); err != nil || !there {
+		return ocispec.Descriptor{}, errors.Join(fmt.Errorf("%s: %s is listed, and its file %s is missing or damaged: %w", name, d.Digest, l.blob(d), errdef.ErrNotFound), err)
+	}
+	return d, nil
 }
 
 // Tag names a manifest that is there.
@@ -238,5 +245,21 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	if !there {
 		return fmt.Errorf("%s: %w", d.Digest, errdef.ErrNotFound)
 	}
-	return l.index.change(indexChange{manifest: d, name: layoutReference(l.name, reference)})
+	c := indexChange{manifest: d, name: layoutReference(l.name, reference)}
+	before, found, err := l.index.resolve(c.name, reference)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return l.index.change(c)
+	}
+	whole, damaged, err := l.index.blobs.look(before)
+	if err != nil || whole {
+		return errors.Join(err, l.index.change(c)) // that what was there cannot be read is worth an error, and no reason to keep it
+	}
+	c.lost = before.Digest
+	if err := l.index.change(c); err != nil || damaged == nil {
+		return err
+	}
+	return l.index.blobs.remove(before.Digest, damaged)
 }

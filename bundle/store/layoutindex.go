@@ -23,7 +23,8 @@ import (
 //   - writing reads the file again under a lock on the folder and applies the changes that wait to what it says then, in their order;
 //   - the file is replaced as a whole, so that a process that is killed leaves one that says everything up to some change, and nothing after it.
 type layoutIndex struct {
-	dir string
+	dir   string
+	blobs *layoutBlobs
 
 	mu      sync.Mutex // guards what follows
 	known   indexed
@@ -33,13 +34,17 @@ type layoutIndex struct {
 	batch   bool
 }
 
-// indexChange lists a manifest, under a name unless that is empty.
+// indexChange lists a manifest, under a name unless that is empty. lost is the one that had the name, where its file is missing or damaged: it is
+// listed no more, since other programs read all that is.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
+	lost     digest.Digest
 }
 
-func newLayoutIndex(dir string) *layoutIndex { return &layoutIndex{dir: dir} }
+func newLayoutIndex(dir string) *layoutIndex {
+	return &layoutIndex{dir: dir, blobs: newLayoutBlobs(dir)}
+}
 
 // Batch lets a store that is a folder collect changes of its index, since each write of the index costs as much as the folder has
 // manifests. The store's own users see a change at once, other processes when it is written: as soon as there are enough of them, and by
@@ -142,7 +147,9 @@ func (x *layoutIndex) read() error {
 	case err != nil:
 		return err
 	default:
-		info, err = file.Stat()
+		if err = checkIndexSize(x.path()); err == nil {
+			info, err = file.Stat()
+		}
 		if err == nil {
 			data, err = io.ReadAll(file)
 		}
@@ -156,8 +163,13 @@ func (x *layoutIndex) read() error {
 	}
 	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}
 	if info != nil {
-		if err := json.Unmarshal(data, &index); err != nil {
-			return fmt.Errorf("OCI layout %s: %s: %w", x.dir, ocispec.ImageIndexFile, err)
+		index.SchemaVersion = 0
+		err := json.Unmarshal(data, &index)
+		if err == nil && index.SchemaVersion != 2 {
+			err = fmt.Errorf("schemaVersion is %d, want 2", index.SchemaVersion)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w: restore it from a backup, or move it away and run the command again, which then lists what it writes", x.path(), err)
 		}
 	}
 	x.known, x.seen, x.data = newIndexed(index), info, data
@@ -167,7 +179,18 @@ func (x *layoutIndex) read() error {
 	return nil
 }
 
-// write replaces the file by one with the changes that wait.
+// maxIndexBytes bounds index.json: a manifest takes about 300 bytes of it.
+const maxIndexBytes = 256 << 20
+
+func checkIndexSize(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxIndexBytes {
+		return fmt.Errorf("%s: %d bytes, at most %d: restore it from a backup", path, info.Size(), maxIndexBytes)
+	}
+	return nil
+}
+
+// write replaces the file by one with the changes that wait. What it lists lasts before it does.
 func (x *layoutIndex) write() error {
 	lock := flock.New(x.dir, flock.SetFlag(os.O_RDONLY))
 	if err := lock.Lock(); err != nil {
@@ -177,6 +200,9 @@ func (x *layoutIndex) write() error {
 	var data []byte
 	if err == nil {
 		data, err = json.Marshal(x.known.index())
+	}
+	if err == nil {
+		err = syncFolder(filepath.Join(x.dir, ocispec.ImageBlobsDir, "sha256"))
 	}
 	var info os.FileInfo
 	if err == nil {
@@ -205,7 +231,7 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(file.Name()))
 	}
-	return info, nil
+	return info, syncFolder(dir)
 }
 
 // indexed is an index in which a change costs the same whatever its size. Places of what was taken out stay empty until it is written.
@@ -274,7 +300,7 @@ func (x *indexed) apply(c indexChange) {
 			x.remove(at)
 		}
 	}
-	if before != nil && before.Digest != d.Digest && len(x.byDigest[before.Digest]) == 0 {
+	if before != nil && before.Digest != d.Digest && before.Digest != c.lost && len(x.byDigest[before.Digest]) == 0 {
 		x.add(unnamed(*before))
 	}
 	d.Annotations = map[string]string{ocispec.AnnotationRefName: c.name}

@@ -8,10 +8,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
-// ErrNoHistory says that the checkout does not have a commit: it is shallow, or no repository.
+// ErrNoHistory says that the checkout cannot have a commit: it is shallow, or no repository. The error that wraps it says how to get it.
 var ErrNoHistory = errors.New("the commit is not in this checkout's history")
+
+// inHistory returns an error unless HEAD descends from the commit, so that every whole clone has it.
+func inHistory(ctx context.Context, root, commit string) error {
+	shallow, err := git(ctx, root, "rev-parse", "--is-shallow-repository").Output()
+	if err != nil {
+		return fmt.Errorf("%w: %s: %s is no Git repository: clone it instead of unpacking an archive", ErrNoHistory, commit, root)
+	}
+	output, err := git(ctx, root, "merge-base", "--is-ancestor", commit, "HEAD").CombinedOutput()
+	switch {
+	case err == nil:
+		return nil
+	case strings.TrimSpace(string(shallow)) == "true":
+		return fmt.Errorf("%w: %s: this clone is shallow: get the rest with `git fetch --unshallow`", ErrNoHistory, commit)
+	}
+	return fmt.Errorf("commit %s is no ancestor of HEAD, so that other clones lack it: pin one that is: %s", commit, output)
+}
 
 // BuildAt builds the two programs of an earlier commit. They are kept in the user's cache folder by the commit, which is a whole hash.
 func BuildAt(ctx context.Context, commit string) (Binaries, error) {
@@ -19,8 +36,8 @@ func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, err
 	}
-	if output, err := git(ctx, root, "cat-file", "-e", commit+"^{commit}").CombinedOutput(); err != nil {
-		return Binaries{}, fmt.Errorf("%w: %s: %s", ErrNoHistory, commit, output)
+	if err := inHistory(ctx, root, commit); err != nil {
+		return Binaries{}, err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

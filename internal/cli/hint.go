@@ -2,13 +2,20 @@ package cli
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"net/http"
+	"path/filepath"
+	"syscall"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// hint returns what a person can do about an error that a registry's answer explains badly, empty for other errors.
+// hint returns what a person can do about an error that a registry's answer or a disk explains badly, empty for other errors.
 func hint(err error) string {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return diskFull(err)
+	}
 	status, answered := store.Answered(err)
 	if !answered {
 		return ""
@@ -21,4 +28,14 @@ func hint(err error) string {
 		return host + " does not let this user do that: give the user the right, or name a docker config.json of another user with --registry-config"
 	}
 	return ""
+}
+
+// diskFull says where room is needed. Every command may be repeated: what it writes appears as a whole or not at all.
+func diskFull(err error) string {
+	where := "the disk"
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		where = "the disk of " + filepath.Dir(at.Path)
+	}
+	return "free space on " + where + ", or its quota, and run the same command again; temporary files can go elsewhere with TMPDIR"
 }

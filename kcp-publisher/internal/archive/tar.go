@@ -81,7 +81,7 @@ func (l Limits) gunzip(packed *os.File) (*os.File, error) {
 	}
 	limit := min(l.UnpackedBytes, max(ratioFreeBytes, l.Ratio*info.Size()))
 	if err := gunzip(file, packed, limit); err != nil {
-		return nil, errors.Join(fmt.Errorf("unpack: %w", err), file.Close())
+		return nil, errors.Join(fmt.Errorf("unpack into a temporary file: %w", err), file.Close())
 	}
 	return file, nil
 }

@@ -175,6 +175,9 @@ func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := fileOf(desc.Digest)
 	partial, err := c.partialFrom(body, false)
+	if isFull(err) {
+		err = errors.Join(err, c.makeRoom()) // for the next one: this body is read already
+	}
 	if err != nil {
 		return errDisk{err}
 	}
@@ -196,9 +199,20 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	return nil
 }
 
+// partial writes what the cache cannot do without: where the disk is full, blobs make room for it.
 func (c *Cache) partial(data []byte) (string, error) {
+	name, err := c.partialFrom(bytes.NewReader(data), true)
+	if !isFull(err) {
+		return name, err
+	}
+	if err := c.makeRoom(); err != nil {
+		return "", err
+	}
 	return c.partialFrom(bytes.NewReader(data), true)
 }
+
+// isFull reports whether the disk has no room, by itself or by a quota.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // partialFrom writes a file that nobody looks at, durably if asked to, and gives its name.
 func (c *Cache) partialFrom(body io.Reader, durable bool) (string, error) {
@@ -231,6 +245,16 @@ type stored struct {
 // evict looks at the folder and, when that holds more than it may, drops what was used longest ago. It drops a tenth
 // more than it has to, so that a full cache does not look at its folder for every blob.
 func (c *Cache) evict() error {
+	return c.evictBeyond(func(int64) int64 { return c.maxBytes })
+}
+
+// makeRoom drops a tenth of what is there and at least one blob, since the disk is smaller than the cache may be, or others fill it.
+func (c *Cache) makeRoom() error {
+	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
+}
+
+// evictBeyond drops blobs when there are more bytes than the limit for so many.
+func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	c.eviction.Lock()
 	defer c.eviction.Unlock()
 	files, err := c.files()
@@ -241,10 +265,10 @@ func (c *Cache) evict() error {
 	for _, f := range files {
 		bytes += f.size
 	}
-	if bytes > c.maxBytes {
+	if limit := limitOf(bytes); bytes > limit {
 		slices.SortFunc(files, func(a, b stored) int { return a.used.Compare(b.used) })
 		for _, f := range files {
-			if bytes <= c.maxBytes-c.maxBytes/10 {
+			if bytes <= limit-limit/10 {
 				break
 			}
 			switch err = c.root.Remove(f.name); {

@@ -91,7 +91,11 @@ func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	if err != nil {
 		return "", err
 	}
-	err = errors.Join(ignoreExist(c.root.Link(partial, file)), c.root.Remove(partial), c.syncPins())
+	linked := c.root.Link(partial, file)
+	if isFull(linked) && c.makeRoom() == nil {
+		linked = c.root.Link(partial, file)
+	}
+	err = errors.Join(ignoreExist(linked), c.root.Remove(partial), c.syncPins())
 	if err != nil {
 		return "", err
 	}

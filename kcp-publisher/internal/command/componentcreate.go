@@ -99,7 +99,7 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 		return err
 	}
 	if template != nil {
-		if err := os.WriteFile(f.template, template, 0o644); err != nil {
+		if err := cli.WriteFile(f.template, template); err != nil {
 			return fmt.Errorf("--module-template: %w", err)
 		}
 	}

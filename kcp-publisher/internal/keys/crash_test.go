@@ -378,3 +378,28 @@ func TestAChangeWaitsForAnotherAndAReaderForBoth(t *testing.T) {
 	must(t, changing.Wait())
 	check(t, f, 3)
 }
+
+// TestAChangeThatCannotBeMovedToItsPlaceIsInForce has a folder where a new file belongs.
+func TestAChangeThatCannotBeMovedToItsPlaceIsInForce(t *testing.T) {
+	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
+	must(t, begun(1, 1)(f))
+	blocked := f
+	obstacle := filepath.Join(f.path(FileTokenKey))
+	blocked.step = func(step string) {
+		if step == "move "+FileTokenKey {
+			must(t, os.Remove(obstacle))
+			must(t, os.Mkdir(obstacle, 0o700))
+		}
+	}
+	_, err := blocked.RotateToken(ctx, false)
+	if err == nil || !strings.Contains(err.Error(), "is in force, do not repeat it") || !strings.Contains(err.Error(), obstacle) {
+		t.Errorf("got %v", err)
+	}
+	must(t, os.Remove(obstacle))
+	before, err := f.ReadFile(FileTokenKey)
+	must(t, err)
+	must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
+	if after, err := os.ReadFile(obstacle); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the next command lost the new secret: %v", err)
+	}
+}

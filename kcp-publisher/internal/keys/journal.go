@@ -31,6 +31,19 @@ type File struct {
 
 // Write puts all of the files in their places, or none. The caller changes the folder exclusively.
 func (f Folder) Write(files []File) ([]Made, error) {
+	made, err := f.stage(files)
+	if err != nil {
+		// What is half written holds keys and takes the room that others need. Where it cannot be removed, the next change does it.
+		return nil, errors.Join(err, os.RemoveAll(f.path(staged+".tmp")))
+	}
+	if err := f.settle(); err != nil {
+		return made, fmt.Errorf("the change is in force, do not repeat it: the next command that changes key folder %s moves the rest from %s to its place: %w", f.Dir, staged, err)
+	}
+	return made, nil
+}
+
+// stage makes the change: once it returns, whoever reads the folder finds the new files.
+func (f Folder) stage(files []File) ([]Made, error) {
 	making := f.path(staged + ".tmp")
 	f.at("remove what was cut off")
 	if err := os.RemoveAll(making); err != nil {
@@ -59,7 +72,7 @@ func (f Folder) Write(files []File) ([]Made, error) {
 	if err := syncFolder(f.Dir); err != nil {
 		return nil, err
 	}
-	return made, f.settle()
+	return made, nil
 }
 
 // settle moves what is staged to its places, and removes what waited for a change that is in force.

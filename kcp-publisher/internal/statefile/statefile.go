@@ -45,6 +45,9 @@ const (
 
 // Open reads a state file for a location, and waits while another process uses it. A file that is not there is empty.
 func Open(ctx context.Context, path, location string) (*File, error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a file takes the place of what the link names, and not of the link
+	}
 	lock := flock.New(path + ".lock")
 	if _, err := lock.TryLockContext(ctx, tryAgain); err != nil {
 		return nil, fmt.Errorf("lock state file %s: %w", path, err)
@@ -94,18 +97,22 @@ func (f *File) read() error {
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("state file %s: is %s: name a file, or move it away", f.path, info.Mode().Type())
+	}
 	if info.Size() > maxBytes {
-		return fmt.Errorf("state file %s: %d bytes, at most %d", f.path, info.Size(), maxBytes)
+		return fmt.Errorf("state file %s: %d bytes, at most %d: restore it from a backup, or delete it to start without memory", f.path, info.Size(), maxBytes)
 	}
 	data, err := os.ReadFile(f.path)
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
+	f.state.Version = 0 // a file without one says nothing
 	if err := json.Unmarshal(data, &f.state); err != nil {
 		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without memory", f.path, err)
 	}
 	if f.state.Version != version {
-		return fmt.Errorf("state file %s: version is %d, want %d", f.path, f.state.Version, version)
+		return fmt.Errorf("state file %s: version is %d, want %d: use the program that wrote it, restore it from a backup, or delete it to start without memory", f.path, f.state.Version, version)
 	}
 	if f.state.Locations == nil {
 		f.state.Locations = map[string]map[string]*v1beta2.PublishedBundle{}
@@ -156,8 +163,20 @@ func (f *File) Save() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write state file %s: %w", f.path, err), os.Remove(temporary.Name()))
 	}
+	if err := syncFolder(filepath.Dir(f.path)); err != nil {
+		return fmt.Errorf("write state file %s: %w", f.path, err)
+	}
 	f.changed = false
 	return nil
+}
+
+// syncFolder makes the names in a folder last.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // Close lets other processes use the file.

@@ -2,6 +2,7 @@ package statefile
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +76,10 @@ func TestOneProcessUsesTheFileAtATime(t *testing.T) {
 func TestAFileThatIsDamagedIsNoEmptyOne(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"cut off":       {`{"version":1,"loc`, "restore it from a backup"},
+		"empty":         {"", "restore it from a backup"},
+		"all zeros":     {"\x00\x00\x00\x00", "restore it from a backup"},
+		"of nothing":    {"{}", "version is 0, want 1: use the program that wrote it, restore it from a backup"},
+		"null":          {"null", "version is 0, want 1"},
 		"of the future": {`{"version":2}`, "version is 2, want 1"},
 	} {
 		path := filepath.Join(t.TempDir(), "published.json")
@@ -84,5 +89,27 @@ func TestAFileThatIsDamagedIsNoEmptyOne(t *testing.T) {
 		if _, err := Open(t.Context(), path, "a"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+func TestAStateFileMayBeALinkAndNoFolder(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "volume.json"), filepath.Join(dir, "published.json")
+	if err := open(t, path, "a").Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(path, []byte(`{"version":1}`), 0o600), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, link, "a")
+	f.Remember("r-1", v1beta2.PublishedBundle{Digest: "sha256:1"})
+	if err := errors.Join(f.Save(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if again := open(t, path, "a"); again.Last("r-1") == nil {
+		t.Error("what the link names was not written")
+	}
+	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "name a file") {
+		t.Errorf("a folder: %v", err)
 	}
 }

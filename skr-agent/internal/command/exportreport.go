@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,7 @@ func newExportReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return os.WriteFile(file, fetched.Bytes, 0o644)
+			return cli.WriteFile(file, fetched.Bytes)
 		},
 	}
 	flags := cmd.Flags()

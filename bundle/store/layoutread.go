@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content/oci"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// folderReader reads one repository of a folder. Nothing but what is asked for is read: a damaged manifest of one runtime stops no other.
+type folderReader struct {
+	*oci.ReadOnlyStorage
+	index *layoutIndex
+	name  string
+}
+
+// readable returns why a folder is no OCI layout.
+func readable(dir string) error {
+	data, err := os.ReadFile(filepath.Join(dir, ocispec.ImageLayoutFile))
+	if err != nil {
+		return err
+	}
+	var marker ocispec.ImageLayout
+	if err := json.Unmarshal(data, &marker); err != nil {
+		return fmt.Errorf("%s: %w: the next command that writes into the folder repairs it", ocispec.ImageLayoutFile, err)
+	}
+	if marker.Version != ocispec.ImageLayoutVersion {
+		return fmt.Errorf("%s: version %q, want %s", ocispec.ImageLayoutFile, marker.Version, ocispec.ImageLayoutVersion)
+	}
+	_, err = os.Stat(filepath.Join(dir, ocispec.ImageIndexFile))
+	return err
+}
+
+// Exists reports whether the blob is there with all its bytes.
+func (r folderReader) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
+	return r.index.blobs.has(d)
+}
+
+// Resolve finds a tag of the repository, or a digest that the index lists.
+func (r folderReader) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
+	name := layoutReference(r.name, reference)
+	d, found, err := r.index.resolve(name, reference)
+	if err == nil && !found {
+		err = fmt.Errorf("%s: %w", name, errdef.ErrNotFound)
+	}
+	return d, err
+}
+
+// Tags lists the tags of the repository, at once.
+func (r folderReader) Tags(_ context.Context, _ string, fn func(tags []string) error) error {
+	all, err := r.index.manifests()
+	if err != nil {
+		return err
+	}
+	var own []string
+	for _, d := range all {
+		if tag, ok := strings.CutPrefix(d.Annotations[ocispec.AnnotationRefName], r.name+":"); ok {
+			own = append(own, tag)
+		}
+	}
+	return fn(own)
+}

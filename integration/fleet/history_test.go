@@ -1,0 +1,45 @@
+package fleet
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestACommitThatACloneLacksIsSaidWithTheWayToIt(t *testing.T) {
+	dir := t.TempDir()
+	whole, shallow := filepath.Join(dir, "whole"), filepath.Join(dir, "shallow")
+	run := func(in string, args ...string) string {
+		t.Helper()
+		output, err := git(t.Context(), in, append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, output)
+		}
+		return strings.TrimSpace(string(output))
+	}
+	run(dir, "init", "-q", "-b", "main", whole)
+	run(whole, "commit", "-q", "--allow-empty", "-m", "first")
+	first := run(whole, "rev-parse", "HEAD")
+	run(whole, "commit", "-q", "--allow-empty", "-m", "second")
+	run(whole, "checkout", "-q", "--orphan", "aside")
+	run(whole, "commit", "-q", "--allow-empty", "-m", "aside")
+	aside := run(whole, "rev-parse", "HEAD")
+	run(whole, "checkout", "-q", "main")
+	run(dir, "clone", "-q", "--depth", "1", "file://"+whole, shallow)
+	for name, c := range map[string]struct {
+		root, commit, says string
+		noHistory          bool
+	}{
+		"a whole clone":             {whole, first, "", false},
+		"a shallow clone":           {shallow, first, "git fetch --unshallow", true},
+		"no repository":             {"/", first, "is no Git repository", true},
+		"a commit of another line":  {whole, aside, "is no ancestor of HEAD", false},
+		"a commit that nobody made": {whole, strings.Repeat("1", 40), "is no ancestor of HEAD", false},
+	} {
+		err := inHistory(t.Context(), c.root, c.commit)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrNoHistory) != c.noHistory {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

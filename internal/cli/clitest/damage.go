@@ -1,0 +1,69 @@
+package clitest
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// damages are what happens to files on disks, by name: each gives what is left of the content.
+var damages = map[string]func(content []byte) []byte{
+	"is cut off":   func(content []byte) []byte { return content[:len(content)/2] },
+	"is empty":     func([]byte) []byte { return nil },
+	"is all zeros": func(content []byte) []byte { return make([]byte, len(content)) },
+	"has one bit flipped": func(content []byte) []byte {
+		content = bytes.Clone(content)
+		content[len(content)/2] ^= 0x10
+		return content
+	},
+}
+
+// EachDamage damages each file below a folder in each way, and puts a folder in its place, one after the other, and calls try with its path. The
+// folder is put back as it was before each.
+func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
+	t.Helper()
+	saved := t.TempDir()
+	must(t, os.CopyFS(saved, os.DirFS(dir)))
+	var paths []string
+	must(t, filepath.WalkDir(saved, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			name, _ := filepath.Rel(saved, path)
+			paths = append(paths, name)
+		}
+		return err
+	}))
+	ways := []string{"is gone", "is a folder"}
+	for way := range damages {
+		ways = append(ways, way)
+	}
+	slices.Sort(ways)
+	for _, name := range paths {
+		for _, way := range ways {
+			path := filepath.Join(dir, name)
+			content, err := os.ReadFile(filepath.Join(saved, name))
+			must(t, err)
+			if len(content) == 0 && way != "is gone" && way != "is a folder" {
+				continue
+			}
+			must(t, os.RemoveAll(dir))
+			must(t, os.CopyFS(dir, os.DirFS(saved)))
+			must(t, os.Remove(path))
+			if way == "is a folder" {
+				must(t, os.Mkdir(path, 0o755))
+			} else if damaged, keeps := damages[way]; keeps {
+				must(t, os.WriteFile(path, damaged(content), 0o600))
+			}
+			t.Run(name+" "+way, func(t *testing.T) { try(t, path) })
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

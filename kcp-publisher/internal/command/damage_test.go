@@ -1,0 +1,99 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+)
+
+// stopped runs a command and reports whether a damaged file made it fail. It must say which, and what to do.
+func stopped(t *testing.T, path string, args ...string) (failed bool) {
+	t.Helper()
+	o := run(args...)
+	if o.code == cli.ExitDone {
+		return false
+	}
+	said := o.out + o.err
+	if !strings.Contains(said, path) && !strings.Contains(said, filepath.Base(path)) {
+		t.Errorf("does not name %s: %s", path, said)
+	}
+	if !strings.Contains(said, "backup") && !strings.Contains(said, "restore it") && !strings.Contains(said, "move it away") && !strings.Contains(said, "is a directory") && !strings.Contains(said, "not empty") {
+		t.Errorf("gives no way out: %s", said)
+	}
+	return true
+}
+
+func TestADamagedFileOfALayoutIsWrittenAgainOrNamed(t *testing.T) {
+	from, keyDir, layout := fleetFolder(t), keyFolder(t), filepath.Join(t.TempDir(), "layout")
+	want := publishTo(t, from, layout, keyDir)
+	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved"}
+	memory := filepath.Join(keyDir, "published.json")
+	remembered := read(t, memory)
+	clitest.EachDamage(t, layout, func(t *testing.T, path string) {
+		write(t, memory, remembered)
+		if stopped(t, path, args...) {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			done(t, args...)
+		}
+		for i, row := range publishTo(t, from, layout, keyDir) {
+			if row.Action != "unchanged" || row.Sequence < want[i].Sequence || strings.Join(row.Modules, " ") != strings.Join(want[i].Modules, " ") {
+				t.Errorf("got %+v, want %+v", row, want[i])
+			}
+		}
+		intact(t, layout)
+	})
+}
+
+func TestADamagedFileOfTheKeysIsNamedAndNothingIsLost(t *testing.T) {
+	keyDir := keyFolder(t)
+	done(t, "keys", "rotate", "publisher", "--keys", keyDir)
+	from, layout := fleetFolder(t), filepath.Join(t.TempDir(), "layout")
+	publishTo(t, from, layout, keyDir)
+	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved"}
+	clitest.EachDamage(t, keyDir, func(t *testing.T, path string) {
+		before := read(t, filepath.Join(layout, "index.json"))
+		o := run(args...)
+		_, err := os.Stat(path)
+		switch name := filepath.Base(path); {
+		case o.code == cli.ExitDone: // who publishes needs neither this file nor its folder
+			// A bit of the public half of a key counts for nothing: the private half is what signs.
+			if name == keys.FileRoot || name == keys.FilePublisherKey && !strings.Contains(t.Name(), "bit") {
+				t.Errorf("published without %s", name)
+			}
+		case !strings.Contains(o.err, name):
+			t.Errorf("does not name %s: %s", name, o.err)
+		case !errors.Is(err, fs.ErrNotExist) && read(t, filepath.Join(layout, "index.json")) != before:
+			t.Error("the layout was changed")
+		}
+	})
+}
+
+func TestADamagedFileOfTheCacheIsFetchedAgainOrNamed(t *testing.T) {
+	from, keyDir, cache, layout := fleetFolder(t), keyFolder(t), filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "layout")
+	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved", "--component-cache", cache, "-o", "json"}
+	done(t, args...)
+	clitest.EachDamage(t, cache, func(t *testing.T, path string) {
+		if stopped(t, path, args...) {
+			if filepath.Base(filepath.Dir(path)) != "pins" {
+				t.Errorf("%s stops a publisher that needs no cache", path)
+			}
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var rows []published
+		if err := json.Unmarshal([]byte(done(t, args...)), &rows); err != nil || len(rows) != 2 || rows[0].Action != "unchanged" {
+			t.Errorf("got %+v, %v", rows, err)
+		}
+	})
+}
