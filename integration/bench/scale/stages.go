@@ -62,7 +62,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	w.say("…")
 	stop := func() {}
 	if s.name != idleStage { // it takes one itself once the fleet is idle
-		stop = w.profile(ctx, profileSeconds)
+		stop = w.profile(ctx)
 	}
 	before, started := w.taken(), time.Now()
 	err := s.run(w, ctx)

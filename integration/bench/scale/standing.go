@@ -91,8 +91,7 @@ func (w *world) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop := w.profile(ctx, int(w.Idle.Seconds()))
-	defer func() { stop() }()
+	defer w.profile(ctx)()
 	spent, started := w.taken(), time.Now()
 	select {
 	case <-ctx.Done():

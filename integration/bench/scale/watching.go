@@ -151,8 +151,8 @@ func (w *world) liveHeap(ctx context.Context) (int64, error) {
 // profileSeconds is how much of a stage its CPU profile is of.
 const profileSeconds = 15
 
-// profile takes profiles of the publisher and the API server for so many seconds of a stage, where they were asked for.
-func (w *world) profile(ctx context.Context, seconds int) (stop func()) {
+// profile takes profiles of the publisher and the API server during a stage, where they were asked for.
+func (w *world) profile(ctx context.Context) (stop func()) {
 	if w.Profiles == "" || w.publisher == nil {
 		return func() {}
 	}
@@ -160,10 +160,10 @@ func (w *world) profile(ctx context.Context, seconds int) (stop func()) {
 	done, server := make(chan error, 1), make(chan error, 1)
 	name := filepath.Join(w.Profiles, fmt.Sprintf("fleet-%d-%s", w.Runtimes, w.stage))
 	go func() {
-		done <- w.save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds), name+".cpu.pprof")
+		done <- w.save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), name+".cpu.pprof")
 	}()
 	go func() {
-		data, err := w.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(seconds)).Timeout(time.Duration(seconds)*time.Second + time.Minute).DoRaw(ctx)
+		data, err := w.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).Timeout(time.Minute).DoRaw(ctx)
 		if err == nil {
 			err = w.keep(data, name+".kube-apiserver.cpu.pprof")
 		}

@@ -25,6 +25,7 @@ func (k *Kymas) resume(ctx context.Context, name types.NamespacedName, before, k
 	if !k.mayResume(before, kyma, facts, this) {
 		return ctrl.Result{}, false
 	}
+	first := k.reports.remembered(kyma).waits.IsZero() // then the registry is asked for the bundle
 	until := k.reports.postpone(kyma, k.firstPoll(kyma))
 	if !started.Before(until) {
 		return ctrl.Result{}, false
@@ -47,6 +48,7 @@ func (k *Kymas) resume(ctx context.Context, name types.NamespacedName, before, k
 	if rests, err = k.Publisher.Rests(ctx, runtime, request, this.view.Catalog); err != nil || !rests {
 		return ctrl.Result{}, false
 	}
+	k.backoff.answered(ctx, name, started, first, false)
 	k.count(kyma)
 	return ctrl.Result{RequeueAfter: until.Sub(started), Priority: k.orderOf(kyma)}, true
 }
