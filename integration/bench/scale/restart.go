@@ -23,7 +23,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		}
 		asked := int64(0)
 		for key, n := range now {
-			if key.From == publisherHost && key.Method == http.MethodHead {
+			// A publisher that starts reads the reports of runtimes at rest one by one, each when a poll of it is due.
+			if key.From == publisherHost && (key.Method == http.MethodHead || key.About == aboutReports) {
 				asked += n.N
 			}
 		}

@@ -22,6 +22,8 @@ type stage struct {
 	run    func(*world, context.Context) error
 }
 
+const idleStage = "idle"
+
 // stages in their order. Those that stop the publisher come late, and the restart measures what it does after them.
 var stages = []stage{
 	{"seeding", true, (*world).seeding},
@@ -31,7 +33,7 @@ var stages = []stage{
 	{"reports", false, (*world).reports},
 	{"poll", false, (*world).polling},
 	{"size", false, (*world).size},
-	{"idle", false, (*world).idle},
+	{idleStage, false, (*world).idle},
 	{"waves", false, (*world).waves},
 	{"hostile", false, (*world).hostile},
 	{"baselines", false, (*world).baselines},
@@ -58,7 +60,10 @@ func known(name string) bool { return slices.Contains(optional(), name) }
 func (w *world) measure(ctx context.Context, s stage) error {
 	w.stage = s.name
 	w.say("…")
-	stop := w.profile(ctx)
+	stop := func() {}
+	if s.name != idleStage { // it takes one itself once the fleet is idle
+		stop = w.profile(ctx)
+	}
 	before, started := w.taken(), time.Now()
 	err := s.run(w, ctx)
 	took := time.Since(started)

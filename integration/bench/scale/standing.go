@@ -91,6 +91,7 @@ func (w *world) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer w.profile(ctx)()
 	spent, started := w.taken(), time.Now()
 	select {
 	case <-ctx.Done():

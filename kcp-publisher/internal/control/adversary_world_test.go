@@ -288,7 +288,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) report {
 	from := rules.Reporter(kyma, nil, w.now)
 	from.Content = func(r bundle.Report) error { return ingest.Check(w.schema, r) }
-	newest, _, err := w.reports.fetch(w.Context(), kyma, from, 0)
+	newest, _, err := w.reports.fetch(w.Context(), kyma, from, 0, nil)
 	w.must(err)
 	if newest.refused != nil {
 		w.seen["a report refused"]++

@@ -5,7 +5,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -87,6 +86,12 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	// Before what they count the changes of is read.
 	marked, own := k.Catalog.marked.Load(), k.settled.changed(req.NamespacedName)
 	rules, view := k.resolvedBy(kyma)
+	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, ""}
+	result, answer, quiet := k.poll(ctx, req.NamespacedName, kyma, this)
+	if quiet {
+		return result, nil
+	}
+	kyma = kyma.DeepCopy() // it is the cache's
 	if view == nil {
 		return k.putOff(ctx, kyma, rules)
 	}
@@ -101,13 +106,16 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.refuse(ctx, before, kyma, facts, err)
 	}
-	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, ""}
-	return k.look(ctx, req, before, kyma, rules, facts, this)
+	this.version = kyma.ResourceVersion // the finalizer may be new
+	if result, rests := k.resume(ctx, req.NamespacedName, before, kyma, rules, facts, this); rests {
+		return result, nil
+	}
+	return k.look(ctx, req, before, kyma, rules, facts, this, answer)
 }
 
 // look asks for the newest report of a Kyma's runtime and publishes what follows, unless an equal look found nothing to do. This is what it depends on,
-// but for the report.
-func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta2.Kyma, rules plan.Rules, facts ingest.Facts, this look) (ctrl.Result, error) {
+// but for the report; answer is what the registry was asked of it already, nil for nothing.
+func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta2.Kyma, rules plan.Rules, facts ingest.Facts, this look, answer *answer) (ctrl.Result, error) {
 	due, published := k.Catalog.due.take(req.NamespacedName), false
 	defer func() {
 		if due && !published {
@@ -120,13 +128,16 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	if requested != "" {
 		k.Publisher.Forget(plan.RuntimeID(kyma)) // so that the registry is asked for it
 	}
-	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due))
+	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due), answer)
 	reported := !newest.asked.Before(started)
 	this.report = newest.content()
 	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still && requested == "" {
 		published = true
 		k.backoff.answered(ctx, req.NamespacedName, started, reported, reported)
 		return k.lookAgain(kyma, newest.asked, until), nil
+	}
+	if err == nil {
+		k.noteReport(kyma, newest)
 	}
 	var alone time.Duration // how long this runtime waits by itself
 	if err != nil {
@@ -199,11 +210,12 @@ func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules
 	if err != nil {
 		return result, nil // it is told once the Kyma can be resolved
 	}
-	newest, err := k.fetchReport(ctx, kyma, rules, k.PollInterval/2)
+	newest, err := k.fetchReport(ctx, kyma, rules, k.PollInterval/2, nil)
 	if err != nil {
 		wait, _ := k.backoff.failed(ctx, request, k.Now(), err)
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
+	k.noteReport(kyma, newest)
 	k.backoff.answered(ctx, request, started, false, !newest.asked.Before(started))
 	kyma.Status, _ = ingest.Unheard(kyma.Status, kyma.Generation, facts.Silence, facts.Carried, k.reports.unnoted(kyma), k.Now())
 	return k.written(ctx, before, kyma, result)
@@ -224,10 +236,10 @@ func unanswered(err error) error {
 	return errors.New("the registry answers, but not the requests for this runtime: see the publisher's log")
 }
 
-// read returns the Kyma, or nil when there is nothing to do: it is gone or to be left alone.
+// read returns the Kyma as the cache holds it, or nil when there is nothing to do: it is gone or to be left alone.
 func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
-	err := k.Client.Get(ctx, req.NamespacedName, kyma)
+	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		k.forget(req.NamespacedName)
 		return nil, nil
@@ -298,12 +310,7 @@ func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules)
 	if facts.Silence, facts.Carried, err = rules.Allowed(kyma); err != nil && kyma.DeletionTimestamp.IsZero() {
 		return facts, err
 	}
-	runtime := plan.RuntimeID(kyma)
-	var same v1beta2.KymaList
-	if err := k.Client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: runtime}, client.UnsafeDisableDeepCopy); err != nil {
-		return facts, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
-	}
-	if err := plan.NewOwners(same.Items).Check(kyma); err != nil {
+	if err := k.checkOwner(ctx, kyma); err != nil {
 		return facts, err
 	}
 	plan.Begin(kyma)

@@ -22,7 +22,7 @@ func TestANotificationHasTheRegistryAskedAgain(t *testing.T) {
 	})
 	fetch := func(want int, when string) {
 		t.Helper()
-		if _, _, err := r.fetch(t.Context(), kyma, bundle.Reporter{Runtime: "one"}, time.Minute/2); err != nil {
+		if _, _, err := r.fetch(t.Context(), kyma, bundle.Reporter{Runtime: "one"}, time.Minute/2, nil); err != nil {
 			t.Fatal(err)
 		}
 		if requests != want {

@@ -66,6 +66,14 @@ func (d *due) take(kyma types.NamespacedName) bool {
 	return is
 }
 
+// has reports whether a Kyma is due.
+func (d *due) has(kyma types.NamespacedName) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, is := d.names[kyma]
+	return is
+}
+
 // done notes that a Kyma that was due has what it waited for.
 func (d *due) done(kyma types.NamespacedName) {
 	d.mu.Lock()

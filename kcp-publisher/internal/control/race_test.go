@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,12 @@ import (
 // emptyRegistry is a real registry that forgets with the test.
 func emptyRegistry(t *testing.T) store.Store {
 	t.Helper()
+	return observedRegistry(t, nil)
+}
+
+// observedRegistry is emptyRegistry whose requests are sent through a transport.
+func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTripper) store.Store {
+	t.Helper()
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
@@ -41,7 +48,7 @@ func emptyRegistry(t *testing.T) store.Store {
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), config))
 	t.Cleanup(server.Close)
-	registries, err := store.NewRegistries(store.Access{NoRetry: true})
+	registries, err := store.NewRegistries(store.Access{NoRetry: true, Observe: observe})
 	if err != nil {
 		t.Fatal(err)
 	}

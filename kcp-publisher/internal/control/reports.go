@@ -42,7 +42,8 @@ type report struct {
 	// kyma and runtime are what it was judged for: a new object of the same name does not inherit it, nor does another runtime.
 	kyma    types.UID
 	runtime string
-	asked   time.Time
+	// asked is when the registry was asked for it last, zero for never; waits is until when it is not asked the first time.
+	asked, waits time.Time
 	// notified is what reports.notified was before the registry was asked.
 	notified int64
 	digest   digest.Digest
@@ -59,15 +60,52 @@ func newReports(place store.Store, now func() time.Time) *reports {
 	return &reports{place: place, now: now, known: map[types.NamespacedName]report{}, notified: map[types.NamespacedName]int64{}}
 }
 
+// answer is what a registry said when it was asked which report is the newest.
+type answer struct {
+	at time.Time
+	// notified is that of report.
+	notified int64
+	digest   digest.Digest
+	err      error
+}
+
+// ask returns which report of a Kyma's runtime is the newest. The registry is not asked where it was so short a time ago that what is known is fresh.
+func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known report, fresh time.Duration) answer {
+	name := client.ObjectKeyFromObject(kyma)
+	notified := r.notifiedOf(name)
+	if r.isFresh(known, notified, fresh) {
+		return answer{known.asked, notified, known.digest, nil}
+	}
+	said := answer{notified: notified}
+	repository, err := r.place.Reading(ctx, bundle.ReportRepository(known.runtime))
+	if err == nil {
+		said.digest, err = store.Head(ctx, repository, bundle.TagLatest)
+	}
+	said.at, said.err = r.now(), err
+	if err == nil && said.digest == known.digest {
+		known.asked, known.notified, known.unread = said.at, notified, nil
+		r.remember(kyma, known)
+	}
+	return said
+}
+
+// isFresh reports whether the registry need not be asked again for a report.
+func (r *reports) isFresh(known report, notified int64, fresh time.Duration) bool {
+	return known.notified == notified && known.asked.Add(fresh).After(r.now())
+}
+
 // fetch returns the newest report of a Kyma's runtime and the one that was known before; the registry is not asked where it was so short a time
-// ago that what is known is fresh. The error says that the registry did not answer; a
+// ago that what is known is fresh, nor which report is the newest where it has answered that already. The error says that the registry did not answer; a
 // report that is refused, or that the registry does not return, is this runtime's problem alone and no error.
-func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration) (newest, before report, err error) {
+func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, said *answer) (newest, before report, err error) {
 	before = r.remembered(kyma)
 	notified := r.notifiedOf(client.ObjectKeyFromObject(kyma))
 	r.begin()
-	if before.notified == notified && before.asked.Add(fresh).After(r.now()) {
+	if said == nil && r.isFresh(before, notified, fresh) {
 		return before, before, nil
+	}
+	if said != nil {
+		notified = said.notified
 	}
 	if last := before.accepted; last != nil {
 		from.Known = last.Content
@@ -77,7 +115,7 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
 		from.Known = digest.Digest(status.Observed.Report) // the API server took what follows from it
 	}
-	found, fetched, err := r.pull(ctx, from.Runtime, before.digest)
+	found, fetched, err := r.pull(ctx, from.Runtime, before.digest, said)
 	if err != nil && store.Unavailable(err) {
 		return before, before, err
 	}
@@ -181,8 +219,12 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull asks for the digest of the newest report, and for the report if it is not the known one. Where none is known, it is asked for at once.
-func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest) (digest.Digest, bundle.Fetched, error) {
+// pull asks for the digest of the newest report unless that was answered already, and for the report if it is not the known one. Where none is known,
+// it is asked for at once.
+func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest, said *answer) (digest.Digest, bundle.Fetched, error) {
+	if said != nil && (said.err != nil || said.digest == known) {
+		return said.digest, bundle.Fetched{}, said.err
+	}
 	repository, err := r.place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
 		return "", bundle.Fetched{}, err
@@ -194,8 +236,10 @@ func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest)
 		}
 		return digest.FromBytes(fetched.Bytes), fetched, nil
 	}
-	newest, err := store.Head(ctx, repository, bundle.TagLatest)
-	if err != nil || newest == known {
+	var newest digest.Digest
+	if said != nil {
+		newest = said.digest
+	} else if newest, err = store.Head(ctx, repository, bundle.TagLatest); err != nil || newest == known {
 		return newest, bundle.Fetched{}, err
 	}
 	fetched, err := store.Fetch(ctx, repository, newest.String())
@@ -227,12 +271,11 @@ func (r *reports) forget(kyma types.NamespacedName) (runtime string) {
 	return runtime
 }
 
-// fetchReport returns the newest report of a Kyma's runtime, makes Events of what is new in it, and notes in the Kyma's status what it
-// says. That is noted also when nothing is new: writing it may have been put off or have failed.
-func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration) (report, error) {
+// fetchReport returns the newest report of a Kyma's runtime and makes Events of what is new in it; said is as in reports.fetch.
+func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, said *answer) (report, error) {
 	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
 	from.Content = k.checkReport
-	newest, before, err := k.reports.fetch(ctx, kyma, from, fresh)
+	newest, before, err := k.reports.fetch(ctx, kyma, from, fresh, said)
 	if err != nil {
 		return newest, err
 	}
@@ -246,11 +289,11 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 		k.announceRefused(kyma, before.accepted, *newest.accepted)
 		k.announceWatched(kyma, before.accepted, *newest.accepted)
 	}
-	k.noteReport(kyma, newest)
 	return newest, nil
 }
 
-// noteReport notes in a Kyma's status what the newest report says, if it counts.
+// noteReport notes in a Kyma's status what the newest report says, if it counts. That is noted also when nothing is new: writing it may have been put
+// off or have failed.
 func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest report) {
 	if newest.accepted == nil || newest.refused != nil {
 		return

@@ -77,7 +77,7 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		if err := store.PushReport(t.Context(), place, "one", lies); err != nil {
 			t.Fatal(err)
 		}
-		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0)
+		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0, nil)
 		if err != nil || newest.accepted == nil && newest.refused == nil {
 			t.Fatalf("got %+v, %v", newest, err)
 		}
@@ -146,7 +146,7 @@ func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
 	r := newReports(place, func() time.Time { return started })
 	fetch := func() report {
 		t.Helper()
-		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0)
+		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := asking(t, c.answer)
-			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2); (err != nil) != c.away {
+			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil); (err != nil) != c.away {
 				t.Errorf("fetching gave %v, the whole queue waits for it: %v, want %v", err, err != nil, c.away)
 			}
 		})
@@ -273,7 +273,7 @@ func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
 	now := noon
 	r.now = func() time.Time { now = now.Add(time.Second); return now }
 	for range 3 {
-		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
+		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
 			t.Fatalf("got %+v, %v", newest, err)
 		}
 	}
@@ -310,7 +310,7 @@ func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
 	now := noon
 	r.now = func() time.Time { return now }
 	for range 2 {
-		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2)
+		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil)
 		if err != nil || got.unread == nil || got.unread.Error() != "the registry answers 403 Forbidden" {
 			t.Errorf("got %v, %v", got.unread, err)
 		}
@@ -365,7 +365,7 @@ func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
 			}
 			return nil
 		}
-		newest, _, err := r.fetch(t.Context(), kyma, from, 0)
+		newest, _, err := r.fetch(t.Context(), kyma, from, 0, nil)
 		if refused := newest.refused != nil; err != nil || checks != step.checks || refused != (step.refuse && step.checks > 0) {
 			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.refused, err, step.checks)
 		}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -24,8 +25,33 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 		return nil, fmt.Errorf("patch the status of %T: want a Kyma", object)
 	}
 	before, after := p.before.Status, kyma.Status
-	if equality.Semantic.DeepEqual(before.Modules, after.Modules) {
+	modules := after.Modules
+	same := equality.Semantic.DeepEqual(before.Modules, modules)
+	if same || len(modules) > 0 {
 		before.Modules, after.Modules = nil, nil
 	}
-	return client.MergeFrom(&v1beta2.Kyma{Status: before}).Data(&v1beta2.Kyma{Status: after})
+	patch, err := client.MergeFrom(&v1beta2.Kyma{Status: before}).Data(&v1beta2.Kyma{Status: after})
+	if err != nil || same || len(modules) == 0 {
+		return patch, err
+	}
+	return withModules(patch, modules)
+}
+
+// withModules returns a merge patch of a status that replaces its modules as well: a merge patch has the whole of a list that differs.
+func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
+	var changed struct {
+		Status map[string]json.RawMessage `json:"status,omitempty"`
+	}
+	if err := json.Unmarshal(patch, &changed); err != nil {
+		return nil, fmt.Errorf("patch of a status: %w", err)
+	}
+	if changed.Status == nil {
+		changed.Status = map[string]json.RawMessage{}
+	}
+	text, err := json.Marshal(modules)
+	if err != nil {
+		return nil, fmt.Errorf("modules of a status: %w", err)
+	}
+	changed.Status["modules"] = text
+	return json.Marshal(changed)
 }

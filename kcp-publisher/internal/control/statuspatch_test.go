@@ -1,7 +1,10 @@
 package control
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +34,7 @@ func convergedKyma() *v1beta2.Kyma {
 
 func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
 	for what, change := range map[string]func(*v1beta2.Kyma){
+		"a module comes": func(k *v1beta2.Kyma) { k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{Name: "new"}) },
 		"nothing":        func(*v1beta2.Kyma) {},
 		"a bundle":       func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" },
 		"a version":      func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["module-03"] = "1.1.0" },
@@ -54,7 +58,7 @@ func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
 		}
 		kept := after.DeepCopy()
 		got, err := statusPatch{before}.Data(after)
-		if err != nil || string(got) != string(want) {
+		if err != nil || !sameJSON(t, got, want) {
 			t.Errorf("%s: got %s, %v, want %s", what, got, err, want)
 		}
 		if len(after.Status.Modules) != len(kept.Status.Modules) {
@@ -66,15 +70,46 @@ func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
 	}
 }
 
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var one, other any
+	if err := errors.Join(json.Unmarshal(a, &one), json.Unmarshal(b, &other)); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(one, other)
+}
+
+// TestAPatchOfTheStatusBringsTheFirstModules: the status before has none.
+func TestAPatchOfTheStatusBringsTheFirstModules(t *testing.T) {
+	after := convergedKyma()
+	before := after.DeepCopy()
+	before.Status.Modules = nil
+	want, err := client.MergeFrom(before).Data(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (statusPatch{before}).Data(after); err != nil || !sameJSON(t, got, want) {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
 func BenchmarkStatusPatch(b *testing.B) {
 	before := convergedKyma()
 	after := before.DeepCopy()
 	after.Status.Runtime.Published.Digest, after.Status.Runtime.Published.Versions["module-03"] = "sha256:b", "1.1.0"
-	for name, patch := range map[string]client.Patch{"of the status": statusPatch{before}, "of the whole": client.MergeFrom(before)} {
+	other := after.DeepCopy()
+	other.Status.Modules[3].Version = "1.1.0"
+	for name, c := range map[string]struct {
+		patch client.Patch
+		after *v1beta2.Kyma
+	}{
+		"of the status": {statusPatch{before}, after}, "of the whole": {client.MergeFrom(before), after},
+		"with modules": {statusPatch{before}, other}, "of the whole with modules": {client.MergeFrom(before), other},
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := patch.Data(after); err != nil {
+				if _, err := c.patch.Data(c.after); err != nil {
 					b.Fatal(err)
 				}
 			}

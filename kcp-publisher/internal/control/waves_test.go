@@ -149,7 +149,7 @@ func (w *waves) look() {
 		w.must(err)
 	}
 	for _, name := range w.names {
-		for again := true; again; {
+		for again, looks := true, 0; again && looks < 5; looks++ {
 			result, err := w.kymas.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: name}})
 			w.must(err)
 			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // a status that was put off

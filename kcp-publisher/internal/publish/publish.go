@@ -66,6 +66,7 @@ type Publisher struct {
 	// opened are the documents of bundles that lay in the registry.
 	opened       opened
 	certificates certificates
+	changes      changes
 
 	mu     sync.Mutex // guards what follows
 	known  map[string]memory
@@ -126,14 +127,8 @@ type Outcome struct {
 // Publish resolves the request and pushes a bundle if one is needed. What does not resolve keeps what was published last, as far as that is
 // known apart from the registry.
 func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
-	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
+	if err := p.check(runtime, request); err != nil {
 		return Outcome{}, err
-	}
-	if err := p.fit(p.keys.Load()); err != nil {
-		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
-	}
-	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
-		return Outcome{}, fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors and an agent's image that a publisher sets", runtime.ID)
 	}
 	for attempt := 1; ; attempt++ {
 		outcome, err := p.try(ctx, runtime, request, snapshot)
@@ -142,6 +137,20 @@ func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request r
 		}
 		p.Forget(runtime.ID)
 	}
+}
+
+// check returns why nothing may be published for a request.
+func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
+	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
+		return err
+	}
+	if err := p.fit(p.keys.Load()); err != nil {
+		return fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+	}
+	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
+		return fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors and an agent's image that a publisher sets", runtime.ID)
+	}
+	return nil
 }
 
 // maxAttempts is how often somebody else may push between a look at the registry and a push.
@@ -153,52 +162,90 @@ var ErrMayNotPush = errors.New("not published")
 // errMoved says that the tag does not name what it named before.
 var errMoved = errors.New("another bundle was pushed at the same time")
 
+// decision is what is to be published to a runtime.
+type decision struct {
+	keys     *Keys
+	adopted  plan.Adopted
+	resolved *resolution
+	// predicate is that of the next bundle, and reason why it is needed, empty when it is not.
+	predicate bundle.Predicate
+	reason    plan.Reason
+	outcome   Outcome
+}
+
+// Rests reports whether a runtime needs no bundle, and there is nothing to say about the one that it has, by what is known of it without its report.
+// Nothing is pushed, and false says no more than that the report is needed. The error is of the registry.
+func (p *Publisher) Rests(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (bool, error) {
+	if p.check(runtime, request) != nil {
+		return false, nil
+	}
+	d, err := p.decide(ctx, runtime, request, snapshot)
+	if err != nil {
+		return false, err
+	}
+	told := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.LeftOut)
+	if d.reason != "" || told > 0 || d.adopted.Kept() == nil || d.adopted.Deviation != nil || d.adopted.Unrecorded(runtime.Remembered) || d.outcome.SecretsError != nil {
+		return false, nil
+	}
+	return true, p.keepShared(ctx, d.outcome.Checked, d.resolved.documents)
+}
+
 func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
-	keys := p.keys.Load()
-	adopted, checked, err := p.adopt(ctx, runtime, keys)
+	d, err := p.decide(ctx, runtime, request, snapshot)
 	if err != nil {
 		return Outcome{}, err
 	}
+	outcome, kept := d.outcome, d.adopted.Kept()
+	switch {
+	case d.reason == "":
+		outcome.Published = *d.adopted.Last
+		return outcome, p.keepShared(ctx, outcome.Checked, d.resolved.documents)
+	case d.adopted.Unrecorded(runtime.Remembered):
+		outcome.Published, outcome.Unrecorded, outcome.Deviation = *kept, true, nil
+		return outcome, nil
+	}
+	if d.adopted.Deviation != nil {
+		p.forgetShared() // what was lost with the bundle is unknown
+	}
+	next, err := p.push(ctx, runtime.ID, d.keys, d.resolved, d.predicate, kept)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+	}
+	outcome.Published, outcome.Pushed, outcome.Reason = *next, true, d.reason
+	return outcome, nil
+}
+
+// decide adopts what a runtime has and resolves its request; nothing is pushed.
+func (p *Publisher) decide(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (decision, error) {
+	d := decision{keys: p.keys.Load()}
+	adopted, checked, err := p.adopt(ctx, runtime, d.keys)
+	if err != nil {
+		return d, err
+	}
+	d.adopted = adopted
 	kept := adopted.Kept()
 	if adopted.Last != nil && kept == nil {
 		request.Versions = newest(request.Versions, adopted.Last.Versions)
 	}
 	request, left := plan.Understood(request, kept, runtime)
 	if err := request.CheckTakeover(); err != nil {
-		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+		return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
-	resolved, err := p.resolve(ctx, runtime.ID, request, kept, snapshot)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
+	if d.resolved, err = p.resolve(ctx, runtime.ID, request, kept, snapshot); err != nil {
+		return d, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
-	result := resolved.result
-	outcome := Outcome{LeftOut: slices.Concat(left, result.LeftOut), Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
+	result := d.resolved.result
+	d.outcome = Outcome{LeftOut: slices.Concat(left, result.LeftOut), Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
-		outcome.SecretsError = err
+		d.outcome.SecretsError = err
 	}
 	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there proves itself.
-	if runtime.Certificate, err = keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &p.certificates, p.Now()); err != nil {
-		return Outcome{}, err
+	if runtime.Certificate, err = d.keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &p.certificates, p.Now()); err != nil {
+		return d, err
 	}
-	wanted := plan.Wanted{Documents: resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical()}
-	predicate, reason := plan.Next(adopted, wanted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
-	switch {
-	case reason == "":
-		outcome.Published = *adopted.Last
-		return outcome, p.keepShared(ctx, checked, resolved.documents)
-	case adopted.Unrecorded(runtime.Remembered):
-		outcome.Published, outcome.Unrecorded, outcome.Deviation = *kept, true, nil
-		return outcome, nil
-	}
-	if adopted.Deviation != nil {
-		p.forgetShared() // what was lost with the bundle is unknown
-	}
-	next, err := p.push(ctx, runtime.ID, keys, resolved, predicate, kept)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
-	}
-	outcome.Published, outcome.Pushed, outcome.Reason = *next, true, reason
-	return outcome, nil
+	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical()}
+	d.predicate, d.reason = plan.Next(adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	return d, nil
 }
 
 // newest returns the newer version of each module. Of a bundle of which nothing is kept the versions count all the same: they can only hold a
@@ -247,7 +294,7 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 		StateBlob: resolved.documents.State.Descriptor, CatalogBlob: resolved.documents.Catalog.Descriptor,
 	}
 	if kept != nil {
-		next.Changes = plan.ChangesBetween(kept.State, next.State)
+		next.Changes = p.changes.between(kept, next)
 	}
 	p.remember(runtime, memory{last: next, tag: next.Digest, at: p.Now()})
 	return next, nil

@@ -1,0 +1,42 @@
+package publish
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+)
+
+func publishedWith(modules ...string) *plan.Published {
+	p := &plan.Published{StateBlob: ocispec.Descriptor{Digest: digest.FromString(fmt.Sprint(modules))}}
+	for _, module := range modules {
+		p.State.Manifests = append(p.State.Manifests, bundle.Manifest{Module: module})
+	}
+	return p
+}
+
+func TestStatesAreComparedOnceForEachPair(t *testing.T) {
+	var c changes
+	one, two, three := publishedWith("a"), publishedWith("a", "b"), publishedWith("c")
+	for _, pair := range [][2]*plan.Published{{one, two}, {two, one}, {one, three}, {three, two}, {one, one}} {
+		want := plan.ChangesBetween(pair[0].State, pair[1].State)
+		first, again := c.between(pair[0], pair[1]), c.between(pair[0], pair[1])
+		if !reflect.DeepEqual(first, want) {
+			t.Errorf("got %v, want %v", first, want)
+		}
+		if first != again {
+			t.Error("an equal pair was compared again")
+		}
+	}
+	for i := range 2 * maxChanges {
+		c.between(publishedWith(fmt.Sprint(i)), one)
+	}
+	if len(c.known) > maxChanges {
+		t.Errorf("%d pairs are remembered", len(c.known))
+	}
+}
