@@ -136,6 +136,19 @@ func (c Certificate) Covers(now time.Time) bool {
 	return !now.Before(c.NotBefore.Add(-MaxClockSkew)) && now.Before(c.NotAfter)
 }
 
+// CertificateLife returns from when until when a certificate says that it holds. It checks nothing else of it.
+func CertificateLife(text string) (from, until time.Time, err error) {
+	der, err := onePEM(text, pemCertificate)
+	if err != nil {
+		return from, until, err
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		return from, until, fmt.Errorf("certificate: %w", err)
+	}
+	return parsed.NotBefore, parsed.NotAfter, nil
+}
+
 // CheckCertificate reports whether an enrollment key of the root certified that the key is this very runtime's, and gives it. Names
 // are compared whole: a runtime "a" is not the runtime "a1".
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {

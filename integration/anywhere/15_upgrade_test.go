@@ -58,15 +58,19 @@ func TestABundleUpgradesTheAgentAndABadOneTakesNothingWithIt(t *testing.T) {
 		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionAgent)
 		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "rolled back its image "+bad), fmt.Sprint(c)
 	})
-	until(t, "only the better agent is there", func() (bool, string) {
-		var images []string
-		for _, p := range agentPods(t) {
-			images = append(images, p.Spec.Containers[0].Image)
-		}
-		return len(images) == 1 && images[0] == better, fmt.Sprint(images)
-	})
+	untilOnly(t, better)
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
+
+	// Whoever upgrades the chart brings back its image, which works until it has proven itself and then makes way for the bundle's.
+	must(t, r.WantAgent(ctx, better))
+	must(t, r.StartAgent())
+	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {
+		t.Errorf("after an upgrade of the chart the agent has image %s, want the chart's, %s", image, first)
+	}
+	drift(t, r)
+	untilOnly(t, better)
+	drift(t, r)
 }
 
 func agentDeployment(t *testing.T) *appsv1.Deployment {
@@ -78,9 +82,19 @@ func agentDeployment(t *testing.T) *appsv1.Deployment {
 
 func agentPods(t *testing.T) []corev1.Pod {
 	t.Helper()
-	var pods corev1.PodList
-	must(t, stage.berlin.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{"app.kubernetes.io/name": "skr-agent"}))
-	return pods.Items
+	return podsOf(t, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent")
+}
+
+// untilOnly waits until berlin's agent runs an image, and no pod another.
+func untilOnly(t *testing.T, image string) {
+	t.Helper()
+	until(t, "only the agent of image "+image+" is there", func() (bool, string) {
+		var images []string
+		for _, p := range agentPods(t) {
+			images = append(images, p.Spec.Containers[0].Image)
+		}
+		return len(images) == 1 && images[0] == image, fmt.Sprint(images, agentDeployment(t).Annotations)
+	})
 }
 
 // untilProven waits until an image of berlin's agent has done its work for as long as it takes to be trusted.

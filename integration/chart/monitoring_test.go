@@ -30,7 +30,7 @@ type dashboard struct {
 type panel struct {
 	Title       string
 	Datasource  struct{ UID string }
-	Targets     []struct{ Expr string }
+	Targets     []struct{ Expr, LegendFormat string }
 	FieldConfig struct{ Defaults struct{ Unit string } }
 }
 
@@ -106,8 +106,77 @@ func documented(t *testing.T) map[string]bool {
 	return names
 }
 
+// labelsOf returns the labels of each of the project's metrics, as the reference has them.
+func labelsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
+	require.NoError(t, err)
+	found := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(kyma_pull_[a-z0-9_]+)` \\| ([a-z]+) \\| ([^|]*)\\|").FindAllStringSubmatch(string(text), -1) {
+		labels := strings.FieldsFunc(row[3], func(r rune) bool { return strings.ContainsRune(" `,", r) })
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			found[row[1]+suffix] = labels
+		}
+		require.NotContains(t, labels, "runtime", row[1])
+	}
+	require.Greater(t, len(found), 40)
+	return found
+}
+
+var (
+	selectors = regexp.MustCompile(`\b(kyma_pull_[a-z0-9_]+)(?:\{([^}]*)\})?`)
+	matchers  = regexp.MustCompile(`([a-zA-Z_]+)\s*[=!][=~]?\s*"`)
+	groupings = regexp.MustCompile(`\b(?:by|on|ignoring|without)\s*\(([^)]*)\)`)
+	legends   = regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
+)
+
+// strangeLabels returns the labels that a query or its legend names and that none of its metrics has. Those of a scrape are every metric's.
+func strangeLabels(expr, legend string, labels map[string][]string) []string {
+	known := []string{"pod", "namespace", "job", "instance", "container", "cluster", "le"}
+	var strange, named []string
+	ours := selectors.FindAllStringSubmatch(expr, -1)
+	for _, s := range ours {
+		for _, m := range matchers.FindAllStringSubmatch(s[2], -1) {
+			if !slices.Contains(labels[s[1]], m[1]) && !slices.Contains(known, m[1]) {
+				strange = append(strange, s[1]+"{"+m[1]+"}")
+			}
+		}
+	}
+	if len(ours) == 0 {
+		return nil // a library's
+	}
+	for _, s := range ours {
+		known = append(known, labels[s[1]]...)
+	}
+	for _, g := range groupings.FindAllStringSubmatch(expr, -1) {
+		named = append(named, strings.FieldsFunc(g[1], func(r rune) bool { return r == ',' || r == ' ' })...)
+	}
+	for _, l := range legends.FindAllStringSubmatch(legend, -1) {
+		named = append(named, l[1])
+	}
+	for _, name := range named {
+		if !slices.Contains(known, name) {
+			strange = append(strange, name)
+		}
+	}
+	return strange
+}
+
+func TestLabelsThatNoMetricHasAreFound(t *testing.T) {
+	labels := map[string][]string{"kyma_pull_a": {"state"}, "kyma_pull_b_bucket": {"reason"}}
+	for expr, want := range map[string][]string{
+		`sum by (state) (kyma_pull_a{state!="Ready",pod="x"})`: nil,
+		`kyma_pull_a{reason=~"x"}`:                             {"kyma_pull_a{reason}"},
+		`sum by (le, state) (rate(kyma_pull_b_bucket[5m]))`:    {"state"},
+		`sum by (code) (rest_client_requests_total)`:           nil,
+	} {
+		require.Equal(t, want, strangeLabels(expr, "", labels), expr)
+	}
+	require.Equal(t, []string{"wave"}, strangeLabels("kyma_pull_a", "{{state}} {{ wave }}", labels))
+}
+
 func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
-	known := documented(t)
+	known, labels := documented(t), labelsOf(t)
 	var all []string
 	check := func(where, expr string) {
 		all = append(all, expr)
@@ -124,6 +193,7 @@ func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
 			require.Equal(t, "${datasource}", p.Datasource.UID, "%s: %s", file, p.Title)
 			for _, target := range p.Targets {
 				check(file+": "+p.Title, target.Expr)
+				require.Empty(t, strangeLabels(target.Expr, target.LegendFormat, labels), "%s: %s: labels of %s", file, p.Title, target.Expr)
 				if strings.Contains(target.Expr, "_seconds") && !strings.Contains(target.Expr, "_count[") {
 					require.Equal(t, "s", p.FieldConfig.Defaults.Unit, "%s: %s shows a time", file, p.Title)
 				}
@@ -133,6 +203,7 @@ func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
 	for _, of := range rules(t) {
 		for _, a := range of {
 			check(a.Alert, a.Expr)
+			require.Empty(t, strangeLabels(a.Expr, strings.ReplaceAll(a.Annotations["description"]+a.Annotations["summary"], "$labels.", ""), labels), a.Alert)
 		}
 	}
 	// Prometheus' own parser reads them all.

@@ -99,3 +99,15 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 		t.Error("an empty chain was taken for a link that drops")
 	}
 }
+
+func TestMemoryIsCountedWithoutFilesThatCanBeDropped(t *testing.T) {
+	got, err := parseMemory("300\n500\n1000\n100")
+	if want := (Memory{WorkingSet: 200, Peak: 500, Limit: 1000}); got != want || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, said := range []string{"", "300\n500\nmax\n100", "300\n500\n1000"} {
+		if _, err := parseMemory(said); err == nil {
+			t.Errorf("%q was taken for memory", said)
+		}
+	}
+}

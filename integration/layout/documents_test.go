@@ -75,3 +75,18 @@ func TestEveryDecisionIsInTheIndex(t *testing.T) {
 		t.Errorf("docs/adr has the records\n%s\nand its README.md lists\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
 	}
 }
+
+// What people copy from the guide is what tests run.
+func TestTheGuideShowsTheConfigurationsThatAreTested(t *testing.T) {
+	guide := readFile(t, "docs", "guides", "registry-configurations.md")
+	files := tracked(t, "docs/guides/registry/*")
+	if len(files) < 3 {
+		t.Fatalf("there are only %v", files)
+	}
+	for _, file := range files {
+		shown := regexp.MustCompile("(?s)`" + regexp.QuoteMeta(file) + "`:\n\n```[a-z]+\n(.*?)```").FindStringSubmatch(guide)
+		if shown == nil || shown[1] != readFile(t, file) {
+			t.Errorf("docs/guides/registry-configurations.md does not show %s as it is", file)
+		}
+	}
+}

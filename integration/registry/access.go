@@ -17,7 +17,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-func writeUsers(path string, users map[string]string) error {
+// WriteUsers writes a file with names and the hashes of their passwords, as htpasswd does.
+func WriteUsers(path string, users map[string]string) error {
 	var lines []byte
 	for name, password := range users {
 		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -40,6 +41,8 @@ type Options struct {
 	Users map[string]string
 	// KeySet is a file with the keys of a token service, which then decides who may do what (ServeTokens).
 	KeySet string
+	// Config is a configuration file of distribution, whose storage and authentication then count; nil for none.
+	Config []byte
 	// NotifyURL is where the registry posts a notification of everything that happens to it, with NotifyToken; empty for nowhere.
 	NotifyURL, NotifyToken string
 }
@@ -98,13 +101,21 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		// The purger would outlive the registry, looking through a folder that is gone.
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
+	if options.Config != nil {
+		given, err := configuration.Parse(bytes.NewReader(options.Config))
+		if err != nil {
+			return fmt.Errorf("configuration: %w", err)
+		}
+		given.Storage["maintenance"] = config.Storage["maintenance"]
+		config = given
+	}
 	config.Catalog.MaxEntries = 1000 // what a configuration file has by default
 	config.Log.Level = "panic"
 	config.Log.AccessLog.Disabled = true
 	config.HTTP.Secret = "loopback"
 	if options.Users != nil {
 		path := filepath.Join(r.dir, "htpasswd")
-		if err := writeUsers(path, options.Users); err != nil {
+		if err := WriteUsers(path, options.Users); err != nil {
 			return err
 		}
 		config.Auth = configuration.Auth{"htpasswd": configuration.Parameters{"realm": "kyma-pull", "path": path}}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -30,8 +31,9 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot brings zot up with its data below a folder. Its program is what the environment names, or the packed file.
-func StartZot(ctx context.Context, dir, packed string) (*Zot, error) {
+// StartZot brings zot up with its data below a folder. Its program is what the environment names, or the packed file. A configuration file is
+// followed but for address, certificate and folder; nil is one without access control and garbage collection.
+func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
 		z.program = filepath.Join(dir, "zot")
@@ -47,19 +49,48 @@ func StartZot(ctx context.Context, dir, packed string) (*Zot, error) {
 	}
 	z.address = listener.Addr().String()
 	_, port, _ := net.SplitHostPort(z.address)
-	config, err := json.Marshal(map[string]any{
-		"distSpecVersion": "1.1.1",
-		"storage":         map[string]any{"rootDirectory": z.Data(), "gc": false},
-		"http":            map[string]any{"address": "127.0.0.1", "port": port},
-		"log":             map[string]any{"level": "error"},
-	})
-	if err == nil {
-		err = os.WriteFile(z.config(), config, 0o600)
-	}
-	if err = errors.Join(err, listener.Close()); err != nil {
+	if err = errors.Join(z.configure(configuration, port), listener.Close()); err != nil {
 		return nil, err
 	}
 	return z, z.Resume(ctx)
+}
+
+// StartCollectingZot is StartZot with one that copies no blobs together, as docs/registry.md asks for, and collects its garbage all the
+// time: manifests without a tag, and what nothing refers to, once they have been there for some time.
+func StartCollectingZot(ctx context.Context, dir, packed string, age time.Duration) (*Zot, error) {
+	configuration, err := json.Marshal(map[string]any{"storage": map[string]any{
+		"dedupe": false, "gc": true, "gcDelay": age.String(), "gcInterval": "1s", "gcMaxSchedulerDelay": "100ms",
+		"retention": map[string]any{"delay": age.String(), "policies": []any{
+			map[string]any{"repositories": []string{"**"}, "deleteUntagged": true, "deleteReferrers": true},
+		}},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return StartZot(ctx, dir, packed, configuration)
+}
+
+func (z *Zot) configure(configuration []byte, port string) error {
+	config := struct {
+		Version string         `json:"distSpecVersion"`
+		Storage map[string]any `json:"storage"`
+		HTTP    map[string]any `json:"http"`
+		Log     map[string]any `json:"log"`
+	}{"1.1.1", map[string]any{"gc": false}, map[string]any{}, map[string]any{"level": "error"}}
+	if configuration != nil {
+		decoder := json.NewDecoder(bytes.NewReader(configuration))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&config); err != nil {
+			return fmt.Errorf("configuration of zot: %w", err)
+		}
+	}
+	config.Storage["rootDirectory"], config.HTTP["address"], config.HTTP["port"] = z.Data(), "127.0.0.1", port
+	delete(config.HTTP, "tls")
+	data, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(z.config(), data, 0o600)
 }
 
 func unpack(packed, program string) error {
@@ -118,7 +149,7 @@ func (z *Zot) Resume(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if status := z.ask(ctx); status == http.StatusOK {
+		if status := z.ask(ctx); status == http.StatusOK || status == http.StatusUnauthorized {
 			return nil
 		}
 		select {

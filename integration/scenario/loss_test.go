@@ -78,7 +78,7 @@ func distributionVolume(t *testing.T) volume {
 
 func zotVolume(t *testing.T) volume {
 	t.Helper()
-	z, err := registry.StartZot(t.Context(), t.TempDir(), packedZot)
+	z, err := registry.StartZot(t.Context(), t.TempDir(), packedZot, nil)
 	if errors.Is(err, registry.ErrNoZot) {
 		t.Skip(err)
 	}

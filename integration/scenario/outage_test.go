@@ -3,12 +3,15 @@ package scenario
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -121,6 +124,7 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	until(t, 30*time.Second, "the publisher noticed", func() (bool, string) {
 		return strings.Contains(f.Publisher().Log(), "publishing waits"), "no line yet"
 	})
+	untilRegistry(t, r, metav1.ConditionFalse, v1beta2.ReasonRegistryUnavailable)
 	if err := fleet.Until(ctx, 4*time.Second, "more noise", func() (bool, string) {
 		return strings.Count(f.Publisher().Log(), "publishing waits") > 1, ""
 	}); err == nil {
@@ -128,9 +132,34 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	}
 	must(t, f.Registry.Resume())
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	untilRegistry(t, r, metav1.ConditionTrue, v1beta2.ReasonRegistryAvailable)
 	if n := strings.Count(f.Publisher().Log(), "registry available again"); n != 1 {
 		t.Errorf("the end of the outage was logged %d times", n)
 	}
+}
+
+// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made twice.
+func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
+	t.Helper()
+	until(t, 60*time.Second, "the runtime says "+reason, func() (bool, string) {
+		kyma, err := r.Kyma(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		registry := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionRegistry)
+		if registry == nil || registry.Status != status || registry.Reason != reason {
+			return false, fmt.Sprintf("%+v", registry)
+		}
+		var events corev1.EventList
+		if err := r.API.List(t.Context(), &events, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
+			return false, err.Error()
+		}
+		told := slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason != reason })
+		if len(told) > 1 {
+			t.Errorf("%d Events say %s", len(told), reason)
+		}
+		return len(told) == 1, fmt.Sprintf("%d Events", len(told))
+	})
 }
 
 func TestIdleFleetWritesNothing(t *testing.T) {

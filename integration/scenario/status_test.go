@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -83,10 +86,34 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
+// rootIsSeen looks for the end of the root of trust, which the publisher notes at its Lease, and has another publisher note one that ends soon.
+func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
+	t.Helper()
+	var seen struct{ RootExpires time.Time }
+	until(t, time.Minute, "the publisher notes when the root of trust expires", func() (bool, string) {
+		got := o.run(0, append([]string{"status", "-o", "json"}, on...)...)
+		must(t, json.Unmarshal([]byte(got), &seen))
+		return time.Until(seen.RootExpires) > 30*24*time.Hour, seen.RootExpires.String()
+	})
+	if got := o.run(0, append([]string{"why", "berlin"}, on...)...); strings.Contains(got, "warning") {
+		t.Errorf("a root that holds for long is warned of:\n%s", got)
+	}
+	other := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev-0badc0de", Annotations: map[string]string{
+		v1beta2.AnnotationRootOfTrust: fmt.Sprintf(`{"epoch":1,"version":9,"expires":%q}`, time.Now().Add(7*24*time.Hour).UTC().Format(time.RFC3339)),
+	}}}
+	must(t, f.Control.Create(t.Context(), other))
+	for _, command := range [][]string{{"status"}, {"why", "berlin"}} {
+		if got := o.run(0, append(command, on...)...); !strings.Contains(got, "warning") || !strings.Contains(got, "the root of trust expires at 20") || !strings.Contains(got, "kcp-publisher keys rotate root") {
+			t.Errorf("%v does not warn of a root that ends in a week:\n%s", command, got)
+		}
+	}
+	must(t, f.Control.Delete(t.Context(), other))
+}
+
 // TestAnOperatorSeesTheFleetAndActsOnOneRuntime uses a publisher that reads reports once an hour: what it knows sooner, somebody asked for.
 func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--report-poll-interval=1h"}})
+	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--report-poll-interval=1h"}})
 	o := newOperator(t, f)
 	on := []string{"--context", "kcp"}
 	with := func(args ...string) []string { return append(args, on...) }
@@ -145,6 +172,8 @@ func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 	if got := o.run(0, append([]string{"__completeNoDesc", "status"}, append(on, "--module", "scaler", "")...)...); !strings.HasPrefix(got, "berlin\ntokyo\n") {
 		t.Errorf("a shell completes runtimes with %q", got)
 	}
+
+	rootIsSeen(t, f, o, on)
 
 	var lines watched
 	watching := o.command(ctx, with("status", "-w")...)

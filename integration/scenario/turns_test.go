@@ -16,6 +16,7 @@ var longest = []string{
 	"TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp",
 	"TestARegistryThatLosesItsDataIsFilledAgain",
 	"TestAZotThatLosesItsDataIsFilledAgain",
+	"TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds",
 	"TestARuntimeThatOnlyFilesReach",
 	"TestABundleUpgradesTheAgentAndABadImageIsGivenUp",
 	"TestHostileReportsLeaveThePublisherAsItWas",

@@ -229,6 +229,12 @@ type PublishedBundle struct {
 	// KymaGeneration is that of the runtime's Kyma that was resolved, 0 before it is known.
 	// +optional
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
+	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows none.
+	// +optional
+	Commit string `json:"commit,omitempty"`
+	// Certificate is how long the certificate holds that the bundle brings to the runtime's agent; none where it brings none.
+	// +optional
+	Certificate *CertificateLife `json:"certificate,omitempty"`
 	// Given says of the modules whose version a rollout decided which one it was.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
@@ -236,6 +242,12 @@ type PublishedBundle struct {
 	// this one, and none of which everything was changed.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
+}
+
+// CertificateLife is from when until when a certificate holds.
+type CertificateLife struct {
+	NotBefore metav1.Time `json:"notBefore"`
+	NotAfter  metav1.Time `json:"notAfter"`
 }
 
 // EarlierBundle is a bundle that another one has replaced.

@@ -48,6 +48,9 @@ const (
 	AnnotationReconcileRequested = "reconcile.fluxcd.io/requestedAt"
 	// AnnotationSuspendReason is ours: why a Kyma has LabelSkipReconciliation, for people.
 	AnnotationSuspendReason = "kyma-pull.dev/suspend-reason"
+	// AnnotationRootOfTrust is ours: on the publisher's Lease, in JSON, epoch, version and end of the root of trust that it signs by. It is for people
+	// and programs that have no keys; nothing is decided by it.
+	AnnotationRootOfTrust = "kyma-pull.dev/root-of-trust"
 	// AnnotationAutonomy is ours: "Catalog" on a Kyma whose runtime may choose from the offers of its last bundle by itself.
 	AnnotationAutonomy = "kyma-pull.dev/autonomy"
 	// AnnotationAgentImage is ours: the image, by digest, that the agent of a Kyma's runtime shall run; empty for the one it has.
@@ -157,8 +160,8 @@ const (
 	ConditionImages = "Images"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
 	ConditionReporting = "Reporting"
-	// ConditionRegistry is False on a Kyma in KCP when the registry did not hold what was published, until it does again; it is there only after
-	// such a deviation.
+	// ConditionRegistry is False on a Kyma in KCP when the registry did not hold what was published, until it does again, and on the Kyma of a
+	// runtime while its agent can read no bundle from the registry; it is there only after such a deviation or outage.
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after such trouble.
 	ConditionAgent = "Agent"

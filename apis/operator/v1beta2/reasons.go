@@ -51,6 +51,10 @@ const (
 
 	// ReasonConsistent is of Registry: the registry holds what was published.
 	ReasonConsistent = "Consistent"
+	// ReasonRegistryAvailable is of Registry in a runtime, and of an Event of its end: bundles can be read again.
+	ReasonRegistryAvailable = "RegistryAvailable"
+	// ReasonRegistryUnavailable is of Registry in a runtime, and of an Event: the agent can read no bundle from the registry. What is in force stays.
+	ReasonRegistryUnavailable = "RegistryUnavailable"
 	// ReasonBundleMissing is of Registry: the registry had no bundle of the runtime any more.
 	ReasonBundleMissing = "BundleMissing"
 	// ReasonBundleIncomplete is of Registry: the registry had the runtime's bundle without its documents.

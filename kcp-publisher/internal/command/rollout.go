@@ -75,11 +75,11 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 		fmt.Fprintln(out, "no rollout: a promotion that a RolloutPolicy covers makes one")
 		return
 	}
-	t := newTable(out)
+	t, palette := newTable(out), cli.PaletteOf(out)
 	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED", "DEFERRED", "MESSAGE"})
 	for _, r := range all {
 		s := r.Status
-		t.AppendRow(table.Row{r.Name, r.Spec.From, r.Spec.To, s.State, s.Wave, s.Progress, s.Failed, s.Deferred, s.Message})
+		t.AppendRow(table.Row{r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), palette}, s.Wave, s.Progress, s.Failed, s.Deferred, s.Message})
 	}
 	t.Render()
 }
@@ -103,7 +103,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 				watch = terminal
 			}
 			if !watch || f.format != "table" {
-				return cli.Print(out, f.format, one, func(out io.Writer) { drawRollout(out, one, time.Now()) })
+				return cli.Print(out, f.format, one, func(out io.Writer) { drawRollout(out, one, time.Now(), cli.PaletteOf(out)) })
 			}
 			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
 			if terminal {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // underWay is a rollout in its second wave of two, the second with approval, three minutes after noon.
@@ -37,7 +38,7 @@ func underWay() *v1alpha1.Rollout {
 
 func TestARolloutIsShownWithItsFailuresFirst(t *testing.T) {
 	var out bytes.Buffer
-	drawRollout(&out, underWay(), noon.Add(3*time.Minute))
+	drawRollout(&out, underWay(), noon.Add(3*time.Minute), cli.Palette{})
 	want := `rollout keda-regular-1: module keda in channel regular goes from 1.0.0 to 2.0.0, by policy careful
   Progressing  wave others: is watched before the next one starts
   time         began 3m0s ago, about 7m0s left
@@ -81,7 +82,7 @@ func TestARolloutIsFollowedToItsEnd(t *testing.T) {
 	var drawn bytes.Buffer
 	show := live(&drawn)
 	show(underWay())
-	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n"))
+	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n")+1) // the first line is longer than a row
 	show(underWay())
 	if strings.Count(drawn.String(), up) != 1 {
 		t.Errorf("want %q once in %q", up, drawn.String())

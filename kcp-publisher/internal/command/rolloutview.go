@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -53,13 +54,22 @@ func live(out io.Writer) func(*v1alpha1.Rollout) {
 	lines := 0
 	return func(r *v1alpha1.Rollout) {
 		var next bytes.Buffer
-		drawRollout(&next, r, time.Now())
+		drawRollout(&next, r, time.Now(), cli.PaletteOf(out))
 		if lines > 0 {
 			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines) // up, and clear what is below
 		}
 		_, _ = out.Write(next.Bytes())
-		lines = bytes.Count(next.Bytes(), []byte("\n"))
+		lines = rowsOf(next.String(), cli.Width(out))
 	}
+}
+
+// rowsOf returns how many rows of a terminal a text takes: what is longer than a row goes on in the next.
+func rowsOf(lines string, width int) int {
+	rows := 0
+	for line := range strings.Lines(lines) {
+		rows += max(1, (text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n"))+width-1)/width)
+	}
+	return rows
 }
 
 // plain writes a line whenever something changed.
@@ -76,13 +86,13 @@ func plain(out io.Writer) func(*v1alpha1.Rollout) {
 }
 
 // drawRollout shows one rollout, what went wrong first.
-func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time) {
+func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.Palette) {
 	s := r.Status
 	fmt.Fprintf(out, "rollout %s: module %s in channel %s goes from %s to %s, by policy %s\n", r.Name, r.Spec.Module, r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
-	fmt.Fprintf(out, "  %-12s %s\n", cmp.Or(string(s.State), "New"), s.Message)
+	fmt.Fprintf(out, "  %s %s\n", palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
 	fmt.Fprintf(out, "  %-12s %s\n\n", "time", duration(s, now))
 	for _, f := range s.Failures {
-		fmt.Fprintf(out, "  failed: %s (wave %s): %s\n", f.Runtime, f.Wave, f.Reason)
+		fmt.Fprintf(out, "  %s: %s (wave %s): %s\n", palette.Paint(cli.Red, "failed"), f.Runtime, f.Wave, f.Reason)
 	}
 	if more := int(s.Failed) - len(s.Failures); more > 0 && len(s.Failures) > 0 {
 		fmt.Fprintf(out, "  and %d more\n", more)

@@ -236,7 +236,8 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	return &control.Kymas{
 		KymaEvents: told,
 		Publisher:  publisher, Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
-		Keys:             &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll},
+		Keys: &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
+			Lease: manager.Identity(control.LeaseName, f.selector)},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
 		Rules: plan.Rules{Settings: settings, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,
 			PolicyFile: f.components.policy, Interval: f.keysPoll},

@@ -177,7 +177,16 @@ func readInput(ctx context.Context, api client.Reader, namespace string, selecto
 	}
 	in.Rollouts, in.Metas = rollouts.Items, metas.Items
 	if namespace != "" {
-		in.Held, err = follow.WhyHeld(ctx, api, namespace)
+		err = readCircumstances(ctx, api, namespace, &in)
 	}
 	return in, err
+}
+
+// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires.
+func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) (err error) {
+	if in.Held, err = follow.WhyHeld(ctx, api, namespace); err != nil {
+		return err
+	}
+	in.RootExpires, err = rootExpires(ctx, api, namespace)
+	return err
 }

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -39,12 +41,23 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	if err != nil {
 		return err
 	}
+	api, err := f.connect()
+	if err != nil {
+		return err
+	}
 	out := cmd.OutOrStdout()
 	var before map[string]fleet.Runtime
+	var last fleet.Fleet
+	var around fleet.Input
 	tick := time.NewTicker(lookAnyway)
 	defer tick.Stop()
-	for {
-		now, err := f.lookAt(ctx, known)
+	for anew := true; ; {
+		if anew && !f.everywhere {
+			if err := readCircumstances(ctx, api, f.namespace, &around); err != nil && before == nil {
+				return err
+			}
+		}
+		now, err := f.lookAt(ctx, known, around)
 		if err != nil {
 			return err
 		}
@@ -53,14 +66,15 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 				return err
 			}
 			fmt.Fprintln(out)
-		} else if err := f.printChanges(out, before, now); err != nil {
+		} else if err := errors.Join(f.printNews(out, last, now), f.printChanges(out, before, now)); err != nil {
 			return err
 		}
-		before = byKyma(f.selected(now.Runtimes))
+		before, last, anew = byKyma(f.selected(now.Runtimes)), now, false
 		select {
 		case <-ctx.Done():
 			return nil // whoever watches ends it this way
 		case <-tick.C:
+			anew = true
 		case <-changed:
 			if !passed(ctx, changesSettle) {
 				return nil
@@ -114,7 +128,8 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	return known, changed, nil
 }
 
-func (f *statusFlags) lookAt(ctx context.Context, known client.Reader) (fleet.Fleet, error) {
+// lookAt returns the fleet as the cache has it, with what was read around it.
+func (f *statusFlags) lookAt(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
 	for _, list := range []client.ObjectList{&kymas, &rollouts} {
@@ -122,7 +137,39 @@ func (f *statusFlags) lookAt(ctx context.Context, known client.Reader) (fleet.Fl
 			return fleet.Fleet{}, fmt.Errorf("read the control plane: %w", err)
 		}
 	}
-	return fleet.Look(fleet.Input{Kymas: kymas.Items, Rollouts: rollouts.Items, Now: time.Now()}), nil
+	around.Kymas, around.Rollouts, around.Now = kymas.Items, rollouts.Items, time.Now()
+	return fleet.Look(around), nil
+}
+
+// printNews prints the warnings and rollouts that are not as they were, for who watches the whole fleet and not for a program.
+func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
+	if f.format == "json" || f.any() {
+		return nil
+	}
+	var err error
+	say := func(color cli.Color, what, state, message string) {
+		_, wrong := fmt.Fprintf(out, "%s  %s%s  %s\n", now.Time.Format(time.TimeOnly), what, cli.PaletteOf(out).Paint(color, bundle.PrintableLine(state)), bundle.PrintableLine(message))
+		err = errors.Join(err, wrong)
+	}
+	for _, w := range now.Warnings {
+		if !slices.ContainsFunc(before.Warnings, func(was fleet.Cause) bool { return was.Situation == w.Situation }) {
+			say(cli.Yellow, "", "warning", w.Message)
+		}
+	}
+	for _, was := range before.Warnings {
+		if !slices.ContainsFunc(now.Warnings, func(w fleet.Cause) bool { return was.Situation == w.Situation }) {
+			say(cli.Green, "", "warning is over", was.Message)
+		}
+	}
+	for _, r := range now.Rollouts {
+		same := func(was fleet.Rollout) bool {
+			return was.Namespace == r.Namespace && was.Name == r.Name && was.Status.State == r.Status.State && was.Status.Wave == r.Status.Wave
+		}
+		if !slices.ContainsFunc(before.Rollouts, same) {
+			say(colorOfRollout(r.Status.State), "rollout "+bundle.PrintableLine(r.Name)+"  ", cmp.Or(string(r.Status.State), "New"), r.Status.Message)
+		}
+	}
+	return err
 }
 
 // printChanges prints the runtimes that are not as they were.

@@ -30,12 +30,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/access"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ui"
 )
 
-// heldEvery is how often the page asks whether a commit holds everything.
-const heldEvery = 10 * time.Second
+// askedEvery is how often the page asks for what no watched object says: whether a commit holds everything, and when the root of trust expires.
+const askedEvery = 10 * time.Second
 
 // uiFlags are what `ui` takes.
 type uiFlags struct {
@@ -154,16 +153,20 @@ func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input
 			return nil, err
 		}
 	}
-	var held string
+	var known fleet.Input
 	var asked time.Time
 	return func(in fleet.Input) fleet.Fleet {
-		if in.Now.Sub(asked) >= heldEvery {
+		if in.Now.Sub(asked) >= askedEvery {
 			asked = in.Now
-			if why, err := follow.WhyHeld(ctx, own, f.namespace); err == nil {
-				held = why
+			var now fleet.Input
+			if err := readCircumstances(ctx, own, f.namespace, &now); err == nil {
+				known = now // else what was read before stays
 			}
 		}
-		in.RootExpires, in.Held = root.Expires, held
+		in.Held, in.RootExpires = known.Held, known.RootExpires
+		if !root.Expires.IsZero() {
+			in.RootExpires = root.Expires
+		}
 		return fleet.Look(in)
 	}, nil
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -57,12 +56,15 @@ func newWhy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			held, err := follow.WhyHeld(cmd.Context(), kymas, api.namespace)
-			if err != nil {
+			var whole fleet.Input
+			if err := readCircumstances(cmd.Context(), kymas, api.namespace, &whole); err != nil {
 				return err
 			}
-			if held != "" {
-				answer.because(fleet.Held(held))
+			if whole.Held != "" {
+				answer.because(fleet.Held(whole.Held))
+			}
+			if ends := fleet.RootEnds(whole.RootExpires, time.Now()); ends != nil {
+				answer.Warnings = append(answer.Warnings, *ends)
 			}
 			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
 				return err
@@ -109,6 +111,9 @@ type answer struct {
 	// publisher runs: then nobody listens.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
+
+	// Warnings are what concerns all runtimes, such as a root of trust that expires soon.
+	Warnings []fleet.Cause `json:"warnings,omitempty"`
 
 	Modules []v1beta2.ModuleStatus `json:"modules"`
 	// Origins are where the modules of the published bundle come from, when the registry was asked.
@@ -161,7 +166,11 @@ func (a *answer) because(cause fleet.Cause) {
 }
 
 func (a answer) draw(out io.Writer) {
-	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, cmp.Or(string(a.State), "unknown"))
+	palette := cli.PaletteOf(out)
+	for _, w := range a.Warnings {
+		fmt.Fprintf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
+	}
+	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, palette.Paint(colorOf(a.Health), cmp.Or(string(a.State), "unknown")))
 	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "nothing is in its way"))
 	if a.Advice != "" {
 		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
@@ -170,7 +179,7 @@ func (a answer) draw(out io.Writer) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {
-		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, m.State, m.Message})
+		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message})
 	}
 	t.Render()
 	drawOrigins(out, a.Origins)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -28,8 +29,8 @@ func noticeDue(before, now, expires time.Time) bool {
 }
 
 // lease is the publisher's own: what concerns no runtime is told of it.
-func lease(namespace string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: LeaseName}
+func lease(namespace, name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName)}
 }
 
 // LeaseName is that of a publisher without a selector.
@@ -44,5 +45,5 @@ func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
 	if !now.Before(root.Expires) {
 		what = fmt.Sprintf("root of trust %d expired at %s: no agent accepts a bundle", root.Version, root.Expires.UTC().Format(time.RFC3339))
 	}
-	k.Events.Eventf(lease(k.Namespace), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires, "Keys", "%s", noted(what+": renew it with kcp-publisher keys rotate"))
+	k.Events.Eventf(lease(k.Namespace, k.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires, "Keys", "%s", noted(what+": renew it with kcp-publisher keys rotate"))
 }

@@ -27,7 +27,10 @@ type Keys struct {
 	// Events tells of the root's end, about the publisher's Lease in a namespace.
 	Events    events.EventRecorder
 	Namespace string
+	// Lease is the name of the publisher's Lease.
+	Lease string
 
+	notes   rootNotes
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
 	trouble string
@@ -66,6 +69,7 @@ func (k *Keys) Start(ctx context.Context) error {
 			k.trouble = ""
 		}
 		now := time.Now()
+		k.notes.note(ctx, k.Publisher.Root())
 		k.announceExpiry(k.Publisher.Root(), looked, now)
 		looked = now
 		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {

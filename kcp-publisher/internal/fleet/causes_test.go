@@ -287,6 +287,13 @@ var runtimeScenes = []scene{
 		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
 		w.pending(24 * time.Hour)
 	}, CarryPending, "", "carried", "kcp-publisher export r-1"},
+	{"a certificate that was renewed in time", func(w *world) { w.certified(31*24*time.Hour, 59*24*time.Hour) }, "", Healthy, "", ""},
+	{"a certificate that is not renewed", func(w *world) { w.certified(61*24*time.Hour, 29*24*time.Hour) }, CertificateExpiresSoon, "", "expires at 2026-06-02T12:00:00Z", "the enrollment key"},
+	{"a short certificate that was just issued", func(w *world) { w.certified(time.Minute, 59*time.Minute) }, "", Healthy, "", ""},
+	{"a certificate that has expired", func(w *world) { w.certified(91*24*time.Hour, -24*time.Hour) }, CertificateExpired, "", "expired at 2026-05-03T12:00:00Z", "skr-agent"},
+	{"a module that is broken while the certificate ends", func(w *world) {
+		w.certified(61*24*time.Hour, 29*24*time.Hour).says("keda", "Error", "x")
+	}, ModuleBroken, "", "", ""},
 	{"a Watcher that is not followed", func(w *world) {
 		w.facts.Published.State.Watchers = []bundle.Watcher{{Name: "w"}}
 		w.facts.Report.Watched = []bundle.ReportedWatch{{Watcher: "w", Trouble: "no such kind"}}
@@ -295,6 +302,10 @@ var runtimeScenes = []scene{
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
 		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and waits for the maintenance window from a to b"
 	}, WindowAwaited, "", "module keda stays at version 0.9.0: the upgrade", "skipMaintenanceWindows"},
+	{"a runtime that waits for its window and is not heard any more", func(w *world) {
+		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
+		w.heard = noon.Add(-2 * time.Hour)
+	}, NotHeard, "", "", "kubectl get pods"},
 	{"an upgrade without a window", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
 		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and has no maintenance window ahead: ask for one"

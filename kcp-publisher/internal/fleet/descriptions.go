@@ -173,6 +173,11 @@ var descriptions = []Description{
 
 	{NotReady, Behind, "the Kyma is not Ready, and no other situation explains it",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
+	{CertificateExpired, Healthy,
+		"the agent's certificate has expired: its reports still count, and a control plane that lost its memory would not know the runtime any more",
+		"see why the agent's requests for another one do not arrive: kubectl logs -n kyma-system deploy/skr-agent; and that the publisher has the enrollment key that the root lists: kcp-publisher keys show"},
+	{CertificateExpiresSoon, Healthy, "less than a third of the life of the agent's certificate is left, and it was due for renewal after the first third",
+		"see why the agent's requests for another one do not arrive: kubectl logs -n kyma-system deploy/skr-agent; and that the publisher has the enrollment key that the root lists: kcp-publisher keys show"},
 	{WatcherNotServed, Healthy, "the runtime does not watch all that the Watchers ask for",
 		"correct the Watcher that the message names"},
 	{WindowMissing, Healthy, "an upgrade requires downtime, and the schedule has no maintenance window that is long enough",
@@ -194,6 +199,8 @@ var descriptions = []Description{
 
 	{RootExpiresSoon, "", "the root of trust expires within 30 days: after that no agent accepts a bundle",
 		"renew it: kcp-publisher keys rotate root"},
+	{CertificatesEnd, "", "certificates of agents that report have expired or expire soon, although each is to be renewed after a third of its life",
+		"see that the publisher has the enrollment key that the root lists: kcp-publisher keys show; then kcp-publisher why RUNTIME"},
 	{FleetSilent, "",
 		"most runtimes that reported before are silent: that is the registry, the network or the publisher rather than the runtimes",
 		"look at the registry and the publisher first: kubectl logs -n NAMESPACE deploy/kcp-publisher"},

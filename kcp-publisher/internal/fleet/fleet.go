@@ -31,6 +31,8 @@ type Fleet struct {
 	// Modules are sorted by name.
 	Modules  []Module  `json:"modules,omitempty"`
 	Rollouts []Rollout `json:"rollouts,omitempty"`
+	// RootExpires is when the root of trust expires, nil where nobody knows it.
+	RootExpires *time.Time `json:"rootExpires,omitempty"`
 	// Warnings are what concerns no single runtime, such as a root of trust that expires soon.
 	Warnings []Cause `json:"warnings,omitempty"`
 }
@@ -96,11 +98,13 @@ type Runtime struct {
 	LastReport *time.Time `json:"lastReport,omitempty"`
 	Reporting  bool       `json:"reporting"`
 	// Published and InForce are the sequences of the newest bundle and of that which the runtime reported; 0 for none.
-	Published  int64           `json:"published,omitempty"`
-	InForce    int64           `json:"inForce,omitempty"`
-	Agent      string          `json:"agent,omitempty"`
-	Kubernetes string          `json:"kubernetes,omitempty"`
-	Modules    []RuntimeModule `json:"modules,omitempty"`
+	Published int64  `json:"published,omitempty"`
+	InForce   int64  `json:"inForce,omitempty"`
+	Agent     string `json:"agent,omitempty"`
+	// CertificateExpires is when the certificate expires that was issued to the agent last; nil where none was.
+	CertificateExpires *time.Time      `json:"certificateExpires,omitempty"`
+	Kubernetes         string          `json:"kubernetes,omitempty"`
+	Modules            []RuntimeModule `json:"modules,omitempty"`
 }
 
 // RuntimeModule is a module of one runtime.

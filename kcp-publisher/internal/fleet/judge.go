@@ -66,6 +66,9 @@ func judge(k known) Runtime {
 	}
 	if published := k.published(); published != nil {
 		r.Published = published.Sequence
+		if c := published.Certificate; c != nil {
+			r.CertificateExpires = &c.NotAfter.Time
+		}
 	}
 	if s := kyma.Status.Runtime; s != nil && s.Observed != nil {
 		r.InForce, r.Agent, r.Kubernetes = s.Observed.Sequence, line(s.Observed.AgentVersion), line(s.Observed.KubernetesVersion)

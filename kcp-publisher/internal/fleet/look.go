@@ -12,9 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
-// rootWarning is how long before its end a root of trust is a warning, as the publisher logs it.
-const rootWarning = 30 * 24 * time.Hour
-
 // minHeard is from how many runtimes on most of them say something of the fleet.
 const minHeard = 3
 
@@ -33,6 +30,9 @@ func Look(in Input) Fleet {
 	f.Summary = tally.Summary()
 	f.Summary.OldestReport = oldestReport(f.Runtimes)
 	f.Modules = tally.Modules(in.Metas)
+	if !in.RootExpires.IsZero() {
+		f.RootExpires = &in.RootExpires
+	}
 	f.Warnings = warnings(in, f)
 	return f
 }
@@ -94,10 +94,11 @@ func warnings(in Input, f Fleet) []Cause {
 	if in.Held != "" {
 		all = append(all, Held(in.Held))
 	}
-	if at := in.RootExpires; !at.IsZero() && !in.Now.Before(at) {
-		warn(RootExpired, "the root of trust expired at "+at.UTC().Format(time.RFC3339))
-	} else if !at.IsZero() && at.Sub(in.Now) < rootWarning {
-		warn(RootExpiresSoon, "the root of trust expires at "+at.UTC().Format(time.RFC3339))
+	if ends := RootEnds(in.RootExpires, in.Now); ends != nil {
+		all = append(all, *ends)
+	}
+	if message := certificatesEnd(in); message != "" {
+		warn(CertificatesEnd, message)
 	}
 	silent, heard := f.Summary.Health[Silent], 0
 	for i := range f.Runtimes {

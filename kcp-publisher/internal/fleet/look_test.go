@@ -95,10 +95,19 @@ func TestWhatConcernsTheWholeFleetIsAWarning(t *testing.T) {
 		}
 		return kymas
 	}
+	certified := func(ago, left time.Duration) (kymas []v1beta2.Kyma) {
+		for i := range 4 { // each of which has something else in its way
+			kymas = append(kymas, kymaCalled(t, fmt.Sprint("r-", i), func(w *world) { w.certified(ago, left).says("keda", "Error", "x") }))
+		}
+		return kymas
+	}
 	for name, c := range map[string]struct {
 		in   Input
 		want Situation
 	}{
+		"Certificates that are not renewed":    {Input{Kymas: certified(61*24*time.Hour, 29*24*time.Hour)}, CertificatesEnd},
+		"Certificates that have expired":       {Input{Kymas: certified(91*24*time.Hour, -24*time.Hour)}, CertificatesEnd},
+		"Certificates that are good":           {Input{Kymas: certified(30*24*time.Hour, 60*24*time.Hour)}, ""},
 		"A root that ends in a week":           {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
 		"A root that has ended":                {Input{RootExpires: noon}, RootExpired},
 		"A root that ends next year":           {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
@@ -118,6 +127,24 @@ func TestWhatConcernsTheWholeFleetIsAWarning(t *testing.T) {
 				t.Errorf("got %+v, want %s", f.Warnings, c.want)
 			}
 		})
+	}
+}
+
+func TestAWarningOfCertificatesNamesSomeRuntimes(t *testing.T) {
+	var kymas []v1beta2.Kyma
+	add := func(id string, change func(*world)) {
+		kymas = append(kymas, kymaCalled(t, id, func(w *world) { change(w.certified(61*24*time.Hour, 29*24*time.Hour)) }))
+	}
+	for i := range 5 {
+		add(fmt.Sprint("r-", i), func(*world) {})
+	}
+	add("silent", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }) // for which it is no wonder
+	f := Look(Input{Kymas: kymas, Now: noon})
+	if len(f.Warnings) != 1 || f.Warnings[0].Message != "certificates of agents that have expired or expire soon: 5 (r-0, r-1, r-2, 2 others)" {
+		t.Errorf("got %+v", f.Warnings)
+	}
+	if end := f.Runtimes[0].CertificateExpires; end == nil || !end.Equal(noon.Add(29*24*time.Hour)) {
+		t.Errorf("the certificate of %s expires at %v", f.Runtimes[0].ID, end)
 	}
 }
 

@@ -39,7 +39,7 @@ type found struct {
 var rules = []func(*known) *found{
 	suspended, notLookedAt, unpublishable, unsealed, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
 	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
-	notReady, unwatched, awaitsWindow, held,
+	notReady, certificateEnds, unwatched, awaitsWindow, held,
 }
 
 func suspended(k *known) *found {

@@ -113,9 +113,16 @@ const (
 	ModuleRemark     Situation = "ModuleRemark"
 )
 
+// Situations of agents' certificates, of which the model also makes a warning of the fleet.
+const (
+	CertificateExpired     Situation = "CertificateExpired"
+	CertificateExpiresSoon Situation = "CertificateExpiresSoon"
+)
+
 // Situations of the whole fleet, which are warnings.
 const (
 	RootExpiresSoon Situation = "RootExpiresSoon"
+	CertificatesEnd Situation = "CertificatesEnd"
 	FleetSilent     Situation = "FleetSilent"
 	CommitHolds     Situation = "CommitHolds"
 )

@@ -14,6 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
@@ -94,6 +96,18 @@ func (w *world) never() *world {
 func (w *world) pending(published time.Duration) *world {
 	w.facts.Report.Observed.Digest, w.facts.Report.Observed.Sequence = earlier, 6
 	w.facts.Published.Predicate.IssuedAt = w.now.Add(-published)
+	return w
+}
+
+// certified has the bundle bring a certificate that was issued a while ago and holds for a while still.
+func (w *world) certified(ago, left time.Duration) *world {
+	w.Helper()
+	agent := trusttest.NewSigner(w)
+	text, err := trust.IssueCertificate(agent, "", "r-1", trusttest.PublicKey(w, agent), noon.Add(-ago), noon.Add(left))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.facts.Published.Predicate.Certificate = text
 	return w
 }
 

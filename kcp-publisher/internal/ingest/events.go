@@ -31,7 +31,7 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 	if p := is.Published; p != nil && (was.Published == nil || was.Published.Digest != p.Digest) {
 		if changes := differences(versionsIn(was.Published), p.Versions); changes != "" {
 			back := len(p.RolledBackFrom) > 0
-			tell(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back], fmt.Sprintf("bundle %d: %s", p.Sequence, changes))
+			tell(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back], fmt.Sprintf("bundle %d%s: %s", p.Sequence, ofCommit(p.Commit), changes))
 		}
 	}
 	applied := differences(installed(before), installed(after))
@@ -50,6 +50,16 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 		tell(false, v1beta2.ReasonApplied, applied)
 	}
 	return all
+}
+
+// shownCommit is how much of a commit's hash is told.
+const shownCommit = 12
+
+func ofCommit(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return " of commit " + commit[:min(len(commit), shownCommit)]
 }
 
 // failure says what is wrong, empty where that has an Event of its own: silence, and a bundle that the runtime refused.

@@ -35,6 +35,12 @@ func TestEventsTellWhatHappenedToARuntimeOnce(t *testing.T) {
 		"A bundle that asks for no other versions": {func(m *fleetMember) { m.publish("unrelated", nothing) }, nil},
 		"A promotion is published": {func(m *fleetMember) { m.promote() }, []string{
 			"Published: bundle 8: keda 1.0.0 → 2.0.0"}},
+		"A promotion by a commit is published": {func(m *fleetMember) {
+			m.publish("promoted", kedaTo("2.0.0"))
+			m.facts.Published.Versions = map[string]string{"keda": "2.0.0", "mail": "1.0.0"}
+			m.facts.Published.Predicate.Source = &bundle.Source{Repository: "https://git.example/fleet", Commit: "0123456789abcdef"}
+			m.look()
+		}, []string{"Published: bundle 8 of commit 0123456789ab: keda 1.0.0 → 2.0.0"}},
 		"It takes a while": {func(m *fleetMember) {
 			m.promote()
 			slow := at(ready("keda"), "2.0.0")

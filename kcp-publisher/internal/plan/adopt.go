@@ -45,11 +45,25 @@ func (p *Published) Record() v1beta2.PublishedBundle {
 		}
 		from[r.Module] = r.From
 	}
+	commit := ""
+	if p.Predicate.Source != nil {
+		commit = p.Predicate.Source.Commit
+	}
 	return v1beta2.PublishedBundle{
-		Removals: slices.Clone(p.Predicate.Removals), RolledBackFrom: from,
+		Commit: commit, Removals: slices.Clone(p.Predicate.Removals), RolledBackFrom: from,
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
 		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: maps.Clone(p.Versions), KymaGeneration: p.Predicate.KymaGeneration,
+		Certificate: certificateLife(p.Predicate.Certificate),
 	}
+}
+
+// certificateLife returns how long a certificate holds, nil for none. It is the publisher's own, and whoever relies on it checks it.
+func certificateLife(text string) *v1beta2.CertificateLife {
+	from, until, err := trust.CertificateLife(text)
+	if text == "" || err != nil {
+		return nil
+	}
+	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
 }
 
 // newer reports whether something later than a bundle is remembered.

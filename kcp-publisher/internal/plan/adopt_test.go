@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -220,6 +221,30 @@ func TestWhichRolloutGaveAVersionOutlivesAModuleThatDoesNotResolve(t *testing.T)
 		given := (&View{}).Given("one", Published{Versions: c.versions}, known)
 		if got := given["keda"].Rollout; got != c.want {
 			t.Errorf("%s: given by %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestWhatIsRememberedOfABundleSaysItsCommitAndCertificate: both are for people, who have no access to the registry.
+func TestWhatIsRememberedOfABundleSaysItsCommitAndCertificate(t *testing.T) {
+	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
+	if record := last.Record(); record.Commit != "" || record.Certificate != nil {
+		t.Errorf("of a bundle with neither: %q, %v", record.Commit, record.Certificate)
+	}
+	agent := trusttest.NewSigner(t)
+	text, err := trust.IssueCertificate(agent, "", "one", trusttest.PublicKey(t, agent), noon, noon.Add(90*24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last.Predicate.Source, last.Predicate.Certificate = &bundle.Source{Repository: "https://git.example/fleet", Commit: "0123456789abcdef"}, text
+	record := last.Record()
+	if life := record.Certificate; record.Commit != "0123456789abcdef" || life == nil || !life.NotBefore.Time.Equal(noon) || !life.NotAfter.Time.Equal(noon.Add(90*24*time.Hour)) {
+		t.Errorf("%q, %v", record.Commit, record.Certificate)
+	}
+	for _, broken := range []string{"no certificate", strings.Replace(text, "MI", "AA", 1)} {
+		last.Predicate.Certificate = broken
+		if life := last.Record().Certificate; life != nil {
+			t.Errorf("%q holds until %v", broken, life)
 		}
 	}
 }

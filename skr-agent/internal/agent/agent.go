@@ -99,6 +99,7 @@ type Agent struct {
 	// be kept, which notKept says why.
 	unread  bool
 	notKept error
+	outage  outage
 	// rounds is the backoff of rounds that could not be finished.
 	rounds wait.Backoff
 	// well is since when all rounds were whole, proven that the agent's image has done its work, agentProblem why the agent is not
@@ -198,7 +199,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	if err != nil {
 		return 0, err
 	}
-	facts.Unenrolled = a.unenrolled(log)
+	facts.Unenrolled, facts.Unavailable = a.unenrolled(log), a.outage.why
 	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
 	a.tellRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)
@@ -254,6 +255,11 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	outage := err != nil && refusal.Of(err) == nil
 	a.measurePoll(outage || a.notKept != nil, changed, a.Now())
 	a.noteOutage(log, outage, err)
+	if outage && a.notKept == nil {
+		a.noteRegistry(err)
+	} else {
+		a.noteRegistry(nil)
+	}
 	if changed {
 		b := a.Puller.Current()
 		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)

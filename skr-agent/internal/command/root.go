@@ -16,6 +16,6 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 
 func newProgram(version string) *cobra.Command {
 	root, g := cli.NewRoot("skr-agent", "pulls its runtime's bundle, verifies it, installs its modules and reports", version)
-	root.AddCommand(newRun(g), newVerify(), newProvenance(), newImport(), newExportReport(), newRender())
+	root.AddCommand(newRun(g), newCheck(), newVerify(), newProvenance(), newImport(), newExportReport(), newRender())
 	return root
 }

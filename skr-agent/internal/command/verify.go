@@ -71,6 +71,11 @@ func verify(ctx context.Context, registries *store.Registries, ref string, trust
 	if err != nil {
 		return bundle.Bundle{}, trusted.Root, err
 	}
+	return verifyAt(ctx, registries, at, trusted)
+}
+
+// verifyAt is verify for what was located.
+func verifyAt(ctx context.Context, registries *store.Registries, at location, trusted bundle.Trust) (bundle.Bundle, trust.Root, error) {
 	if at.place != nil {
 		newest, refused, _, err := store.FollowRoot(ctx, at.place, trusted.Root)
 		if err != nil {

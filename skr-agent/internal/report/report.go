@@ -46,6 +46,8 @@ type Facts struct {
 	Templates map[string]int64
 	// Unenrolled says why the control plane cannot know the agent's reports as the runtime's, empty when it can.
 	Unenrolled string
+	// Unavailable says why no bundle can be read from the registry, empty when one can.
+	Unavailable string
 	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
 	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
@@ -185,6 +187,11 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
 		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: v1beta2.ReasonRolledBack}[facts.AgentProblem != ""], v1beta2.ReasonUpgraded),
 			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
+	}
+	if facts.Unavailable != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRegistry) != nil {
+		available := facts.Unavailable == ""
+		set(v1beta2.ConditionRegistry, map[bool]string{true: v1beta2.ReasonRegistryAvailable, false: v1beta2.ReasonRegistryUnavailable}[available],
+			map[bool]string{true: "bundles can be read", false: "no bundle can be read, what is in force stays: " + facts.Unavailable}[available], available)
 	}
 	if facts.Unenrolled != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionEnrolled) != nil {
 		set(v1beta2.ConditionEnrolled, map[bool]string{true: v1beta2.ReasonEnrolled, false: v1beta2.ReasonNotEnrolled}[facts.Unenrolled == ""],

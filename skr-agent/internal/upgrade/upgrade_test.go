@@ -37,6 +37,15 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 		"what was given up is not tried again": {
 			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", well: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
+		"after an upgrade of the chart its image works first": {
+			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial - 1, want: Step{Set: "chart", Proven: "b"},
+		},
+		"and makes way for the bundle's when it has proven itself": {
+			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "chart"},
+		},
+		"one of the chart that does not work makes way too": {
+			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", overdue: true, want: Step{Set: "b", Proven: "b", Failed: "chart"},
+		},
 		"the next one is": {
 			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial, want: Step{Set: "c", Proven: "a"},
 		},

@@ -1,0 +1,186 @@
+package chart
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// guideBlocks are the shell blocks of a page with the name that their first line gives them, empty for none.
+func guideBlocks(t *testing.T, page string) (blocks [][2]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	require.NoError(t, err)
+	for _, found := range regexp.MustCompile("(?ms)^```sh(?: test=([^\n ]+))?\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, [2]string{found[1], found[2]})
+	}
+	require.NotEmpty(t, blocks)
+	return blocks
+}
+
+// operator follows guides in a folder that has the charts, with the programs and Helm on the path.
+type operator struct {
+	*ground
+	dir string
+	env []string
+}
+
+func newOperator(t *testing.T) *operator {
+	t.Helper()
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Skip("there is no kubectl")
+	}
+	binaries, err := fleet.Build()
+	require.NoError(t, err)
+	helm, err := program()
+	require.NoError(t, err)
+	g, path, dir := newGround(t), t.TempDir(), t.TempDir()
+	for name, at := range map[string]string{"kcp-publisher": binaries.Publisher, "skr-agent": binaries.Agent, "helm": helm} {
+		require.NoError(t, os.Symlink(at, filepath.Join(path, name)))
+	}
+	charts, err := filepath.Abs(filepath.Join("..", "..", "charts"))
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(charts, filepath.Join(dir, "charts")))
+	home := t.TempDir()
+	return &operator{g, dir, append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "KUBECONFIG="+g.kubeconfig,
+		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
+}
+
+func (o *operator) follow(script string) {
+	o.Helper()
+	command := exec.CommandContext(o.Context(), "bash", "-euo", "pipefail", "-c", script)
+	command.Dir, command.Env = o.dir, o.env
+	output, err := command.CombinedOutput()
+	require.NoError(o, err, "%s\n%s", script, output)
+}
+
+// uninstall follows the blocks of the guide on uninstalling that have a name.
+func (o *operator) uninstall(name string) {
+	o.Helper()
+	found := 0
+	for _, block := range guideBlocks(o.T, "guides/uninstall.md") {
+		if block[0] == name {
+			o.follow(block[1])
+			found++
+		}
+	}
+	require.Positive(o, found, name)
+}
+
+// images are what the Deployments of both programs run.
+func (o *operator) images() (all []string) {
+	o.Helper()
+	for _, name := range []string{"kcp-publisher", "skr-agent"} {
+		var deployment appsv1.Deployment
+		require.NoError(o, o.api.Get(o.Context(), client.ObjectKey{Namespace: namespaces[name], Name: name}, &deployment))
+		all = append(all, deployment.Spec.Template.Spec.Containers[0].Image)
+	}
+	return all
+}
+
+// held makes an object with the finalizer that its program gives it, and deletes it: it waits.
+func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
+	o.Helper()
+	spec := map[string]any{"channel": "regular"}
+	if kind == "Manifest" {
+		spec = map[string]any{"remote": false, "install": map[string]any{"name": "raw-manifest", "source": map[string]any{"type": "oci-ref"}}}
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": kind, "spec": spec}}
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	if finalizer != "" {
+		object.SetFinalizers([]string{finalizer})
+	}
+	require.NoError(o, o.api.Create(o.Context(), object))
+	if deleted {
+		require.NoError(o, o.api.Delete(o.Context(), object))
+		require.NoError(o, o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object), "it waits for nobody")
+	}
+	return object
+}
+
+func (o *operator) gone(objects ...client.Object) {
+	o.Helper()
+	for _, object := range objects {
+		err := o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object)
+		require.True(o, apierrors.IsNotFound(err) || meta.IsNoMatchError(err), "%s %s: %v", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
+	}
+}
+
+// TestTheGuidesOnInstallingAndUninstallingAreRight runs every command of both and of the guide on upgrades, in one cluster that is control plane
+// and runtime. No program runs there, which is what makes things stick.
+func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
+	o, ctx := newOperator(t), t.Context()
+	install := func(pages ...string) {
+		for _, page := range pages {
+			for _, block := range guideBlocks(t, page) {
+				if strings.HasPrefix(block[1], "make ") {
+					continue // images, which the kind clusters' tests build
+				}
+				o.follow(block[1])
+			}
+		}
+	}
+	install("install.md")
+	require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:1.0.0", "registry.example/kyma-pull/skr-agent:1.0.0"}, o.images(), "an upgrade forgot what was set")
+	install("guides/upgrade-and-skew.md")
+	require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:1.1.0", "registry.example/kyma-pull/skr-agent:1.1.0"}, o.images(), "an upgrade forgot what was set")
+
+	t.Log("The agent goes first.")
+	manifest := o.held("Manifest", "kyma-system", "scaler", v1beta2.FinalizerManifest, false)
+	kyma := o.held("Kyma", "kcp-system", "berlin", v1beta2.FinalizerKyma, true)
+	content := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "content", Labels: map[string]string{"kyma-pull.dev/content": "part"}}}
+	require.NoError(t, o.api.Create(ctx, content))
+	o.follow("helm uninstall skr-agent --namespace kyma-system")
+	require.NoError(t, o.api.Delete(ctx, manifest))
+	o.uninstall("agent-first")
+	o.gone(manifest)
+	require.NoError(t, o.api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma))
+	require.Equal(t, "true", kyma.GetLabels()["kyma-pull.dev/runtime-gone"])
+	o.uninstall("agent-leaves")
+	o.gone(content, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent-bootstrap"}})
+
+	t.Log("The publisher goes first.")
+	webhook := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
+	o.follow("helm uninstall kcp-publisher --namespace kcp-system")
+	require.NoError(t, o.api.Patch(ctx, o.definition(), client.RawPatch(types.MergePatchType, []byte(webhook))))
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"}}
+	require.NoError(t, o.api.Create(ctx, configuration))
+	o.uninstall("publisher-first")
+	o.gone(kyma, configuration)
+	require.NotEqual(t, "Webhook", string(o.definition().Spec.Conversion.Strategy))
+
+	t.Log("In order, after both were installed again.")
+	for _, block := range guideBlocks(t, "install.md") {
+		for line := range strings.Lines(block[1]) {
+			if strings.HasPrefix(line, "helm install") {
+				o.follow(line)
+			}
+		}
+	}
+	berlin, tokyo := o.held("Kyma", "kcp-system", "berlin", "", false), o.held("Kyma", "kcp-system", "tokyo", "", false)
+	o.uninstall("in-order")
+	o.gone(berlin)
+	o.uninstall("control-plane")
+	o.gone(tokyo)
+	o.uninstall("agent-definitions")
+	require.True(t, apierrors.IsNotFound(o.api.Get(ctx, client.ObjectKey{Name: kymas}, &apiextensionsv1.CustomResourceDefinition{})))
+}

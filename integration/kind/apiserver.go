@@ -1,0 +1,58 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// Where kubelet finds the API server, and where it lies while there shall be none.
+const (
+	apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+	apiServerAway     = "/etc/kubernetes/kube-apiserver.yaml"
+)
+
+// StopAPIServer ends the API server of a cluster, while its node and all pods go on, and waits until it is gone.
+func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
+	c := g.clusters[cluster]
+	if _, err := c.inNode(ctx, "mv", apiServerManifest, apiServerAway); err != nil {
+		return err
+	}
+	return fleet.Until(ctx, limit, "the API server of "+cluster+" has ended", func() (bool, string) {
+		running, err := c.inNode(ctx, "crictl", "ps", "--quiet", "--name", "^kube-apiserver$")
+		return err == nil && running == "", fmt.Sprint(running, err)
+	})
+}
+
+// StartAPIServer brings it back, if it is away, and waits until it answers.
+func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
+	c := g.clusters[cluster]
+	if _, err := c.inNode(ctx, "sh", "-c", "test ! -e "+apiServerAway+" || mv "+apiServerAway+" "+apiServerManifest); err != nil {
+		return err
+	}
+	return fleet.Until(ctx, 2*limit, "the API server of "+cluster+" answers", func() (bool, string) {
+		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		said, err := c.kubectl(asking, "get", "--raw", "/readyz")
+		return err == nil, fmt.Sprint(said, err)
+	})
+}
+
+// Containers are the ids of a program's running containers, as its node knows them without an API server.
+func (g *Ground) Containers(ctx context.Context, program fleet.Program) ([]string, error) {
+	p, err := inPod(program)
+	if err != nil {
+		return nil, err
+	}
+	return p.running(ctx)
+}
+
+func inPod(program fleet.Program) (*pod, error) {
+	p, ok := program.(*pod)
+	if !ok {
+		return nil, fmt.Errorf("%T is no program in a pod", program)
+	}
+	return p, nil
+}

@@ -1,0 +1,70 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// Memory is that of one container, in bytes: what is in use without files that can be dropped, as kubelet counts it, the most that ever
+// was with them, and the limit.
+type Memory struct{ WorkingSet, Peak, Limit int64 }
+
+// Memory reads what the kernel says of each running container of a program.
+func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, error) {
+	p, err := inPod(program)
+	if err != nil {
+		return nil, err
+	}
+	containers, err := p.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Memory
+	for _, container := range containers {
+		said, err := p.cluster.inNode(ctx, "sh", "-c", memoryScript, "sh", container)
+		if err != nil {
+			return nil, err
+		}
+		m, err := parseMemory(said)
+		if err != nil {
+			return nil, fmt.Errorf("container %s of %s: %w", container, p.deployment, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// memoryScript prints usage, peak, limit and inactive files of a container, by cgroups of version 1 or else 2.
+//
+// Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; kubelet's working set is cAdvisor's.
+const memoryScript = `set -e
+pid=$(crictl inspect --output go-template --template '{{.info.pid}}' "$1")
+path=$(sed -n 's/^[0-9]*:memory://p' /proc/$pid/cgroup)
+if [ -n "$path" ]; then
+  cd "/sys/fs/cgroup/memory$path"
+  cat memory.usage_in_bytes memory.max_usage_in_bytes memory.limit_in_bytes
+  sed -n 's/^total_inactive_file //p' memory.stat
+else
+  cd "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/$pid/cgroup)"
+  cat memory.current memory.peak memory.max
+  sed -n 's/^inactive_file //p' memory.stat
+fi`
+
+func parseMemory(said string) (Memory, error) {
+	fields := strings.Fields(said)
+	if len(fields) != 4 {
+		return Memory{}, fmt.Errorf("want usage, peak, limit and inactive files, got %q", said)
+	}
+	var bytes [4]int64
+	for i, field := range fields {
+		var err error
+		if bytes[i], err = strconv.ParseInt(field, 10, 64); err != nil {
+			return Memory{}, fmt.Errorf("want usage, peak, limit and inactive files, got %q", said)
+		}
+	}
+	return Memory{WorkingSet: max(bytes[0]-bytes[3], 0), Peak: bytes[1], Limit: bytes[2]}, nil
+}

@@ -1,0 +1,107 @@
+package scenario
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// checked is a line of what `check` prints as JSON.
+type checked struct{ Check, Result, Message, Advice string }
+
+// runCheck runs `check` of a program and returns its findings by check.
+func runCheck(t *testing.T, want int, binary string, args ...string) map[string]checked {
+	t.Helper()
+	output, code := fleet.Run(t.Context(), binary, append([]string{"check", "-o", "json"}, args...)...)
+	if code != want {
+		t.Fatalf("exit code %d, want %d\n%s", code, want, output)
+	}
+	var all []checked
+	must(t, json.NewDecoder(strings.NewReader(output)).Decode(&all))
+	found := map[string]checked{}
+	for _, c := range all {
+		found[c.Check] = c
+		if want == 0 && c.Result == "Failed" {
+			t.Errorf("exit code 0 with %+v", c)
+		}
+	}
+	return found
+}
+
+func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
+	t.Helper()
+	for check, w := range want {
+		if c := got[check]; c.Result != w[0] || !strings.Contains(c.Message, w[1]) {
+			t.Errorf("%s: %+v, want %s with %q", check, c, w[0], w[1])
+		}
+	}
+}
+
+// TestChecksSayWhatIsWrongBeforeAProgramRuns has several things wrong at once, for both programs, and then right.
+func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml"}})
+	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
+	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
+	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
+
+	// The publisher: an old key folder whose key everybody may read, no password for the registry, and rights that nobody gave.
+	stale := filepath.Join(t.TempDir(), "keys")
+	must(t, os.CopyFS(stale, os.DirFS(f.Keys())))
+	must(t, os.Chmod(filepath.Join(stale, "publisher.key"), 0o644))
+	changeKeys(t, f, "rotate", "publisher", "--drop-old")
+	untilRoot(t, r, 2)
+	got := runCheck(t, 1, f.Binaries().Publisher, append(publisher, "--keys", stale, "--rights", "publisher,webhooks")...)
+	findings(t, got, map[string][2]string{
+		"root of trust":                              {"Passed", "version 1"},
+		"key publisher":                              {"Passed", "is listed"},
+		"file " + stale + "/publisher.key":           {"Failed", "mode 0644"},
+		"API server of the control plane":            {"Passed", "system:serviceaccount:kcp-system:kcp-publisher"},
+		"clock, against the API server":              {"Passed", ""},
+		"rights, publisher":                          {"Passed", ""},
+		"rights, webhooks":                           {"Failed", "create secrets in kcp-system"},
+		"registry":                                   {"Passed", "answers"},
+		"registry, to read":                          {"Failed", "credential"},
+		"definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
+	})
+	got = runCheck(t, 1, f.Binaries().Publisher, append(publisher, "--keys", stale, "--registry-config", config)...)
+	findings(t, got, map[string][2]string{"registry, to read": {"Failed", "version 2 is there, and the key folder has version 1"}})
+
+	// All of it right, which leaves the root key beside the others as a warning.
+	got = runCheck(t, 0, f.Binaries().Publisher, append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
+	findings(t, got, map[string][2]string{
+		"registry, to read": {"Passed", ""}, "registry, to write": {"Passed", ""}, "clock, against the registry": {"Passed", ""},
+		"file " + filepath.Join(f.Keys(), "root.key"): {"Warning", ""},
+	})
+	output, code := fleet.Run(ctx, f.Binaries().Publisher, append([]string{"check", "--keys", stale}, publisher...)...)
+	if code != 1 || !strings.Contains(output, "✓ root of trust: ") || !strings.Contains(output, "✗ registry, to read: ") || !strings.Contains(output, "\n    chmod 600 ") || !strings.Contains(output, "checks failed") {
+		t.Errorf("exit code %d\n%s", code, output)
+	}
+
+	// The agent: enrolled by a Secret that somebody damaged, with a registry that is away.
+	agent := []string{"--kubeconfig", r.AgentKubeconfig(), "--registry-write"}
+	got = runCheck(t, 0, f.Binaries().Agent, agent...)
+	findings(t, got, map[string][2]string{
+		"rights, agent": {"Passed", ""}, "rights, all-modules": {"Passed", ""}, "key of the agent": {"Passed", "can be read"}, "registry": {"Passed", ""},
+		"registry, to report": {"Passed", ""}, "bundle": {"Passed", "would be accepted"}, "enrollment": {"Passed", "knows the agent's key"},
+		"root of trust": {"Passed", "version 2"}, "definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
+	})
+	must(t, f.Registry.Stop())
+	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...), map[string][2]string{"registry": {"Failed", f.Location()}})
+	must(t, f.Registry.Resume())
+	bootstrap := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-bootstrap"}}
+	must(t, r.API.Delete(ctx, bootstrap))
+	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...), map[string][2]string{"enrollment": {"Failed", "kcp-publisher enroll"}})
+	must(t, r.Enroll(ctx))
+	runCheck(t, 0, f.Binaries().Agent, agent...)
+}
+
+const kymaDefinition = "kymas.operator.kyma-project.io"

@@ -1,0 +1,162 @@
+package scenario
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+// registryUsers are those of docs/guides/registry, with their passwords.
+var registryUsers = map[string]string{"publisher": "p", "pruner": "d", "releaser": "m", "berlin": "b", "tokyo": "t"}
+
+// registryExample is a registry that is configured as a file of docs/guides/registry says.
+type registryExample struct {
+	t        *testing.T
+	dir      string
+	host, ca string
+}
+
+func newRegistryExample(t *testing.T) *registryExample {
+	t.Helper()
+	besideOthers(t)
+	return &registryExample{t: t, dir: t.TempDir()}
+}
+
+func (e *registryExample) path(name string) string { return filepath.Join(e.dir, name) }
+
+// configuration reads a file, whose paths lead to the test's folder.
+func (e *registryExample) configuration(name string) []byte {
+	e.t.Helper()
+	data, err := os.ReadFile(filepath.Join(checkout, "docs/guides/registry", name))
+	must(e.t, err)
+	must(e.t, registry.WriteUsers(e.path("htpasswd"), registryUsers))
+	return []byte(strings.NewReplacer("/etc/registry", e.dir, "/var/lib/registry", e.path("data")).Replace(string(data)))
+}
+
+// login writes the docker config.json of each user.
+func (e *registryExample) login() {
+	e.t.Helper()
+	for user, password := range registryUsers {
+		auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+		must(e.t, os.WriteFile(e.path(user+".json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, e.host, auth), 0o600))
+	}
+}
+
+func (e *registryExample) run(want int, args ...string) string {
+	e.t.Helper()
+	binaries, err := fleet.Build()
+	must(e.t, err)
+	output, code := fleet.Run(e.t.Context(), binaries.Publisher, args...)
+	if code != want {
+		e.t.Fatalf("%v: exit code %d, want %d\n%s", args, code, want, output)
+	}
+	return output
+}
+
+func (e *registryExample) secured(args ...string) []string {
+	if e.ca != "" {
+		args = append(args, "--registry-ca", e.ca)
+	}
+	return args
+}
+
+// prove publishes to berlin and tokyo, and lets each try what must not work.
+func (e *registryExample) prove(want int, more ...string) string {
+	e.t.Helper()
+	location := e.host + "/fleet"
+	if _, err := os.Stat(e.path("keys")); err != nil {
+		e.run(0, "keys", "init", "--keys", e.path("keys"))
+	}
+	e.run(0, e.secured("publish", "--from", filepath.Join(checkout, "docs/example"), "--to", location, "--keys", e.path("keys"), "--registry-config", e.path("publisher.json"))...)
+	if len(more) == 0 {
+		more = []string{"--runtime", "berlin=" + e.path("berlin.json"), "--runtime", "tokyo=" + e.path("tokyo.json")}
+	}
+	return e.run(want, e.secured(append([]string{"registry", "check", "--to", location}, more...)...)...)
+}
+
+func (e *registryExample) startDistribution(config []byte) *registry.Registry {
+	e.t.Helper()
+	r, err := registry.Start(e.t.Context(), registry.Options{TLS: true, Dir: e.dir, Config: config})
+	must(e.t, err)
+	e.t.Cleanup(func() { _ = r.Close() })
+	e.host, e.ca = r.Host(), e.path("ca.pem")
+	must(e.t, os.WriteFile(e.ca, r.CA(), 0o600))
+	e.login()
+	return r
+}
+
+// TestTheConfigurationOfZotKeepsRuntimesApart runs zot with its garbage collector at work all the time.
+func TestTheConfigurationOfZotKeepsRuntimesApart(t *testing.T) {
+	e := newRegistryExample(t)
+	config := strings.ReplaceAll(string(e.configuration("zot.json")), `"24h"`, `"1s"`)
+	z, err := registry.StartZot(t.Context(), e.dir, packedZot, []byte(config))
+	if errors.Is(err, registry.ErrNoZot) {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { _ = z.Stop() })
+	e.host = z.Host()
+	e.login()
+	for range 2 {
+		if output := e.prove(0); !refusedAll.MatchString(output) {
+			t.Errorf("not all was refused:\n%s", output)
+		}
+	}
+}
+
+// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/guides/registry-configurations.md does.
+func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
+	e := newRegistryExample(t)
+	e.run(0, "keys", "init", "--keys", e.path("keys"))
+	e.run(0, "registry", "init", "--keys", e.path("keys"))
+	set, err := os.ReadFile(e.path("keys/registry.jwks.json"))
+	must(t, err)
+	must(t, os.WriteFile(e.path("registry.jwks.json"), set, 0o600))
+	r := e.startDistribution(e.configuration("distribution-token.yaml"))
+	binaries, err := fleet.Build()
+	must(t, err)
+	log, err := os.Create(e.path("token-service.log"))
+	must(t, err)
+	service := exec.CommandContext(t.Context(), binaries.Publisher, "token-service", "--keys", e.path("keys"), "--location", e.host+"/fleet",
+		"--service", "registry.example", "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0")
+	service.Stdout, service.Stderr = log, log
+	must(t, service.Start())
+	t.Cleanup(func() {
+		_ = service.Process.Kill()
+		_ = service.Wait() // it was killed
+		log.Close()
+	})
+	until(t, time.Minute, "the token service answers", func() (bool, string) {
+		text, err := os.ReadFile(log.Name())
+		must(t, err)
+		_, rest, _ := strings.Cut(string(text), `"address":"`)
+		address, _, found := strings.Cut(rest, `"`)
+		if found {
+			r.ServeTokens(address)
+		}
+		return found, string(text)
+	})
+	credentials := e.run(0, "registry", "credentials", "_publisher", "--keys", e.path("keys"), "--location", e.host+"/fleet")
+	must(t, os.WriteFile(e.path("publisher.json"), []byte(credentials), 0o600))
+	if output := e.prove(0, "--runtime", "berlin", "--runtime", "tokyo", "--keys", e.path("keys")); !refusedAll.MatchString(output) {
+		t.Errorf("not all was refused:\n%s", output)
+	}
+}
+
+// TestTheConfigurationOfDistributionWithPasswordsLeaks: it keeps strangers out and nobody apart, as the guide says.
+func TestTheConfigurationOfDistributionWithPasswordsLeaks(t *testing.T) {
+	e := newRegistryExample(t)
+	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))
+	if output := e.prove(3); !strings.Contains(output, "does not keep runtimes apart") {
+		t.Error(output)
+	}
+}

@@ -1,0 +1,94 @@
+package scenario
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds publishes, prunes and installs while zot removes manifests without a tag, and blobs that
+// nothing refers to, when they are some seconds old.
+func TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds(t *testing.T) {
+	ctx := t.Context()
+	const age = 3 * time.Second
+	z, err := registry.StartCollectingZot(ctx, t.TempDir(), packedZot, age)
+	if errors.Is(err, registry.ErrNoZot) {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { _ = z.Stop() })
+	courier := sample.Version{Module: "courier", Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n"}
+	archive := t.TempDir() // its content is copied to the fleet's registry
+	must(t, sample.WriteArchive(ctx, archive, courier))
+	f := newFleet(t, fleet.Options{RegistryHost: z.Host(), PublisherFlags: []string{
+		"--components", archive, "--registry-check-interval", "1s", "--component-poll-interval", "1s", "--keys-poll-interval", "1s",
+	}})
+	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
+	must(t, f.Control.Create(ctx, courier.Template()))
+	must(t, release(ctx, f, courier))
+	modules := map[string]string{"scaler": "1.7.0", "courier": "1.0.0"}
+	one := runtimeWith(t, f, "one", modules)
+	changeKeys(t, f, "rotate", "publisher")
+	untilRoot(t, one, 2)
+	superseded, err := one.Desired(ctx)
+	must(t, err)
+	gone := fleet.NewKyma("gone", "regular", "mailer")
+	must(t, f.Control.Create(ctx, gone))
+	until(t, 60*time.Second, "the other runtime has a bundle", func() (bool, string) { return has(t, f, "runtimes/gone", bundle.TagDesired), "none yet" })
+	promote(t, f, "1.8.0")
+	must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	until(t, 2*time.Minute, "zot collects a bundle that another took the place of", func() (bool, string) {
+		return !has(t, f, bundle.DesiredRepository(one.ID), superseded.Descriptor.Digest.String()), "it is there"
+	})
+
+	// An operator deletes what belongs to nobody, and zot lets it go.
+	f.Publisher().Stop()
+	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone))
+	gone.Finalizers = nil
+	must(t, f.Control.Update(ctx, gone))
+	must(t, f.Control.Delete(ctx, gone))
+	pruned := func(args ...string) {
+		t.Helper()
+		output, code := fleet.Run(ctx, f.Binaries().Publisher, append([]string{
+			"registry", "prune", "--to", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"),
+		}, args...)...)
+		if code != 0 {
+			t.Fatalf("exit code %d\n%s", code, output)
+		}
+	}
+	pruned()
+	backdate(t, f)
+	pruned("--gone", "gone")
+	if has(t, f, "runtimes/gone", bundle.TagDesired) {
+		t.Error("the bundle of a runtime that is gone is still there")
+	}
+
+	// What is left is all that fresh runtimes need, also after a time in which nobody wrote.
+	blobs := func() int {
+		paths, err := filepath.Glob(filepath.Join(z.Data(), "fleet", "runtimes", "gone", "blobs", "sha256", "*"))
+		must(t, err)
+		return len(paths)
+	}
+	until(t, 2*time.Minute, "zot collects the blobs of the runtime that is gone", func() (bool, string) { return blobs() == 0, "some are there" })
+	must(t, f.StartPublisher())
+	modules["scaler"] = "1.8.0"
+	two := runtimeWith(t, f, "two", modules)
+	for _, r := range []*fleet.Runtime{one, two} {
+		until(t, 60*time.Second, "all of the bundle is there", func() (bool, string) {
+			missing := lacking(t, f, r, "1.8.0")
+			return missing == "", missing
+		})
+	}
+	promote(t, f, "1.9.0")
+	must(t, one.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+	must(t, two.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+}

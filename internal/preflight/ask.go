@@ -1,0 +1,141 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// Cluster asks an API server. It changes nothing there: reviews of access are not stored.
+type Cluster struct {
+	clients *kubernetes.Clientset
+	times   *Times
+	// what is the cluster's name in messages.
+	what string
+}
+
+// Connect prepares to ask an API server. It does no I/O.
+func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.Wrap(times.Wrap)
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", what, err)
+	}
+	return &Cluster{clients, times, what}, nil
+}
+
+// Reachable returns whether the API server answers and what time it has. Nothing else is worth asking where it does not.
+func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
+	check := "API server of " + c.what
+	review, err := c.clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return []Finding{Fail(check, "it does not accept these credentials: "+err.Error(), "check the kubeconfig, or the ServiceAccount of the Pod")}, false
+	case err != nil:
+		return []Finding{Fail(check, err.Error(), "check the kubeconfig, the network and its policies")}, false
+	}
+	ahead, known := c.times.Ahead()
+	return []Finding{passed(check, "answers to %s", review.Status.UserInfo.Username), Clock("the API server", ahead, known)}, true
+}
+
+// Rights asks for each part of a chart's RBAC whether all that it gives is given; advice gets the part's file.
+func (c *Cluster) Rights(ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string, advice func(file string) string) []Finding {
+	var findings []Finding
+	for _, part := range parts {
+		file := dir + "/" + part + ".yaml"
+		permissions, err := Permissions(files, file, namespaces)
+		var denied []Permission
+		if err == nil {
+			denied, err = c.denied(ctx, permissions)
+		}
+		if err != nil {
+			findings = append(findings, Fail("rights, "+part, err.Error(), ""))
+			continue
+		}
+		findings = append(findings, Rights(part, len(permissions), denied, advice(file)))
+	}
+	return findings
+}
+
+func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permission, error) {
+	var denied []Permission
+	for _, p := range permissions {
+		review, err := c.clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Name: p.Name, Namespace: p.Namespace,
+			}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("ask whether one may %s: %w", p, err)
+		}
+		if !review.Status.Allowed {
+			denied = append(denied, p)
+		}
+	}
+	return denied, nil
+}
+
+// Definitions asks whether the API server serves all kinds as the program needs them. It reads what every account may read. Worst is how bad
+// it is where one is missing.
+func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
+	definitions, err := Definitions(files, dir)
+	if err != nil {
+		return []Finding{Fail("definitions", err.Error(), "")}
+	}
+	var findings []Finding
+	documents := map[string][]byte{}
+	for _, d := range definitions {
+		path := "/openapi/v3/apis/" + d.Group + "/" + d.Version
+		document, asked := documents[path]
+		if !asked {
+			document, err = c.clients.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+			if apierrors.IsNotFound(err) {
+				document, err = []byte("{}"), nil
+			}
+			if err != nil {
+				findings = append(findings, Fail("definition "+d.CRD, fmt.Sprintf("read %s: %v", path, err), ""))
+				continue
+			}
+			documents[path] = document
+		}
+		lacks, served, err := d.Lacks(document)
+		if err != nil {
+			findings = append(findings, Fail("definition "+d.CRD, err.Error(), ""))
+			continue
+		}
+		findings = append(findings, d.Served(served, lacks, worst, advice))
+	}
+	return findings
+}
+
+// Registry judges what a registry answered to one request, nil for what was asked for.
+func Registry(check, location, what string, err error) Finding {
+	if err == nil {
+		return passed(check, "%s: %s", location, what)
+	}
+	status, answered := store.Answered(err)
+	advice := "check the location, the network and its policies, and --registry-ca where the registry's certificate is not of a public authority"
+	switch {
+	case errors.As(err, new(*store.RedirectError)):
+		advice = "name that host with --blob-host, or let the registry serve its blobs itself"
+	case answered && status == http.StatusUnauthorized:
+		advice = "name a docker config.json with the user and password of this program with --registry-config"
+	case answered && status == http.StatusForbidden:
+		advice = "give the user the rights that docs/registry.md lists"
+	case answered:
+		advice = "look at the registry's log"
+	}
+	return Fail(check, fmt.Sprintf("%s: %v", location, err), advice)
+}

@@ -1,0 +1,135 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Definition is one version of a kind, as a program needs it.
+type Definition struct {
+	// CRD is the name of the CustomResourceDefinition.
+	CRD, Group, Version, Kind string
+	schema                    map[string]any
+}
+
+// Definitions reads the definitions in the files of a folder.
+func Definitions(files fs.FS, dir string) ([]Definition, error) {
+	entries, err := fs.ReadDir(files, dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Definition
+	for _, entry := range entries {
+		data, err := fs.ReadFile(files, dir+"/"+entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(data, &crd); err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		for _, version := range crd.Spec.Versions {
+			if !version.Served || version.Schema == nil {
+				continue
+			}
+			d := Definition{CRD: crd.Name, Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
+			text, err := json.Marshal(version.Schema.OpenAPIV3Schema)
+			if err == nil {
+				err = json.Unmarshal(text, &d.schema)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+			}
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// maxSchemaDepth bounds how deep a schema of the API server is read.
+const maxSchemaDepth = 64
+
+// Lacks returns the fields that the definition has and the API server's document of its group and version has not. Served is false where the
+// document does not know the kind at all.
+func (d Definition) Lacks(document []byte) (fields []string, served bool, err error) {
+	var published struct {
+		Components struct {
+			Schemas map[string]map[string]any `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(document, &published); err != nil {
+		return nil, false, fmt.Errorf("the API server's description of %s/%s: %w", d.Group, d.Version, err)
+	}
+	for _, schema := range published.Components.Schemas {
+		if d.describes(schema) {
+			return lacking(d.schema, schema, "", maxSchemaDepth), true, nil
+		}
+	}
+	return nil, false, nil
+}
+
+// describes reports whether a published schema is of the kind.
+func (d Definition) describes(schema map[string]any) bool {
+	kinds, _ := schema["x-kubernetes-group-version-kind"].([]any)
+	return slices.ContainsFunc(kinds, func(kind any) bool {
+		k, _ := kind.(map[string]any)
+		return k["group"] == d.Group && k["version"] == d.Version && k["kind"] == d.Kind
+	})
+}
+
+// lacking compares fields alone: what a version of the definitions adds are fields.
+func lacking(want, got map[string]any, path string, depth int) []string {
+	if depth == 0 {
+		return nil
+	}
+	var missing []string
+	properties, _ := want["properties"].(map[string]any)
+	has, _ := got["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		if path == "" && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
+			continue
+		}
+		field, there := has[name].(map[string]any)
+		if !there {
+			missing = append(missing, path+"."+name)
+			continue
+		}
+		wanted, _ := properties[name].(map[string]any)
+		missing = append(missing, lacking(wanted, field, path+"."+name, depth-1)...)
+	}
+	for key, mark := range map[string]string{"items": "[]", "additionalProperties": ".*"} {
+		wanted, ok := want[key].(map[string]any)
+		if !ok {
+			continue
+		}
+		given, _ := got[key].(map[string]any)
+		missing = append(missing, lacking(wanted, given, path+mark, depth-1)...)
+	}
+	return missing
+}
+
+// shownFields is how many a message names.
+const shownFields = 3
+
+// Served judges whether the API server serves a definition as the program needs it.
+func (d Definition) Served(served bool, lacks []string, worst Result, advice string) Finding {
+	check := fmt.Sprintf("definition %s, %s", d.CRD, d.Version)
+	switch {
+	case !served:
+		return Finding{check, worst, "the API server does not serve it", advice}
+	case len(lacks) > 0:
+		text := strings.Join(lacks[:min(len(lacks), shownFields)], ", ")
+		if more := len(lacks) - shownFields; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		return Finding{check, worst, "is older than this program: it has no field " + text, advice}
+	}
+	return passed(check, "has every field that this program uses")
+}

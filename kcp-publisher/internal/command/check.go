@@ -1,0 +1,208 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/preflight"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+)
+
+// rightsDir is where the chart has what the publisher may do.
+const rightsDir = "kcp-publisher/rbac"
+
+// checkFlags are what `check` takes.
+type checkFlags struct {
+	api                       controlPlane
+	keys                      keys.Folder
+	location, format, secrets string
+	rights                    []string
+	write                     bool
+	registry                  cli.Registry
+}
+
+func newCheck() *cobra.Command {
+	f := &checkFlags{}
+	cmd := &cobra.Command{
+		Use: "check", Short: "checks keys, rights, definitions, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
+		Long: "check looks for what `run` needs: keys that the root of trust lists, the rights of the chart's RBAC, definitions with all fields, a registry that answers,\n" +
+			"and a clock that is right. It changes nothing, unless --registry-write has it push an empty blob.\n\n" +
+			"The rights are those of the user who runs it. To check those of the publisher, add --as system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
+			"Exit code 0 says that nothing failed; warnings do not count. 1 says that something did.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	f.api.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
+	publisherKeyFlags(flags, &f.keys)
+	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
+	flags.StringSliceVar(&f.rights, "rights", []string{"publisher"}, "parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
+	flags.StringVar(&f.secrets, "secrets-namespace", "kcp-secrets", "namespace of the Secrets for runtimes, for the part secrets")
+	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob, to see whether the registry lets the publisher write")
+	cli.OutputFlag(flags, &f.format)
+	f.registry.AddFlags(flags)
+	return cmd
+}
+
+// partsOf returns the names of the parts of a chart's RBAC.
+func partsOf(files fs.FS) []string {
+	paths, _ := fs.Glob(files, rightsDir+"/*.yaml") // the pattern is a constant
+	for i, path := range paths {
+		paths[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
+	}
+	return paths
+}
+
+func (f *checkFlags) run(cmd *cobra.Command) error {
+	if f.location == "" {
+		return cli.Usage(errors.New("--location is required"))
+	}
+	for _, part := range f.rights {
+		if known := partsOf(charts.PublisherRBAC); !slices.Contains(known, part) {
+			return cli.Usage(fmt.Errorf("--rights %s: want some of %s", part, strings.Join(known, ", ")))
+		}
+	}
+	ctx := cmd.Context()
+	root, findings := checkKeyFolder(ctx, f.keys, time.Now())
+	findings = append(findings, f.checkCluster(ctx)...)
+	inRegistry, err := f.checkRegistry(ctx, root)
+	if err != nil {
+		return err
+	}
+	findings = append(findings, inRegistry...)
+	return errors.Join(preflight.Summarize(findings), cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
+}
+
+// checkKeyFolder looks at the key folder. The root is nil where it cannot be read.
+func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*trust.Root, []preflight.Finding) {
+	root, all, err := folder.Keys(ctx, now)
+	if err != nil {
+		return nil, []preflight.Finding{preflight.Fail("keys", err.Error(), "give the folder that `kcp-publisher keys init` made with --keys")}
+	}
+	findings := []preflight.Finding{preflight.Root(filepath.Join(folder.Dir, keys.FileRoot), root, "sign a newer version with `kcp-publisher keys rotate publisher`", now)}
+	if _, err := folder.Load(ctx); err != nil {
+		findings = append(findings, preflight.Fail("keys", err.Error(), "give the files that `kcp-publisher keys` wrote, from the newest backup of the folder"))
+	} else {
+		findings = append(findings, signingKeys(all)...)
+	}
+	if _, err := folder.TokenSecrets(); err != nil {
+		findings = append(findings, preflight.Fail("key token", err.Error(), "give "+keys.FileTokenKey+" with the other keys: enrollment tokens are checked with it"))
+	} else {
+		findings = append(findings, preflight.Pass("key token", "can be read"))
+	}
+	for _, name := range []string{keys.FilePublisherKey, keys.FileEnrollKey, keys.FileTokenKey} {
+		path := filepath.Join(folder.Dir, name)
+		if info, err := os.Stat(path); err == nil {
+			findings = append(findings, preflight.KeyFile(path, info.Mode()))
+		}
+	}
+	path := filepath.Join(folder.Dir, keys.FileRootKey)
+	if _, err := os.Stat(path); err == nil {
+		findings = append(findings, preflight.Warn("file "+path, "is beside the keys of every day", "keep it where the publisher cannot reach it: its holder decides whom all runtimes trust"))
+	}
+	return &root, findings
+}
+
+// signingKeys judges the keys that sign, role by role.
+func signingKeys(all []keys.Key) []preflight.Finding {
+	var findings []preflight.Finding
+	for _, role := range []string{trust.RolePublisher, trust.RoleEnroll} {
+		check := "key " + keys.RoleName(role)
+		at := slices.IndexFunc(all, func(k keys.Key) bool {
+			return k.Role == role && slices.Contains([]keys.State{keys.InUse, keys.NotListed, keys.Expired}, k.State)
+		})
+		switch {
+		case at < 0 && role == trust.RoleEnroll:
+			findings = append(findings, preflight.Warn(check, "is not there: agents get no certificates", "give "+keys.FileEnrollKey+" with the other keys"))
+		case at < 0:
+			findings = append(findings, preflight.Fail(check, "is none that the root of trust lists", "see `kcp-publisher keys show`"))
+		case all[at].State == keys.NotListed:
+			findings = append(findings, preflight.Fail(check, trust.ShortThumbprint(all[at].Thumbprint)+" is not listed in the root of trust: every agent refuses what it signs",
+				"give root.json and keys of the same backup, the newest"))
+		default:
+			findings = append(findings, preflight.Pass(check, trust.ShortThumbprint(all[at].Thumbprint)+" is listed in the root of trust"))
+		}
+	}
+	return findings
+}
+
+// checkCluster looks at the control plane.
+func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
+	config, err := f.api.cluster.Config()
+	if err != nil {
+		return []preflight.Finding{preflight.Fail("API server of the control plane", err.Error(), "name the kubeconfig with --kubeconfig")}
+	}
+	api, err := preflight.Connect(config, "the control plane", preflight.NewTimes(time.Now))
+	if err != nil {
+		return []preflight.Finding{preflight.Fail("API server of the control plane", err.Error(), "")}
+	}
+	findings, answers := api.Reachable(ctx)
+	if !answers {
+		return findings
+	}
+	namespaces := map[string]string{defaultNamespace: f.api.namespace, "kcp-secrets": f.secrets}
+	findings = append(findings, api.Rights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
+		return "the chart gives them; without it, apply charts/" + file
+	})...)
+	return append(findings, api.Definitions(ctx, charts.PublisherCRDs, "kcp-publisher/files/crds", preflight.Failed,
+		"upgrade the chart, or apply charts/kcp-publisher/files/crds of this version")...)
+}
+
+// checkRegistry looks at the registry with the publisher's rights.
+func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]preflight.Finding, error) {
+	times := preflight.NewTimes(time.Now)
+	place, _, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: times.Wrap})
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Ping(ctx, place); err != nil {
+		return []preflight.Finding{preflight.Registry("registry", f.location, "", err)}, nil
+	}
+	findings := []preflight.Finding{preflight.Pass("registry", f.location+": answers")}
+	if !store.IsLayout(place) {
+		ahead, known := times.Ahead()
+		findings = append(findings, preflight.Clock("the registry", ahead, known))
+	}
+	if root != nil {
+		findings = append(findings, checkPublishedRoot(ctx, place, *root))
+	}
+	if !f.write {
+		return findings, nil
+	}
+	repository, err := place.Repository(ctx, bundle.DocumentsRepository)
+	if err == nil {
+		err = store.PushBlob(ctx, repository, bundle.EmptyBlob())
+	}
+	return append(findings, preflight.Registry("registry, to write", place.String(), "an empty blob was pushed", err)), nil
+}
+
+// checkPublishedRoot reads what follows the root in the registry: with an older one than agents follow, nothing that is signed is accepted.
+func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
+	const check = "registry, to read"
+	newest, refused, _, err := store.FollowRoot(ctx, place, root)
+	switch {
+	case err != nil:
+		return preflight.Registry(check, place.String(), "", err)
+	case refused != nil:
+		return preflight.Fail(check, fmt.Sprintf("root of trust version %d there does not follow version %d here: %s", root.Version+1, root.Version, refused.Detail),
+			"another fleet's keys, or another fleet's registry: check --keys and --location")
+	case newest.Version > root.Version:
+		return preflight.Fail(check, fmt.Sprintf("root of trust version %d is there, and the key folder has version %d", newest.Version, root.Version),
+			"the key folder is of an old backup: restore the newest")
+	}
+	return preflight.Pass(check, fmt.Sprintf("no root of trust there is newer than version %d", root.Version))
+}

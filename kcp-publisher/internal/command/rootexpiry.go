@@ -1,0 +1,47 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+// maxLeases is how many Leases of a namespace are looked at for those of publishers.
+const maxLeases = 500
+
+// rootExpires returns when the root of trust expires as publishers of a namespace note it at their Leases, zero where none did. Whoever may not list
+// Leases does not learn it. One that cannot be read says nothing.
+func rootExpires(ctx context.Context, api client.Reader, namespace string) (time.Time, error) {
+	leases := &metav1.PartialObjectMetadataList{}
+	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})
+	err := api.List(ctx, leases, client.InNamespace(namespace), client.Limit(maxLeases))
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("list Leases in %s: %w", namespace, err)
+	}
+	var notes []fleet.RootNote
+	for i := range leases.Items {
+		lease := &leases.Items[i]
+		text, is := lease.Annotations[v1beta2.AnnotationRootOfTrust]
+		if !is || !strings.HasPrefix(lease.Name, control.LeaseName) {
+			continue // those of publishers with a selector go on with a digest of it
+		}
+		if note, err := fleet.ParseRootNote(text); err == nil {
+			notes = append(notes, note)
+		}
+	}
+	return fleet.NewestRoot(notes), nil
+}

@@ -1,0 +1,43 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestANoteOfTheRootIsReadAsItWasWritten(t *testing.T) {
+	note := RootNote{Epoch: 2, Version: 7, Expires: noon}
+	if got, err := ParseRootNote(note.String()); got != note || err != nil {
+		t.Errorf("got %+v, %v, of %s", got, err, note)
+	}
+	for name, text := range map[string]string{
+		"nothing": "", "no JSON": "version 7", "no version": `{"expires":"2026-05-04T12:00:00Z"}`, "no end": `{"version":7}`,
+		"another end":      `{"version":7,"expires":"tomorrow"}`,
+		"a negative one":   `{"version":-7,"expires":"2026-05-04T12:00:00Z"}`,
+		"a flood of words": `{"version":7,"expires":"2026-05-04T12:00:00Z"}` + strings.Repeat(" ", 1<<20),
+	} {
+		if got, err := ParseRootNote(text); err == nil || got != (RootNote{}) {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestTheNewestRootCounts(t *testing.T) {
+	at := func(days int) time.Time { return noon.AddDate(0, 0, days) }
+	for name, c := range map[string]struct {
+		notes []RootNote
+		want  time.Time
+	}{
+		"no note":                     {nil, time.Time{}},
+		"one":                         {[]RootNote{{1, 1, at(5)}}, at(5)},
+		"an older version":            {[]RootNote{{1, 2, at(5)}, {1, 1, at(1)}}, at(5)},
+		"an older epoch":              {[]RootNote{{1, 9, at(1)}, {2, 1, at(5)}}, at(5)},
+		"one version with two ends":   {[]RootNote{{1, 1, at(5)}, {1, 1, at(1)}}, at(1)},
+		"the other way round is same": {[]RootNote{{1, 1, at(1)}, {1, 1, at(5)}}, at(1)},
+	} {
+		if got := NewestRoot(c.notes); !got.Equal(c.want) {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestAnOutageIsToldOnceAndItsEndTooUnlessItFlaps(t *testing.T) {
+	down, start := errors.New("connection refused"), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	var o outage
+	for i, step := range []struct {
+		after time.Duration
+		err   error
+		tell  bool
+	}{
+		{0, nil, false},
+		{time.Minute, down, true},
+		{2 * time.Minute, errors.New("timeout"), false},
+		{3 * time.Minute, nil, true},
+		{4 * time.Minute, down, false}, // it was told of three minutes ago
+		{5 * time.Minute, nil, false},
+		{6 * time.Minute, down, true},
+		{7 * time.Minute, nil, true},
+	} {
+		var tell bool
+		if o, tell = o.next(step.err, start.Add(step.after)); tell != step.tell || (o.why != "") != (step.err != nil) {
+			t.Errorf("step %d: tells %t, %+v", i, tell, o)
+		}
+		if i == 2 && o.why != "connection refused" {
+			t.Errorf("the reason changes with each poll: %q", o.why)
+		}
+	}
+}
