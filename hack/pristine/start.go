@@ -17,7 +17,7 @@ var cheap = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
 // this process says of the programs' settings counts. No other goroutine may start programs meanwhile.
 func Start(env *envtest.Environment) (config *rest.Config, err error) {
 	if env.ControlPlaneStartTimeout == 0 {
-		env.ControlPlaneStartTimeout = time.Minute
+		env.ControlPlaneStartTimeout = 3 * time.Minute
 	}
 	if env.ControlPlane.Etcd == nil {
 		env.ControlPlane.Etcd = &envtest.Etcd{}

@@ -135,7 +135,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	env := &envtest.Environment{
 		// Whatever the environment variable of envtest says: scenarios never touch somebody's own cluster.
 		UseExistingCluster:       new(false),
-		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStartTimeout: 3 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
 	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))

@@ -204,7 +204,7 @@ func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
 	if _, err := admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := reader.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 		return err == nil, nil
 	})
@@ -258,7 +258,7 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 	if err != nil || len(processes) != 3 {
 		t.Fatalf("start a cluster to be killed: %v, processes %v", err, processes)
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		for _, pid := range processes {
 			// A zombie is gone too; in a container nobody may be there to bury it.
 			if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(state), ") Z ") {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -27,11 +28,18 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	if len(crds) == 0 {
 		return nil
 	}
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: crds}); err != nil {
-		return fmt.Errorf("install %d CRDs: %w", len(crds), err)
+	// Again, because a busy machine may let a connection end in the middle of it. What is there then is updated.
+	var err error
+	for range crdAttempts {
+		if _, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: crds, MaxTime: time.Minute}); err == nil {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("install %d CRDs: %w", len(crds), err)
 }
+
+// crdAttempts is how often it is tried to install CRDs.
+const crdAttempts = 3
 
 // readCRDs returns every CustomResourceDefinition in the YAML files of a file system, and passes over other objects.
 func readCRDs(system fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {

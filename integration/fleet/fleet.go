@@ -52,7 +52,7 @@ type Options struct {
 	LeaderElect bool
 	// SingleCluster lets workloads get ready in the control plane's own cluster, for AddSingle.
 	SingleCluster bool
-	// Patience is how long a module may take to reach a state, 0 for a minute.
+	// Patience is how long a module may take to reach a state, 0 for Generous.
 	Patience time.Duration
 	// Links leads each runtime's agent to the registry by a link of its own (Runtime.Link), where the ground does not do so anyway.
 	// On this machine it cannot be had with Secured or Tokens, whose passwords are for the registry's own address.
@@ -134,7 +134,7 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 func New(options Options) *Fleet {
 	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
 	if f.options.Patience == 0 {
-		f.options.Patience = time.Minute
+		f.options.Patience = Generous
 	}
 	if f.ground == nil {
 		f.ground = &local{links: map[string]*proxy{}}
@@ -333,6 +333,10 @@ func copyFile(from, to string) error {
 	}
 	return os.WriteFile(to, data, 0o600)
 }
+
+// Generous is a limit for what takes seconds: where others have the processors, it takes many times as long. A limit costs nothing where
+// what is awaited comes.
+const Generous = 3 * time.Minute
 
 // Until waits for something to become true. The error says what was awaited and what was seen last. It waits for seen, which has to end
 // by itself, as requests of the fleet's clients do.

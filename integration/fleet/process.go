@@ -51,7 +51,7 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.exited:
 		return nil
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		return p.Kill()
 	}
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +27,7 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 
 // UntilRollout waits until a rollout stands as expected.
 func (f *Fleet) UntilRollout(ctx context.Context, name, what string, stands func(v1alpha1.RolloutStatus) bool) error {
-	return Until(ctx, 60*time.Second, fmt.Sprintf("rollout %s: %s", name, what), func() (bool, string) {
+	return Until(ctx, Generous, fmt.Sprintf("rollout %s: %s", name, what), func() (bool, string) {
 		rollout, err := f.Rollout(ctx, name)
 		if err != nil {
 			return false, err.Error()

@@ -278,7 +278,7 @@ func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 
 // UntilAccepted waits until the runtime's own Kyma says so of its condition Accepted.
 func (r *Runtime) UntilAccepted(ctx context.Context, status metav1.ConditionStatus, reason string) error {
-	return Until(ctx, time.Minute, fmt.Sprintf("%s says Accepted=%s because %s", r.ID, status, reason), func() (bool, string) {
+	return Until(ctx, Generous, fmt.Sprintf("%s says Accepted=%s because %s", r.ID, status, reason), func() (bool, string) {
 		kyma, err := r.Kyma(ctx)
 		if err != nil {
 			return false, err.Error()

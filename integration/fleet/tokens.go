@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
@@ -43,7 +42,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	var address string
-	err = Until(ctx, 20*time.Second, "the token service answers", func() (bool, string) {
+	err = Until(ctx, Generous, "the token service answers", func() (bool, string) {
 		address = listening(f.tokens.Log())
 		return address != "", f.tokens.Log()
 	})

@@ -144,7 +144,7 @@ func TestARuntimeThatDecidesByItselfNeverGoesBack(t *testing.T) {
 	}
 
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
-	must(t, fleet.Until(ctx, time.Minute, "channel fast brings 1.8.0", func() (bool, string) {
+	must(t, fleet.Until(ctx, fleet.Generous, "channel fast brings 1.8.0", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["version"] == "1.8.0", fmt.Sprint(config.Data, err)
 	}))

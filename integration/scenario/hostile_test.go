@@ -28,7 +28,7 @@ import (
 // TestAReportIsOfItsTimeAndItsKey: what a report says of time, of its number and of its modules is a stranger's word, and none of it outlives
 // the report that is put right.
 func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
-	f := startFleet(t, fleet.Options{Silence: 8 * time.Second})
+	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
 	good := func(*bundle.Report) {}
 	r.say(good)

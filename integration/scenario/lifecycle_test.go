@@ -185,7 +185,7 @@ func TestUnmanagedModuleIsLetGoAndTakenBack(t *testing.T) {
 
 func TestSilentRuntimeDoesNotCountAsReadyAndHeals(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{Silence: 5 * time.Second})
+	f := newFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	reporting := func(status metav1.ConditionStatus, ready bool) {
 		until(t, 40*time.Second, fmt.Sprintf("Reporting=%s, Ready %v", status, ready), func() (bool, string) {
@@ -203,7 +203,7 @@ func TestSilentRuntimeDoesNotCountAsReadyAndHeals(t *testing.T) {
 	}
 	reporting(metav1.ConditionTrue, true)
 	// Heartbeats are not written: for longer than the allowed silence, the status says nothing of them.
-	heartbeats(t, f, r.ID, 4)
+	heartbeats(t, f, r.ID, 9)
 	record, err := r.Record(ctx)
 	must(t, err)
 	since := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionReporting).LastTransitionTime

@@ -177,7 +177,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	must(t, err)
 	log := len(f.Publisher().Log())
 	must(t, r.StartAgent())
-	must(t, fleet.Until(ctx, 20*time.Second, "five polls", func() (bool, string) {
+	must(t, fleet.Until(ctx, fleet.Generous, "five polls", func() (bool, string) {
 		return strings.Count(r.Agent().Log(), "starting") >= 2, ""
 	}))
 	_ = fleet.Until(ctx, 5*time.Second, "nothing", func() (bool, string) { return false, "" })

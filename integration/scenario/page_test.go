@@ -151,7 +151,7 @@ type listening struct{ events *bufio.Scanner }
 // listen opens the stream and reads what it begins with.
 func (p *pageOfOne) listen(t *testing.T) *listening {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), fleet.Generous)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/live", nil)
 	must(t, err)

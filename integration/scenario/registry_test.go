@@ -69,7 +69,7 @@ func TestARegistryThatLiesWhileItIsReadChangesNothing(t *testing.T) {
 		for range 3 {
 			select {
 			case <-asked:
-			case <-time.After(time.Minute):
+			case <-time.After(fleet.Generous):
 				t.Fatal("the agent does not look any more")
 			}
 		}

@@ -181,7 +181,7 @@ func watchFetches(f *fleet.Fleet) *fetches {
 // until waits until the publisher has read a report.
 func (a *fetches) until(t *testing.T, d digest.Digest) {
 	t.Helper()
-	late := time.After(2 * time.Minute)
+	late := time.After(fleet.Generous)
 	for {
 		a.mu.Lock()
 		seen, more := a.seen[d.String()], a.more
@@ -192,7 +192,7 @@ func (a *fetches) until(t *testing.T, d digest.Digest) {
 		select {
 		case <-more:
 		case <-late:
-			t.Fatalf("nobody read report %s within two minutes", d)
+			t.Fatalf("nobody read report %s within %s", d, fleet.Generous)
 		}
 	}
 }

@@ -151,7 +151,7 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("tenants are kept from the agent by the API server", func(t *testing.T) { refuseTenant(t, r) })
 	t.Run("an upgrade prunes, and a removal leaves nothing", func(t *testing.T) {
 		must(t, f.Police(ctx, "scaler", stages(func(canaries, others *v1alpha1.Wave) {
-			canaries.Deadline.Duration, others.Deadline.Duration = time.Minute, time.Minute
+			canaries.Deadline.Duration, others.Deadline.Duration = 10*time.Minute, 10*time.Minute
 		})))
 		promote(t, f, "1.8.0")
 		must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))

@@ -117,8 +117,8 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// until waits for a minute at least, as the others may have the processors.
+// until waits for as long as is generous at least, as the others may have the processors.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
-	must(t, fleet.Until(t.Context(), max(limit, time.Minute), what, seen))
+	must(t, fleet.Until(t.Context(), max(limit, fleet.Generous), what, seen))
 }

@@ -168,9 +168,7 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 
 func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	t.Helper()
-	return startCandidateAs(t, f, name, name, "--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s",
-		// As long as by default: a replica that loses a lease on a busy machine ends, and nobody starts it again here.
-		"--leader-election-lease-duration", "15s", "--leader-election-renew-deadline", "12s")
+	return startCandidateAs(t, f, name, name, "--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s")
 }
 
 // TestReplicasShareAFleetByShards: a fleet of one publisher is divided among three, of which some are killed and one is added.
@@ -210,7 +208,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	pushed.wantOnce(t, all, replicas)
 	took := pushed.since(killed)
 	t.Logf("all runtimes of a replica that was killed were published to %s later", took.Round(time.Millisecond))
-	if took > 30*time.Second {
+	if took > fleet.Generous { // half a minute is promised, to a machine that has nothing else to do
 		t.Errorf("the runtimes of a replica that was killed were published to %s later", took)
 	}
 
@@ -230,7 +228,9 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	}
 
 	// Waves over all shards keep their budget while a replica is killed.
-	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })))
+	course := stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })
+	course.OfflineAfter.Duration = soonOffline // which is over before somebody else has the killed one's shards
+	must(t, f.Police(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, firstRollout, "the others have begun", func(s v1alpha1.RolloutStatus) bool { return s.Updated > int32(len(canaries)+2) }))
 	replicas["replica-4"].kill()

@@ -206,7 +206,7 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 // isTakenOver checks that nothing of lifecycle-manager is left of a runtime in the control plane, and that its modules run.
 func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
-	must(l.t, fleet.Until(l.t.Context(), time.Minute, "nothing of lifecycle-manager is left", func() (bool, string) {
+	must(l.t, fleet.Until(l.t.Context(), fleet.Generous, "nothing of lifecycle-manager is left", func() (bool, string) {
 		kyma, err := r.Record(l.t.Context())
 		if err != nil {
 			return false, err.Error()

@@ -187,8 +187,10 @@ func TestARuntimeThatIsCutOffUpgradesInItsWindowAndNotBefore(t *testing.T) {
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
 	settle(t, f)
+	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
+	known := time.Since(started) // how long it takes here until the agent knows a window
 
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}
@@ -201,7 +203,7 @@ func TestARuntimeThatIsCutOffUpgradesInItsWindowAndNotBefore(t *testing.T) {
 		t.Errorf("upgraded to %s by windows that mean nothing", version)
 	}
 
-	begin := time.Now().Add(30 * time.Second).Truncate(time.Second)
+	begin := time.Now().Add(20*time.Second + 4*known).Truncate(time.Second)
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, begin, begin.Add(2*time.Hour)) + "]"}
 	})
@@ -215,7 +217,7 @@ func TestARuntimeThatIsCutOffUpgradesInItsWindowAndNotBefore(t *testing.T) {
 	must(t, f.Registry.Stop())
 	must(t, r.StartAgent())
 	upgraded := time.Time{}
-	until(t, 90*time.Second, "the upgrade takes place with nobody to ask", func() (bool, string) {
+	until(t, time.Until(begin)+fleet.Generous, "the upgrade takes place with nobody to ask", func() (bool, string) {
 		version := installedVersion(t, r, "scaler")
 		if version == "2.0.0" && upgraded.IsZero() {
 			upgraded = time.Now()

@@ -206,7 +206,7 @@ func served(t *testing.T) client.Client {
 
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {

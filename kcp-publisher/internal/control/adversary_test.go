@@ -17,21 +17,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
-// adversaryHistories is how many are run by default.
-const adversaryHistories = 500
+// adversaryHistories is how many are run by default with a fixed seed.
+const adversaryHistories = 250
 
-// historiesToRun returns how many random histories a test runs: $KYMA_PULL_HISTORIES, or its default.
-func historiesToRun(t *testing.T, byDefault uint64) uint64 {
+// histories are random ones of a seed.
+type histories struct{ seed, count uint64 }
+
+// historiesToRun returns the random histories that a test runs by their names: $KYMA_PULL_HISTORIES, half of them with a fixed seed, or as many
+// with that as is the test's default. A seed that is another one each time finds more the longer it runs, as it does every week.
+func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories {
 	t.Helper()
 	asked := os.Getenv("KYMA_PULL_HISTORIES")
 	if asked == "" {
-		return byDefault
+		return map[string]histories{"a fixed seed": {fixed, byDefault}, "a fresh seed": {rand.Uint64(), byDefault / 10}}
 	}
 	count, err := strconv.ParseUint(asked, 10, 32)
 	if err != nil {
 		t.Fatalf("KYMA_PULL_HISTORIES: %v", err)
 	}
-	return count
+	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
 // TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo lets an adversary who owns the registry, one runtime with its key, a publisher key that
@@ -39,14 +43,14 @@ func historiesToRun(t *testing.T, byDefault uint64) uint64 {
 // honest runtime. After every look of that runtime a model, which knows what the operator did and asks none of the code under test, says
 // what may be in force. Where the adversary leaves, the runtime gets what it should have.
 func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
-	count := historiesToRun(t, adversaryHistories)
 	surroundings := newSurroundings(t)
-	for name, seed := range map[string]uint64{"a fixed seed": fixedSeed, "a fresh seed": rand.Uint64()} {
+	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			seed := run.seed
 			t.Logf("seed %d", seed)
 			seen := map[string]int{}
-			for number := range count / 2 {
+			for number := range run.count {
 				w := newAdversary(t, surroundings, rand.New(rand.NewPCG(seed, number)))
 				w.run()
 				if t.Failed() {
@@ -59,7 +63,7 @@ func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
 			t.Logf("what happened: %v", seen)
 			for _, what := range []string{"accepted", "refused Rollback", "refused UnknownKey", "deviation " + v1beta2.ReasonBundleReplayed, "deviation " + v1beta2.ReasonBundleForeign,
 				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "nothing to write", "a rollback", "a Kyma refused", "a report refused"} {
-				if seen[what] == 0 && seed == fixedSeed && count >= adversaryHistories {
+				if seen[what] == 0 && seed == fixedSeed && run.count >= adversaryHistories {
 					t.Errorf("no history had %q: they prove less than they say", what)
 				}
 			}

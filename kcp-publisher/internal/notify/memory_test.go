@@ -168,7 +168,7 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 		}
 	}
 	wait("connected")
-	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines+10; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > goroutines+10; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines for %d idle connections", runtime.NumGoroutine()-goroutines, count)
 		}

@@ -123,7 +123,7 @@ type agent struct {
 func (e *endpoint) connect(t testing.TB, id string) *agent {
 	t.Helper()
 	conn := e.dial(t, id, password(t, id))
-	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	a := &agent{conn, bufio.NewReader(conn)}
 	answer, err := http.ReadResponse(a.lines, nil)
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *endpoint) connect(t testing.TB, id string) *agent {
 // next reads an event or comment.
 func (a *agent) next(t testing.TB, want string) {
 	t.Helper()
-	_ = a.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	line, err := a.lines.ReadString('\n')
 	empty, errEmpty := a.lines.ReadString('\n')
 	if err != nil || errEmpty != nil || strings.TrimSpace(line) != want || empty != "\n" {
@@ -150,7 +150,7 @@ func (a *agent) next(t testing.TB, want string) {
 // ended waits until the server has closed the connection.
 func (a *agent) ended(t testing.TB) {
 	t.Helper()
-	_ = a.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	if _, err := io.Copy(io.Discard, a.lines); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Fatal("the connection is still open")
 	}
@@ -165,7 +165,7 @@ func (s *Subscribers) connected() int {
 // idle waits until nothing is being written.
 func (s *Subscribers) idle(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		busy := false
 		s.mu.Lock()
 		for _, all := range s.of {
@@ -308,7 +308,7 @@ func TestWhoseConnectionEndsHasToProveItselfAgain(t *testing.T) {
 	e.lowest.Store(2)
 	e.keepAlive(time.Now().Add(lasts + lastsSpread))
 	for _, a := range agents {
-		_ = a.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		if _, err := a.lines.ReadByte(); !errors.Is(err, io.EOF) {
 			t.Errorf("got %v, want an end that is no failure", err)
 		}

@@ -157,7 +157,7 @@ func providersUsers(t *testing.T, w *world) {
 			s.visitor(t).get(t, "/sign-in/oidc").has(t, http.StatusForbidden, "idp:ida")
 			s.visitor(t).get(t, "/", "Authorization", "Bearer x").has(t, http.StatusOK, "Sign in to see the fleet") // tokens are not taken
 			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators"}}, func(claims map[string]any) {
-				claims["exp"] = time.Now().Add(3 * time.Second).Unix()
+				claims["exp"] = time.Now().Add(10 * time.Second).Unix() // time enough to sign in on a busy machine
 			}, nil)
 			v = s.visitor(t)
 			v.get(t, "/sign-in/oidc").has(t, http.StatusOK, shown)

@@ -297,7 +297,7 @@ func (s seen) has(t *testing.T, status int, texts ...string) {
 // until waits for what somebody sees.
 func until(t *testing.T, what string, look func() seen, holds func(seen) bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		last := look()
 		if holds(last) {

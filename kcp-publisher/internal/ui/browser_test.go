@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a browser may take for one step on a busy machine.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // browser is a Chromium for one test.
 type browser struct {

@@ -202,7 +202,7 @@ func (w *world) remove(name string) {
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
 	pause := 20 * time.Millisecond
-	for deadline := time.Now().Add(time.Minute); !holds(); pause = min(pause*5/4, 200*time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !holds(); pause = min(pause*5/4, 200*time.Millisecond) {
 		if time.Now().After(deadline) {
 			var all v1beta2.ManifestList
 			_ = w.client.List(w.Context(), &all)

@@ -34,7 +34,7 @@ func fend(t *testing.T, attacks map[string]attack) {
 		t.Run(name, func(t *testing.T) {
 			c := confined(t)
 			if c.Timeout = a.timeout; c.Timeout == 0 {
-				c.Timeout = 40 * time.Second
+				c.Timeout = 2 * time.Minute
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -46,7 +46,7 @@ func fend(t *testing.T, attacks map[string]attack) {
 			require.Empty(t, objects)
 			require.NotContains(t, err.Error(), "goroutine")
 			require.Less(t, len(err.Error()), 5_000)
-			require.Less(t, time.Since(started), c.Timeout+5*time.Second)
+			require.Less(t, time.Since(started), c.Timeout+time.Minute)
 			require.Less(t, int64(after.TotalAlloc-before.TotalAlloc), int64(400<<20), "allocated in the agent itself")
 		})
 	}

@@ -89,7 +89,7 @@ func (w *world) tell(watcher string) bundle.ReportedWatch {
 // until waits for the agent to be woken until a watcher tells what is awaited.
 func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool) {
 	w.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		told := w.tell(watcher)
 		if seen(told) {
@@ -122,7 +122,7 @@ func (w *world) synced(watcher string) {
 	w.watches.mu.Lock()
 	synced := w.watches.running[watcher].synced
 	w.watches.mu.Unlock()
-	limit, cancel := context.WithTimeout(w.Context(), 30*time.Second)
+	limit, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
 	defer cancel()
 	if !cache.WaitForCacheSync(limit.Done(), synced) {
 		w.Fatalf("watcher %s has no list yet", watcher)
