@@ -216,3 +216,23 @@ func (s *seen) mayGo(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < excuse)
 }
+
+// Wanted returns the modules that a runtime shall have now.
+func (c *Checker) Wanted(runtime string) map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wanted := map[string]bool{}
+	for module, wants := range c.of(runtime).wants {
+		if wants {
+			wanted[module] = true
+		}
+	}
+	return wanted
+}
+
+// count counts a check that somebody else made.
+func (c *Checker) count(invariant Invariant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checks[invariant]++
+}

@@ -225,11 +225,14 @@ func TestWhatDidNotConvergeIsNamed(t *testing.T) {
 }
 
 func TestGrowthIsNamed(t *testing.T) {
-	before := []Sample{{"kcp-publisher", 50 << 20, 100}, {"skr-agent", 40 << 20, 80}}
-	if problems := Grown(before, []Sample{{"kcp-publisher", 80 << 20, 150}, {"another", 1 << 40, 1 << 20}}); len(problems) > 0 {
+	before := []Sample{{"publisher 0", "publisher", 50 << 20, 100}, {"publisher 1", "publisher", 30 << 20, 20}, {"agent of real-0", "agent", 40 << 20, 80}}
+	if problems := Grown(before, []Sample{{"publisher 1", "publisher", 80 << 20, 150}}); len(problems) > 0 {
 		t.Errorf("said to grow: %v", problems)
 	}
-	for says, now := range map[string]Sample{"uses 400 MiB": {"kcp-publisher", 400 << 20, 100}, "has 5000 goroutines": {"skr-agent", 40 << 20, 5000}} {
+	for says, now := range map[string]Sample{
+		"publisher 1 uses 400 MiB":            {"publisher 1", "publisher", 400 << 20, 100},
+		"agent of real-0 has 5000 goroutines": {"agent of real-0", "agent", 40 << 20, 5000},
+	} {
 		if problems := strings.Join(Grown(before, []Sample{now}), "\n"); !strings.Contains(problems, says) {
 			t.Errorf("want %q, got %q", says, problems)
 		}

@@ -65,9 +65,10 @@ func short(digest string) string {
 
 // Sample is what a program uses.
 type Sample struct {
-	Program    string
-	Bytes      int64
-	Goroutines int
+	// Role is what programs have in common that may use as much as each other.
+	Program, Role string
+	Bytes         int64
+	Goroutines    int
 }
 
 // How much more a program may use at the end than when it had just begun to work: what is bounded by the fleet's size, not by time.
@@ -76,20 +77,20 @@ const (
 	moreGoroutines = 100
 )
 
-// Grown returns which programs use more than they may, compared with the same program before. One that was started again meanwhile is
-// compared with its beginning.
+// Grown returns which programs use more than they may, compared with the most that one of their role used before: who leads changes.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
+		var most Sample
 		for _, b := range before {
-			if b.Program != n.Program {
-				continue
+			if b.Role == n.Role {
+				most.Bytes, most.Goroutines = max(most.Bytes, b.Bytes), max(most.Goroutines, b.Goroutines)
 			}
-			if n.Bytes > 2*b.Bytes+moreBytes {
-				problems = append(problems, fmt.Sprintf("%s uses %d MiB, and used %d", n.Program, n.Bytes>>20, b.Bytes>>20))
-			}
-			if n.Goroutines > 2*b.Goroutines+moreGoroutines {
-				problems = append(problems, fmt.Sprintf("%s has %d goroutines, and had %d", n.Program, n.Goroutines, b.Goroutines))
-			}
+		}
+		if n.Bytes > 2*most.Bytes+moreBytes {
+			problems = append(problems, fmt.Sprintf("%s uses %d MiB, and %ss used %d", n.Program, n.Bytes>>20, n.Role, most.Bytes>>20))
+		}
+		if n.Goroutines > 2*most.Goroutines+moreGoroutines {
+			problems = append(problems, fmt.Sprintf("%s has %d goroutines, and %ss had %d", n.Program, n.Goroutines, n.Role, most.Goroutines))
 		}
 	}
 	return problems

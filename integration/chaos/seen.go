@@ -118,8 +118,8 @@ var after = map[string][]string{
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// Stands judges the state of a rollout.
-func (c *Checker) Stands(at time.Duration, rollout, state string) {
+// Stands judges the state of a rollout. It reports whether it is another one than before.
+func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.rollouts[rollout]
@@ -128,6 +128,7 @@ func (c *Checker) Stands(at time.Duration, rollout, state string) {
 		c.check(at, Statuses, back || slices.Contains(allowed, state), "rollout %s is %s after it was %s", rollout, state, before)
 	}
 	c.rollouts[rollout] = state
+	return before != state
 }
 
 // Present judges which modules a runtime has, all of them.
