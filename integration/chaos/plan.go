@@ -116,7 +116,7 @@ var weights = []struct {
 	{FillCache, 1, 2 * time.Second, 8 * time.Second}, {LoseBundles, 3, 0, 0}, {RestoreRegistry, 2, 0, 0},
 	{CutRuntime, 5, 2 * time.Second, 20 * time.Second}, {TakeLease, 2, 0, 0}, {DeleteLease, 2, 0, 0},
 	{RotatePublisher, 2, 0, 0}, {RotateEnroll, 1, 0, 0}, {RotateRoot, 1, 0, 0}, {RotateToken, 1, 0, 0},
-	{Promote, 5, 0, 0}, {PromoteBroken, 2, 0, 0}, {PutBack, 2, 0, 0}, {UndoRollout, 1, 0, 0}, {PauseRollout, 1, 2 * time.Second, 8 * time.Second},
+	{Promote, 9, 0, 0}, {PromoteBroken, 2, 0, 0}, {PutBack, 2, 0, 0}, {UndoRollout, 1, 0, 0}, {PauseRollout, 1, 2 * time.Second, 8 * time.Second},
 	{CloseWindow, 2, 3 * time.Second, 15 * time.Second}, {CreateKyma, 2, 0, 0}, {DeleteKyma, 2, 0, 0},
 	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
 }
