@@ -226,7 +226,7 @@ func TestWhatDidNotConvergeIsNamed(t *testing.T) {
 
 func TestGrowthIsNamed(t *testing.T) {
 	before := []Sample{{"publisher 0", "publisher", 50 << 20, 100}, {"publisher 1", "publisher", 30 << 20, 20}, {"agent of real-0", "agent", 40 << 20, 80}}
-	if problems := Grown(before, []Sample{{"publisher 1", "publisher", 80 << 20, 150}}); len(problems) > 0 {
+	if problems := Grown(before, []Sample{{"publisher 1", "publisher", 80 << 20, 150}, {"another", "unknown", 1 << 40, 1 << 20}}); len(problems) > 0 {
 		t.Errorf("said to grow: %v", problems)
 	}
 	for says, now := range map[string]Sample{

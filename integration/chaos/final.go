@@ -83,8 +83,12 @@ func Grown(before, now []Sample) (problems []string) {
 		var most Sample
 		for _, b := range before {
 			if b.Role == n.Role {
+				most.Role = b.Role
 				most.Bytes, most.Goroutines = max(most.Bytes, b.Bytes), max(most.Goroutines, b.Goroutines)
 			}
+		}
+		if most.Role == "" {
+			continue // nobody said what such a program used before
 		}
 		if n.Bytes > 2*most.Bytes+moreBytes {
 			problems = append(problems, fmt.Sprintf("%s uses %d MiB, and %ss used %d", n.Program, n.Bytes>>20, n.Role, most.Bytes>>20))

@@ -42,8 +42,6 @@ type Outcome struct {
 	Checks   map[Invariant]int
 	Injected map[Kind]int
 	Story    *Story
-	// Took is how long everything took to converge after the faults.
-	Took time.Duration
 }
 
 // Run carries the plan of a seed out. An error says that the run did not take place.
