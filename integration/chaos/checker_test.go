@@ -63,11 +63,6 @@ func TestTheCheckerCatchesEveryViolation(t *testing.T) {
 			p.Versions, p.Removals = nil, []string{"scaler"}
 			c.Pushed(1, p)
 		}, Kept, "removes module scaler"},
-		"a module that is missing in a bundle": {func(c *Checker, push func(string, int64, string) Push) {
-			p := push("sim-5", 11, "1.0.0")
-			p.Versions = nil
-			c.Pushed(1, p)
-		}, Kept, "has no module scaler any more"},
 		"the end of a runtime whose Kyma nobody deleted": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Deleting = true
@@ -171,6 +166,12 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 			c.Pushed(2, p)
 			c.Present(3, "sim-5", nil)
 			c.Objects(3, "sim-5", "scaler", nil)
+		},
+		"a bundle without a module that cannot be resolved, which stays for it is not removed": func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions = nil
+			c.Pushed(1, p)
+			c.Present(2, "sim-5", map[string]string{"scaler": "1.0.0"})
 		},
 		"an object that a user deleted just now": func(c *Checker, _ func(string, int64, string) Push) {
 			c.Deleted(1, "sim-5", "Deployment scaler-manager")

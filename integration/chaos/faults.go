@@ -37,6 +37,9 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 	case FailRegistry:
 		s.troubles.set(func() { s.troubles.failing = true })
 		end = func() error { s.troubles.set(func() { s.troubles.failing = false }); return nil }
+	case LoseAnswers:
+		s.troubles.set(func() { s.troubles.silent = true })
+		end = func() error { s.troubles.set(func() { s.troubles.silent = false }); return nil }
 	case FillRegistry:
 		end, err = fill(s.storage)
 	case FillCache:

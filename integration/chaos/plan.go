@@ -25,6 +25,7 @@ const (
 	StopRegistry    Kind = "stop the registry"
 	SlowRegistry    Kind = "slow the registry down"
 	FailRegistry    Kind = "let the registry answer with 5xx"
+	LoseAnswers     Kind = "lose answers of the registry to what it did"
 	FillRegistry    Kind = "fill the registry's disk"
 	FillCache       Kind = "fill the disk of a publisher's component cache"
 	LoseBundles     Kind = "lose repositories of the registry"
@@ -83,8 +84,10 @@ type Shape struct {
 	Replicas        int
 }
 
-// RealID and SimulatedID name the runtimes that are there from the beginning.
-func RealID(i int) string      { return fmt.Sprintf("real-%d", i) }
+// RealID returns the name of a real runtime that is there from the beginning.
+func RealID(i int) string { return fmt.Sprintf("real-%d", i) }
+
+// SimulatedID returns that of a simulated one.
 func SimulatedID(i int) string { return fmt.Sprintf("sim-%d", i) }
 
 // All returns the names of the runtimes that are there from the beginning.
@@ -113,6 +116,7 @@ var weights = []struct {
 	{StopControlAPI, 2, time.Second, 8 * time.Second}, {StopRuntimeAPI, 2, time.Second, 8 * time.Second},
 	{StopRegistry, 3, time.Second, 10 * time.Second}, {SlowRegistry, 3, 3 * time.Second, 12 * time.Second},
 	{FailRegistry, 4, 2 * time.Second, 12 * time.Second}, {FillRegistry, 2, 2 * time.Second, 8 * time.Second},
+	{LoseAnswers, 4, 3 * time.Second, 12 * time.Second},
 	{FillCache, 1, 2 * time.Second, 8 * time.Second}, {LoseBundles, 3, 0, 0}, {RestoreRegistry, 2, 0, 0},
 	{CutRuntime, 5, 2 * time.Second, 20 * time.Second}, {TakeLease, 2, 0, 0}, {DeleteLease, 2, 0, 0},
 	{RotatePublisher, 2, 0, 0}, {RotateEnroll, 1, 0, 0}, {RotateRoot, 1, 0, 0}, {RotateToken, 1, 0, 0},
@@ -208,7 +212,7 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 		return s.Target, true
 	case PutBack, UndoRollout, PauseRollout:
 		return string(s.Kind), g.version > 0
-	case StopRegistry, SlowRegistry, FailRegistry, FillRegistry, LoseBundles, RestoreRegistry:
+	case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 		return "registry", true // one trouble of it at a time, so that a story can be read
 	}
 	return string(s.Kind), true

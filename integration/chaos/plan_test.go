@@ -54,7 +54,7 @@ func TestAPlanCanBeCarriedOut(t *testing.T) {
 				if versions++; s.Target != VersionOf(versions) {
 					t.Errorf("seed %d: %s comes after version %d", seed, s, versions-1)
 				}
-			case StopRegistry, SlowRegistry, FailRegistry, FillRegistry, LoseBundles, RestoreRegistry:
+			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 				if busy["registry"] > s.At {
 					t.Errorf("seed %d: %s while another trouble of the registry lasts", seed, s)
 				}

@@ -43,12 +43,6 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 			s.removed[module] = true
 		}
 	}
-	if before != nil {
-		for module := range before.Versions {
-			_, still := p.Versions[module]
-			c.check(at, Kept, still || p.Deleting || s.mayGo(at, module), "bundle %d of %s has no module %s any more, and nobody asked for that", p.Sequence, p.Runtime, module)
-		}
-	}
 	c.spend(at, s, before, &p)
 	s.pushed = &p
 }

@@ -136,7 +136,7 @@ func (s *stage) addRegistry(ctx context.Context) error {
 		return err
 	}
 	s.registry.Intercept(s.answer)
-	s.registry.Observe(s.tap.observe)
+	s.registry.Observe(s.answered)
 	return nil
 }
 

@@ -25,6 +25,7 @@ type troubles struct {
 	mu      sync.Mutex // guards what follows
 	slow    bool
 	failing bool
+	silent  bool // some answers are lost
 }
 
 func (t *troubles) set(change func()) {
@@ -33,16 +34,16 @@ func (t *troubles) set(change func()) {
 	change()
 }
 
-func (t *troubles) now() (slow, failing bool) {
+func (t *troubles) now() (slow, failing, silent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.slow, t.failing
+	return t.slow, t.failing, t.silent
 }
 
 // answer notes what is pushed, and stands in the registry's way.
 func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	s.tap.note(request)
-	slow, failing := s.troubles.now()
+	slow, failing, _ := s.troubles.now()
 	if slow {
 		select {
 		case <-time.After(time.Duration(rand.Int64N(int64(time.Second)))):
@@ -54,6 +55,14 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 		return true
 	}
 	return false
+}
+
+// answered judges what was pushed, and loses some answers: the registry did what it was asked for, and nobody knows.
+func (s *stage) answered(request *http.Request, status int) {
+	s.tap.observe(request, status)
+	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
+		panic(http.ErrAbortHandler) // the way to end a connection without an answer
+	}
 }
 
 // tap tells the checker of every bundle and report that the registry takes. It reads them as they pass, so that no fault is in its way.
