@@ -63,14 +63,15 @@ func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2
 }
 
 // shown returns the versions that a runtime's catalog shows where a rollout holds back what the channel has; nil for none.
-func (v *View) shown(runtime string, request resolve.Request) map[rollout.Track]string {
+func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
 	if request.NoCatalog || request.Deleting {
 		return nil
 	}
+	versions := versionsOf(known)
 	var shown map[rollout.Track]string
 	for track, gate := range v.Gates {
 		offered := v.Catalog.Channel(track.Module, track.Channel)
-		if version := gate.Shown(runtime, offered); offered != "" && version != offered {
+		if version := gate.Shown(runtime, versions[track.Module], offered); offered != "" && version != offered {
 			if shown == nil {
 				shown = map[rollout.Track]string{}
 			}
@@ -82,7 +83,7 @@ func (v *View) shown(runtime string, request resolve.Request) map[rollout.Track]
 
 // Decide notes in a request what the gates say to a runtime.
 func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
-	request.Gates, request.Shown = v.decisions(runtime, *request, known), v.shown(runtime, *request)
+	request.Gates, request.Shown = v.decisions(runtime, *request, known), v.shown(runtime, *request, known)
 }
 
 // Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its version without being in
@@ -140,7 +141,7 @@ func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
 		for track := range gates {
 			offered := v.Catalog.Channel(track.Module, track.Channel)
-			if v.Gates[track].Shown("", offered) != other.Gates[track].Shown("", offered) {
+			if v.Gates[track].Shown("", "", offered) != other.Gates[track].Shown("", "", offered) {
 				tracks[track] = true
 			}
 		}

@@ -84,15 +84,15 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Shown returns the version that a runtime's catalog shows for the track's channel, of which the control plane's catalog has the one that is
-// offered: what the runtime may have. Who does not follow the track is shown the last good version until every wave is proven, because that is
-// what it would get.
-func (g *Gate) Shown(runtime, offered string) string {
+// Shown returns the version that the catalog of a runtime with its own version shows for the track's channel, of which the control plane's catalog has
+// the one that is offered: what the runtime may have. Who does not follow the track is shown the last good version until every wave is proven, because
+// that is what it would get.
+func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
 	}
-	if d, known := g.decision(runtime); known {
-		return cmp.Or(d.Version, offered)
+	if _, known := g.decision(runtime); known {
+		return cmp.Or(g.Decide(runtime, own).Version, offered)
 	}
 	return cmp.Or(g.from, offered)
 }

@@ -65,5 +65,12 @@ func TestWhoWasGivenTheVersionSinceKeepsIt(t *testing.T) {
 		if got := gate.Decide(c.runtime, c.own); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
 		}
+		shown := c.want.Version
+		if c.runtime == "new" {
+			shown = "1.0.0" // it is not known to follow the channel
+		}
+		if got := gate.Shown(c.runtime, c.own, "2.0.0"); got != shown {
+			t.Errorf("%s: its catalog shows %s, want %s", what, got, shown)
+		}
 	}
 }

@@ -26,8 +26,8 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 			if got != want {
 				w.fail("%s: a part of the fleet decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want, step.Status)
 			}
-			if got := gate.Shown(fact.ID, w.channel); got != all.Shown(fact.ID, w.channel) {
-				w.fail("%s: a part of the fleet shows %s the version %s, want %s", r.Name, fact.ID, got, all.Shown(fact.ID, w.channel))
+			if got := gate.Shown(fact.ID, fact.Version, w.channel); got != all.Shown(fact.ID, fact.Version, w.channel) {
+				w.fail("%s: a part of the fleet shows %s the version %s, want %s", r.Name, fact.ID, got, all.Shown(fact.ID, fact.Version, w.channel))
 			}
 		}
 		if want, got := all.Decide("unknown", "1.0.0"), gate.Decide("unknown", "1.0.0"); got != want {
