@@ -16,7 +16,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo try-module release test-release test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos try-module release test-release test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ demo: assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
 try-module: build assets ## a module through install, upgrade, faults, undo and removal: COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...]
 	@go run ./integration/try/cmd $(if $(COMPONENT),--component '$(COMPONENT)') $(if $(FROM),--from '$(FROM)') $(if $(TO),--to '$(TO)') \
 	  $(if $(COMPONENTS),--components '$(COMPONENTS)') $(if $(TEMPLATES),--templates '$(TEMPLATES)') $(FLAGS)
+
+# Built first, for what a program killed by Ctrl-C leaves behind: `go run` would leave a folder.
+chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 18 SIMULATED runtimes, and a checker; SEED=N for a plan again
+	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
+	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(FLAGS)
 
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 test: build assets ## all tests, over real API servers and a real registry

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -214,6 +215,13 @@ func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-
 
 // StartPublisher runs `kcp-publisher run`.
 func (f *Fleet) StartPublisher() error {
+	var err error
+	f.publisher, err = f.StartReplica()
+	return err
+}
+
+// StartReplica runs one more publisher, with flags of its own. Whoever starts it stops it before Close.
+func (f *Fleet) StartReplica(more ...string) (Program, error) {
 	flags := []string{"--report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll, "--agent-report-interval=" + agentReport}
 	if f.options.Validity != 0 {
 		flags = append(flags, "--validity="+f.options.Validity.String())
@@ -221,16 +229,14 @@ func (f *Fleet) StartPublisher() error {
 	if f.options.Silence != 0 {
 		flags = append(flags, "--allowed-silence="+f.options.Silence.String())
 	}
-	var err error
 	if f.options.Notifications != nil {
 		notifications, err := f.options.Notifications.PublisherFlags(f.Dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		flags = append(flags, notifications...)
 	}
-	f.publisher, err = f.ground.Publisher(f, append(flags, f.options.PublisherFlags...))
-	return err
+	return f.ground.Publisher(f, slices.Concat(flags, f.options.PublisherFlags, more))
 }
 
 // Publisher is the running publisher.

@@ -111,7 +111,7 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	if r.fleet.options.Links && r.location == "" {
-		through, err := l.through(r.ID)
+		through, err := l.through(r)
 		if err != nil {
 			return nil, err
 		}
@@ -129,16 +129,17 @@ func (f *Fleet) environment() []string {
 }
 
 // through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the registry's own address.
-func (l *local) through(runtime string) ([]string, error) {
-	if l.links[runtime] == nil {
-		link, err := startProxy(l.registry.Host())
+func (l *local) through(r *Runtime) ([]string, error) {
+	registry := r.fleet.endpoint.Host
+	if l.links[r.ID] == nil {
+		link, err := startProxy(registry)
 		if err != nil {
 			return nil, err
 		}
-		l.links[runtime] = link
+		l.links[r.ID] = link
 	}
-	host := l.links[runtime].host()
-	return []string{"--location=" + host + "/" + fleetPath, "--mirror=" + l.registry.Host() + "=" + host}, nil
+	host := l.links[r.ID].host()
+	return []string{"--location=" + host + "/" + fleetPath, "--mirror=" + registry + "=" + host}, nil
 }
 
 func (l *local) Link(runtime string) Link {

@@ -153,14 +153,22 @@ func (r *Runtime) StartAgent() error {
 
 // Restart stops the runtime's cluster and starts it again.
 func (r *Runtime) Restart() error {
+	if err := r.Pause(); err != nil {
+		return err
+	}
+	return r.Resume()
+}
+
+// Pause stops the runtime's cluster.
+func (r *Runtime) Pause() error {
 	if r.cluster == nil {
 		return errors.New("the runtime is the control plane's cluster, which PauseControlPlane stops")
 	}
-	if err := r.cluster.Pause(); err != nil {
-		return err
-	}
-	return r.cluster.Resume()
+	return r.cluster.Pause()
 }
+
+// Resume starts it again.
+func (r *Runtime) Resume() error { return r.cluster.Resume() }
 
 // Started is when the runtime's cluster was started last.
 func (r *Runtime) Started(ctx context.Context) (time.Time, error) {

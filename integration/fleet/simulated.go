@@ -42,6 +42,8 @@ type Simulated struct {
 	bundles  int
 	has      map[string]bundle.Manifest
 	waits    map[string]bool
+	own      *v1beta2.KymaSpec // that of the runtime's own Kyma once somebody has edited it
+	edits    int64
 	history  []string
 	sequence int64
 	sent     string
@@ -103,6 +105,33 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 
 // BreakWith makes every module fail that has this version.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
+
+// Edit changes the runtime's own Kyma as its admin would. There has to be one: the runtime has followed a bundle.
+func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
+	err := fmt.Errorf("%s has no Kyma yet", s.ID)
+	s.set(func() {
+		if s.current == nil {
+			return
+		}
+		if s.own == nil {
+			s.own = s.current.State.Kyma.Spec.DeepCopy()
+		}
+		edit(s.own)
+		s.edits, err = s.edits+1, nil
+	})
+	return err
+}
+
+// All returns the modules that are there now, with their versions.
+func (s *Simulated) All() map[string]string {
+	all := map[string]string{}
+	s.set(func() {
+		for name, m := range s.has {
+			all[name] = m.Version
+		}
+	})
+	return all
+}
 
 func (s *Simulated) set(change func()) {
 	s.mu.Lock()
@@ -229,6 +258,9 @@ func (s *Simulated) install() {
 	for _, gone := range s.current.Statement.Predicate.Removals {
 		delete(s.has, gone)
 	}
+	if s.current.Statement.Predicate.Deleting {
+		clear(s.has)
+	}
 }
 
 // report tells the control plane when something changed, and now and then that nothing did.
@@ -274,7 +306,13 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	}
 	p := s.current.Statement.Predicate
 	r.Observed = &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: s.current.Digest}
-	r.Kyma = &bundle.ReportedKyma{Spec: s.current.State.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}
+	if p.Deleting {
+		return r, nil // there is no Kyma any more
+	}
+	r.Kyma = &bundle.ReportedKyma{Spec: s.current.State.Kyma.Spec, Generation: 1 + s.edits, State: v1beta2.StateReady}
+	if s.own != nil {
+		r.Kyma.Spec = *s.own
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.has)) {
 		m := s.has[name]
 		module := bundle.ReportedModule{Name: name, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady, Maintenance: s.waits[name]}

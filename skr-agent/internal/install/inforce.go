@@ -146,6 +146,12 @@ func isBegun(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.Begun != "" && applied.Begun == m.Wanted().Digest
 }
 
+// notedWrongly reports whether the note of what was applied is of another version than the Manifest asks for, or says that one was begun.
+func notedWrongly(m *v1beta2.Manifest) bool {
+	applied := m.Applied()
+	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
+}
+
 // keepsInForce reports whether the version in force is put right after a pass that failed.
 func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
 	if out.state != v1beta2.StateError || out.forbidden && isInForce(m) {

@@ -68,12 +68,13 @@ const (
 // heldInterval is how often it is tried again to delete what could not go yet.
 const heldInterval = 5 * time.Second
 
-// next decides what a Manifest needs. Everything is compared when it changed, when this process never did, and when the
-// last time is long ago, or left something to delete.
+// next decides what a Manifest needs. Everything is compared when it changed, when this process never did, when the
+// last time is long ago, or left something to delete, and when the note of what is applied is of something else: a pass that read the Manifest
+// before the note was written may have written an older one, by which the runtime would report the version before.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
-		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync:
+		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync, notedWrongly(m) && !known.unnoted:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= heldInterval:
 		return stepApply

@@ -161,19 +161,25 @@ func TestNextStep(t *testing.T) {
 		applied int64
 		known   memo
 		changed keys
+		note    string
 		want    step
 	}{
-		"never applied":                 {0, memo{}, nil, stepApply},
-		"an older generation applied":   {1, done, nil, stepApply},
-		"applied before the agent came": {2, memo{}, nil, stepApply},
-		"checked long ago":              {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, stepApply},
-		"something left to delete":      {2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x"}, nil, stepApply},
-		"an object changed":             {2, done, change, stepCorrect},
-		"nothing happened":              {2, done, nil, stepLook},
+		"never applied":                 {0, memo{}, nil, "", stepApply},
+		"an older generation applied":   {1, done, nil, "", stepApply},
+		"applied before the agent came": {2, memo{}, nil, "", stepApply},
+		"checked long ago":              {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
+		"something left to delete":      {2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x"}, nil, "", stepApply},
+		"an object changed":             {2, done, change, "", stepCorrect},
+		"nothing happened":              {2, done, nil, "", stepLook},
+		"noted as applied":              {2, done, nil, `{"version": "2.0.0"}`, stepLook},
+		"noted is the version before":   {2, done, nil, `{"version": "1.5.0"}`, stepApply},
+		"noted is what was begun":       {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
+		"a note that cannot be written": {2, memo{checked: 2, checkedAt: now, unnoted: true}, nil, `{"version": "1.5.0"}`, stepLook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &v1beta2.Manifest{}
-			m.Generation = 2
+			m.Generation, m.Spec.Version = 2, "2.0.0"
+			m.Annotations = map[string]string{v1beta2.AnnotationApplied: c.note}
 			if c.applied > 0 {
 				m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied}}
 			}

@@ -1,0 +1,251 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// history is a fleet in which all is well: three runtimes that are no canaries have scaler 1.0.0, and version 1.1.0 is promoted.
+func history() (*Checker, func(id string, sequence int64, version string) Push) {
+	c := NewChecker("scaler", 2)
+	c.Promoted("scaler", "1.0.0", false)
+	c.Promoted("scaler", "1.1.0", false)
+	c.Promoted("scaler", "1.2.0", true)
+	c.Promoted("mailer", "1.0.0", false)
+	push := func(id string, sequence int64, version string) Push {
+		return Push{Runtime: id, Digest: fmt.Sprint(id, sequence), Epoch: 1, Sequence: sequence, Versions: map[string]string{"scaler": version}}
+	}
+	for _, id := range []string{"sim-0", "sim-5", "sim-6", "sim-7"} {
+		c.Asked(0, id, "scaler")
+		c.Pushed(0, push(id, 10, "1.0.0"))
+		c.Present(0, id, map[string]string{"scaler": "1.0.0"})
+		c.Objects(0, id, "scaler", []string{"Deployment scaler-manager"})
+		c.Reported(0, Said{Runtime: id, Sequence: 5, Epoch: 1, Observed: 10, Answered: map[string]string{"scaler": "1.0.0"}})
+		c.Recorded(0, Record{Runtime: id, UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 5})
+	}
+	return c, push
+}
+
+func TestTheCheckerCatchesEveryViolation(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(c *Checker, push func(string, int64, string) Push)
+		broken  Invariant
+		says    string
+	}{
+		"a bundle that nobody signed": {func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 11, "1.1.0")
+			p.Refused = errors.New("unknown key")
+			c.Pushed(1, p)
+		}, Signed, "unknown key"},
+		"a version in a runtime that no bundle brought": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Present(1, "sim-5", map[string]string{"scaler": "1.1.0"})
+		}, Signed, "has scaler 1.1.0"},
+		"a bundle that a runtime follows before it was pushed": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Reported(1, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
+		}, Signed, "never pushed"},
+		"a version that no channel had": {func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-5", 11, "9.9.9"))
+		}, Meant, "no channel ever had"},
+		"a module that nobody asked for": {func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions["mailer"] = "1.0.0"
+			c.Pushed(1, p)
+		}, Meant, "mailer"},
+		"an object of a module that nobody asked for": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Objects(1, "sim-5", "mailer", []string{"Deployment mailer"})
+		}, Meant, "mailer"},
+		"a removal that nobody asked for": {func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions, p.Removals = nil, []string{"scaler"}
+			c.Pushed(1, p)
+		}, Kept, "removes module scaler"},
+		"the end of a runtime whose Kyma nobody deleted": {func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 11, "1.0.0")
+			p.Deleting = true
+			c.Pushed(1, p)
+		}, Kept, "removes everything"},
+		"a module that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Present(1, "sim-5", map[string]string{})
+		}, Kept, "no signed bundle removed it"},
+		"a module that goes though its removal was taken back long ago": {func(c *Checker, push func(string, int64, string) Push) {
+			c.Unasked(time.Second, "sim-5", "scaler")
+			c.Asked(2*time.Second, "sim-5", "scaler")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions, p.Removals = nil, []string{"scaler"}
+			c.Pushed(time.Hour, p)
+		}, Kept, "removes module scaler"},
+		"an object that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Objects(1, "sim-5", "scaler", nil)
+		}, Kept, "Deployment scaler-manager"},
+		"an object that a user deleted long ago and that is still not there": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Deleted(1, "sim-5", "Deployment scaler-manager")
+			c.Objects(time.Hour, "sim-5", "scaler", nil)
+		}, Kept, "Deployment scaler-manager"},
+		"a bundle with an older sequence": {func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-5", 9, "1.0.0"))
+		}, Sequences, "bundle 9"},
+		"another bundle with the same sequence": {func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 10, "1.0.0")
+			p.Digest = "another"
+			c.Pushed(1, p)
+		}, Sequences, "bundle 10"},
+		"an older report": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Reported(1, Said{Runtime: "sim-5", Sequence: 4, Epoch: 1, Observed: 10})
+		}, Sequences, "report 4 after report 5"},
+		"a runtime that goes back to an older bundle": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Reported(1, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 9})
+		}, Sequences, "follows bundle 9 after bundle 10"},
+		"a control plane that forgets what it published": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 9, Observed: 10, Key: "k", Report: 5})
+		}, Statuses, "bundle 9 was published"},
+		"a control plane that believes an older report": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 4})
+		}, Statuses, "report 4 is its newest"},
+		"a control plane that says a runtime went back": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 9, Key: "k", Report: 5})
+		}, Statuses, "follows bundle 9"},
+		"a rollout that goes on after it was rolled back": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Stands(1, "scaler-regular-1", "RolledBack")
+			c.Stands(2, "scaler-regular-1", "Progressing")
+		}, Statuses, "Progressing after it was RolledBack"},
+		"more runtimes at once than may be": {func(c *Checker, push func(string, int64, string) Push) {
+			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {
+				c.Pushed(1, push(id, 11, "1.1.0"))
+			}
+		}, Budget, "3 runtimes have scaler 1.1.0"},
+		"more runtimes at once, one of which got another bundle meanwhile": {func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-5", 11, "1.1.0"))
+			c.Pushed(1, push("sim-5", 12, "1.1.0"))
+			c.Pushed(1, push("sim-6", 11, "1.1.0"))
+			c.Pushed(1, push("sim-7", 11, "1.1.0"))
+		}, Budget, "3 runtimes have scaler 1.1.0"},
+		"a broken version beyond the canaries": {func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-5", 11, "1.2.0"))
+		}, Budget, "no canary can run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, push := history()
+			if already := c.Violations(); len(already) > 0 {
+				t.Fatalf("a fleet in which all is well is said to break: %v", already)
+			}
+			test.happens(c, push)
+			if !slices.ContainsFunc(c.Violations(), func(v Violation) bool { return v.Invariant == test.broken && strings.Contains(v.What, test.says) }) {
+				t.Errorf("want %q broken with %q, got %v", test.broken, test.says, c.Violations())
+			}
+		})
+	}
+}
+
+func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
+	for name, happens := range map[string]func(c *Checker, push func(string, int64, string) Push){
+		"a rollout within its budget": func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-5", 11, "1.1.0"))
+			c.Pushed(1, push("sim-6", 11, "1.1.0"))
+			c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.1.0"}})
+			c.Pushed(3, push("sim-7", 11, "1.1.0"))
+		},
+		"a broken version in a canary, and its way back": func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-0", 11, "1.2.0"))
+			c.Pushed(2, push("sim-0", 12, "1.0.0"))
+		},
+		"everybody at once without a policy": func(c *Checker, push func(string, int64, string) Push) {
+			c.Unpoliced()
+			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {
+				c.Pushed(1, push(id, 11, "1.1.0"))
+			}
+		},
+		"the same bundle again, which the registry had lost": func(c *Checker, push func(string, int64, string) Push) { c.Pushed(1, push("sim-5", 10, "1.0.0")) },
+		"a removal that was asked for": func(c *Checker, push func(string, int64, string) Push) {
+			c.Unasked(1, "sim-5", "scaler")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions, p.Removals = nil, []string{"scaler"}
+			c.Pushed(2, p)
+			c.Present(3, "sim-5", nil)
+			c.Objects(3, "sim-5", "scaler", nil)
+		},
+		"a bundle without a module that cannot be resolved, which stays for it is not removed": func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions = nil
+			c.Pushed(1, p)
+			c.Present(2, "sim-5", map[string]string{"scaler": "1.0.0"})
+		},
+		"an object that a user deleted just now": func(c *Checker, _ func(string, int64, string) Push) {
+			c.Deleted(1, "sim-5", "Deployment scaler-manager")
+			c.Objects(2, "sim-5", "scaler", nil)
+		},
+		"a rollout that people take back after it succeeded": func(c *Checker, _ func(string, int64, string) Push) {
+			c.Stands(1, "scaler-regular-1", "Succeeded")
+			c.Undone("scaler-regular-1")
+			c.Stands(2, "scaler-regular-1", "RollingBack")
+			c.Stands(3, "scaler-regular-1", "RolledBack")
+		},
+		"a Kyma that was made anew": func(c *Checker, _ func(string, int64, string) Push) {
+			c.Recorded(1, Record{Runtime: "sim-5", UID: "another"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, push := history()
+			happens(c, push)
+			if v := c.Violations(); len(v) > 0 {
+				t.Errorf("it is said to break: %v", v)
+			}
+		})
+	}
+}
+
+func TestWhatDidNotConvergeIsNamed(t *testing.T) {
+	good := func() End {
+		modules := map[string]string{"scaler": "1.1.0"}
+		return End{Runtime: "real-0", Wanted: modules, Has: modules, State: "Ready", Published: "sha256:a", Observed: "sha256:a", InRegistry: "sha256:a",
+			Objects: []string{"Deployment scaler-manager"}, Expected: []string{"Deployment scaler-manager"}}
+	}
+	if problems := Judge([]End{good()}); len(problems) > 0 {
+		t.Errorf("a runtime that converged is said to have %v", problems)
+	}
+	for says, change := range map[string]func(*End){
+		"has map[scaler:1.0.0]":           func(e *End) { e.Has = map[string]string{"scaler": "1.0.0"} },
+		"has Deployment mailer left over": func(e *End) { e.Objects = append(e.Objects, "Deployment mailer") },
+		"has no Deployment":               func(e *End) { e.Objects = nil },
+		`is "Error"`:                      func(e *End) { e.State = "Error" },
+		`is ""`:                           func(e *End) { e.State = "" },
+		"it reports b":                    func(e *End) { e.Observed = "sha256:b" },
+		"the registry has b":              func(e *End) { e.InRegistry = "sha256:b" },
+		"was published ,":                 func(e *End) { e.Published, e.Observed, e.InRegistry = "", "", "" },
+		"its Kyma is Deleting":            func(e *End) { e.Gone, e.State = true, "Deleting" },
+	} {
+		e := good()
+		change(&e)
+		if problems := strings.Join(Judge([]End{e}), "\n"); !strings.Contains(problems, says) {
+			t.Errorf("want %q, got %q", says, problems)
+		}
+	}
+}
+
+func TestGrowthIsNamed(t *testing.T) {
+	before := []Sample{{"publisher 0", "publisher", 50 << 20, 100}, {"publisher 1", "publisher", 30 << 20, 20}, {"agent of real-0", "agent", 40 << 20, 80}}
+	if problems := Grown(before, []Sample{{"publisher 1", "publisher", 80 << 20, 150}, {"another", "unknown", 1 << 40, 1 << 20}}); len(problems) > 0 {
+		t.Errorf("said to grow: %v", problems)
+	}
+	for says, now := range map[string]Sample{
+		"publisher 1 uses 400 MiB":            {"publisher 1", "publisher", 400 << 20, 100},
+		"agent of real-0 has 5000 goroutines": {"agent of real-0", "agent", 40 << 20, 5000},
+	} {
+		if problems := strings.Join(Grown(before, []Sample{now}), "\n"); !strings.Contains(problems, says) {
+			t.Errorf("want %q, got %q", says, problems)
+		}
+	}
+}
+
+func TestAStoryIsReadable(t *testing.T) {
+	var live strings.Builder
+	s := NewStory(time.Now().Add(-90*time.Second), &live)
+	s.Tell("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})
+	s.Tell("two\nlines")
+	if want := "01:30.0  cut a runtime off (sim-3) for 5s\n01:30.0  two\n         lines\n"; s.String() != want || live.String() != want {
+		t.Errorf("the story is\n%s\nand was told as\n%s", s, live.String())
+	}
+}

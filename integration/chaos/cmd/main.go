@@ -1,0 +1,107 @@
+// Command cmd runs a fleet under random faults: `make chaos` runs it. It prints the story and, where a promise was broken, the seed, and
+// ends with exit code 1.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/integration/chaos"
+)
+
+// dir keeps the logs and the story of the newest run.
+const dir = ".chaos"
+
+func main() {
+	options := chaos.Options{Progress: os.Stderr}
+	var plan, quiet bool
+	flags := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
+	flags.Uint64Var(&options.Seed, "seed", 0, "seed of the plan; 0: another one each time")
+	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "how long faults are injected")
+	flags.IntVar(&options.Shape.Real, "real", 2, "runtimes with an API server and an agent")
+	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that speak the wire only")
+	flags.BoolVar(&plan, "plan", false, "print the plan, and run nothing")
+	flags.BoolVar(&quiet, "quiet", false, "print the story only when a promise was broken")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(2)
+	}
+	options.Shape.Replicas = 2
+	if options.Seed == 0 {
+		options.Seed = uint64(rand.Uint32())
+	}
+	if plan {
+		for _, step := range chaos.Generate(options.Seed, options.Shape, options.Length) {
+			fmt.Printf("%8s  %s\n", step.At, step)
+		}
+		return
+	}
+	if !quiet {
+		options.Live = os.Stdout
+	}
+	log.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, options); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, options chaos.Options) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var err error
+	if options.Dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	again := fmt.Sprintf("make chaos SEED=%d DURATION=%s REAL=%d SIMULATED=%d", options.Seed, options.Length, options.Shape.Real, options.Shape.Simulated)
+	fmt.Println("This is", again)
+	outcome, err := chaos.Run(ctx, options)
+	if err := os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()), 0o644); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if len(outcome.Violations) > 0 && options.Live == nil {
+		fmt.Print(outcome.Story)
+	}
+	count(os.Stdout, "Injected:", outcome.Injected)
+	count(os.Stdout, "Checked:", outcome.Checks)
+	for _, v := range outcome.Violations {
+		fmt.Printf("VIOLATION at %s: %s\n", v.At.Round(100*time.Millisecond), v)
+	}
+	if n := len(outcome.Violations); n > 0 {
+		return fmt.Errorf("%d violations; the story and all logs are in %s; again: %s", n, options.Dir, again)
+	}
+	return nil
+}
+
+func count[K ~string](to io.Writer, title string, counts map[K]int) {
+	fmt.Fprintln(to, title)
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(to, "%7d  %s\n", counts[k], k)
+	}
+}

@@ -1,0 +1,167 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// errImpossible says that a step cannot be done on this machine.
+var errImpossible = errors.New("impossible here")
+
+// fault begins a fault and returns how it ends, nil for one that is over at once. ok is false for what is no fault.
+func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
+	switch step.Kind {
+	case KillPublisher, KillAgent:
+		end, err = s.kill(s.programs[step.Target])
+	case StopControlAPI:
+		end, err = s.fleet.ResumeControlPlane, s.fleet.PauseControlPlane()
+	case StopRuntimeAPI:
+		r := s.reals[step.Target]
+		end, err = r.Resume, r.Pause()
+	case StopRegistry:
+		end, err = s.registry.Resume, s.registry.Stop()
+	case SlowRegistry:
+		s.troubles.set(func() { s.troubles.slow = true })
+		end = func() error { s.troubles.set(func() { s.troubles.slow = false }); return nil }
+	case FailRegistry:
+		s.troubles.set(func() { s.troubles.failing = true })
+		end = func() error { s.troubles.set(func() { s.troubles.failing = false }); return nil }
+	case LoseAnswers:
+		s.troubles.set(func() { s.troubles.silent = true })
+		end = func() error { s.troubles.set(func() { s.troubles.silent = false }); return nil }
+	case FillRegistry:
+		end, err = fill(s.storage)
+	case FillCache:
+		end, err = fill(s.cache)
+	case LoseBundles:
+		err = s.lose(step)
+	case RestoreRegistry:
+		err = s.restore(step.Serial)
+	case CutRuntime:
+		end, err = s.cut(ctx, step.Target)
+	case TakeLease, DeleteLease:
+		err = s.takeLease(ctx, step.Kind == DeleteLease)
+	default:
+		return nil, false, nil
+	}
+	return end, true, err
+}
+
+func (s *stage) kill(p *program) (end func() error, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = true
+	return func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		again, err := p.start()
+		if err == nil {
+			p.runs, p.down = again, false
+		}
+		return err
+	}, p.runs.Kill()
+}
+
+func fill(v *volume) (end func() error, err error) {
+	if v == nil {
+		return nil, errImpossible
+	}
+	return v.drain, v.fill()
+}
+
+func (s *stage) cut(ctx context.Context, id string) (end func() error, err error) {
+	if sim := s.simulated()[id]; sim != nil {
+		sim.GoAway()
+		return func() error { sim.ComeBack(); return nil }, nil
+	}
+	link := s.reals[id].Link()
+	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
+}
+
+// lost are the repositories that the registry loses, one after the other; %s is a runtime.
+var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
+
+// lose takes repositories away, as a failing disk or a wrong retention policy does.
+func (s *stage) lose(step Step) error {
+	name := lost[(step.Serial-1)%len(lost)]
+	if filepath.Base(name) == "%s" {
+		name = fmt.Sprintf(name, s.shape.All()[step.Serial%len(s.shape.All())])
+	}
+	path := filepath.Join(s.registry.Dir(), "data/docker/registry/v2/repositories/fleet", name)
+	away := filepath.Join(s.registry.Dir(), fmt.Sprint("lost-", step.Serial))
+	s.story.Tell("the registry loses %s", name)
+	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // lost before
+		return err
+	}
+	return os.RemoveAll(away)
+}
+
+// copyRegistry keeps what the registry has now.
+func (s *stage) copyRegistry(to string) error {
+	return s.whileRegistryStands(func() error { return os.CopyFS(to, os.DirFS(filepath.Join(s.registry.Dir(), "data"))) })
+}
+
+func (s *stage) whileRegistryStands(change func() error) error {
+	if err := s.registry.Stop(); err != nil {
+		return err
+	}
+	return errors.Join(change(), s.registry.Resume())
+}
+
+// restore gives the registry what it had in the beginning, or after the restore before.
+func (s *stage) restore(serial int) error {
+	copies := func(n int) string { return filepath.Join(s.dir, fmt.Sprint("copy-", n)) }
+	s.story.Tell("the registry gets back copy %d", serial-1)
+	data := filepath.Join(s.registry.Dir(), "data")
+	return s.whileRegistryStands(func() error {
+		if err := os.CopyFS(copies(serial), os.DirFS(data)); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(data); err != nil {
+			return err
+		}
+		return errors.Join(os.CopyFS(data, os.DirFS(copies(serial-1))), os.RemoveAll(copies(serial-1)))
+	})
+}
+
+func (s *stage) takeLease(ctx context.Context, only bool) error {
+	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: lease}}
+	if only {
+		return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, object))
+	}
+	if err := s.fleet.Control.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	object.Spec.HolderIdentity, object.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
+	return s.fleet.Control.Update(ctx, object)
+}
+
+// insist does something until it succeeds: what is in its way is another fault, which ends.
+func (s *stage) insist(ctx context.Context, what string, do func() error) {
+	var last error
+	err := fleet.Until(ctx, stubborn, what, func() (bool, string) {
+		last = do()
+		return last == nil || errors.Is(last, errImpossible), fmt.Sprint(last)
+	})
+	switch {
+	case err != nil:
+		s.story.Tell("FAILED: %v", err)
+		s.checker.Break(s.since(), Converged, "%s: %v", what, err)
+	case last != nil:
+		s.story.Tell("left out: %s: %v", what, last)
+	}
+}
+
+// stubborn is how long a step may be in another fault's way.
+const stubborn = 2 * time.Minute

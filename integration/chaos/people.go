@@ -1,0 +1,213 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// people does what people do. It may be called again until it succeeds.
+func (s *stage) people(ctx context.Context, step Step) error {
+	switch step.Kind {
+	case RotatePublisher:
+		return s.keys(ctx, "rotate", "publisher")
+	case RotateEnroll:
+		return s.keys(ctx, "rotate", "enroll")
+	case RotateRoot:
+		return s.keys(ctx, "rotate", "root")
+	case RotateToken:
+		return s.keys(ctx, "rotate", "token")
+	case Promote, PromoteBroken:
+		return s.promote(ctx, step.Target, step.Kind == PromoteBroken)
+	case PutBack:
+		return s.putBack(ctx)
+	case UndoRollout:
+		return s.steer(ctx, "undo")
+	case CreateKyma:
+		return s.simulate(ctx, step.Target)
+	case DeleteKyma:
+		return s.deleteKyma(ctx, step.Target)
+	case AddModule, RemoveModule:
+		return s.editKyma(ctx, step.Target, step.Kind == AddModule)
+	case EditObject:
+		return s.editObject(ctx, step.Target)
+	case DeleteObject:
+		object := objectsOf[scaler][step.Serial%len(objectsOf[scaler])].DeepCopyObject().(client.Object)
+		s.checker.Deleted(s.since(), step.Target, nameOf(object))
+		return client.IgnoreNotFound(s.reals[step.Target].API.Delete(ctx, object))
+	}
+	return fmt.Errorf("%w: %s", errImpossible, step.Kind)
+}
+
+func alreadyThere(err error) bool { return apierrors.IsAlreadyExists(err) }
+
+// keys changes the key folder with the publisher's command line.
+func (s *stage) keys(ctx context.Context, args ...string) error {
+	s.once.Lock()
+	defer s.once.Unlock()
+	output, code := fleet.Run(ctx, s.fleet.Binaries().Publisher, slices.Concat([]string{"keys"}, args, []string{"--keys", filepath.Join(s.dir, "keys")})...)
+	if code != 0 {
+		return fmt.Errorf("keys %v: exit code %d\n%s", args, code, output)
+	}
+	return nil
+}
+
+// promote commits another version for the channel.
+func (s *stage) promote(ctx context.Context, version string, broken bool) error {
+	s.checker.Promoted(scaler, version, broken)
+	s.mu.Lock()
+	if !broken && s.channel != version {
+		s.before = s.channel
+	}
+	s.channel = version
+	s.mu.Unlock()
+	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
+}
+
+// putBack commits the version that the channel had before.
+func (s *stage) putBack(ctx context.Context) error {
+	s.mu.Lock()
+	version := s.before
+	s.channel = version
+	s.mu.Unlock()
+	s.story.Tell("the channel gets %s back", version)
+	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
+}
+
+// newestRollout returns the name of the rollout that began last, empty while there is none.
+func (s *stage) newestRollout(ctx context.Context) (string, error) {
+	var rollouts v1alpha1.RolloutList
+	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil || len(rollouts.Items) == 0 {
+		return "", err
+	}
+	return slices.MaxFunc(rollouts.Items, func(a, b v1alpha1.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }).Name, nil
+}
+
+// steer runs `kcp-publisher rollout` for the newest one; one that has ended refuses some of it, as it should.
+func (s *stage) steer(ctx context.Context, how string) error {
+	name, err := s.newestRollout(ctx)
+	if err != nil || name == "" {
+		return err
+	}
+	if how == "undo" {
+		s.checker.Undone(name)
+	}
+	output, err := s.fleet.Ask(ctx, "rollout", how, name)
+	s.story.Tell("rollout %s %s: %s", how, name, output)
+	if err != nil && s.fleet.Control.List(ctx, &v1alpha1.RolloutList{}) != nil {
+		return err // it was not refused
+	}
+	return nil
+}
+
+func (s *stage) deleteKyma(ctx context.Context, id string) error {
+	s.checker.Unasked(s.since(), id, scaler)
+	s.mu.Lock()
+	s.gone[id] = true
+	s.mu.Unlock()
+	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, newKyma(id)))
+}
+
+// editKyma adds or removes the module mailer in the runtime's own Kyma.
+func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
+	if add {
+		s.checker.Asked(s.since(), id, mailer)
+	} else {
+		s.checker.Unasked(s.since(), id, mailer)
+	}
+	edit := func(spec *v1beta2.KymaSpec) {
+		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == mailer })
+		if add {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: mailer, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}
+	}
+	if sim := s.simulated()[id]; sim != nil {
+		return sim.Edit(edit)
+	}
+	return s.reals[id].EditKyma(ctx, edit)
+}
+
+func (s *stage) editObject(ctx context.Context, id string) error {
+	config := &corev1.ConfigMap{ObjectMeta: inKymaSystem("scaler-settings")}
+	api := s.reals[id].API
+	if err := api.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := config.DeepCopy()
+	config.Data["level"] = "edited"
+	return api.Patch(ctx, config, client.MergeFrom(before))
+}
+
+// window gives a runtime's Kyma a maintenance schedule without windows, or takes it away.
+func (s *stage) window(ctx context.Context, id string, closed bool) error {
+	kyma := &v1beta2.Kyma{}
+	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
+		return err
+	}
+	before := kyma.DeepCopy()
+	if closed {
+		metav1.SetMetaDataAnnotation(&kyma.ObjectMeta, v1beta2.AnnotationMaintenanceWindows, "[]")
+	} else {
+		delete(kyma.Annotations, v1beta2.AnnotationMaintenanceWindows)
+	}
+	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
+}
+
+// last pushes the policy out of the way and promotes a version that nothing holds, so that it is known what everybody has in the end.
+func (s *stage) last(ctx context.Context) {
+	s.insist(ctx, "remove the policy", func() error { return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil}) })
+	s.insist(ctx, "the policy is gone", func() error {
+		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"}, &v1alpha1.RolloutPolicy{})
+		if err == nil {
+			return fmt.Errorf("it is still there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+	s.checker.Unpoliced()
+	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
+}
+
+// twoSided are operations with an end.
+func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
+	switch step.Kind {
+	case PauseRollout:
+		return func(ctx context.Context) error { return s.steer(ctx, "pause") }, func(ctx context.Context) error { return s.resumeAll(ctx) }
+	case CloseWindow:
+		return func(ctx context.Context) error { return s.window(ctx, step.Target, true) }, func(ctx context.Context) error { return s.window(ctx, step.Target, false) }
+	}
+	return func(ctx context.Context) error { return s.people(ctx, step) }, nil
+}
+
+// resumeAll resumes every rollout that is paused: the newest may be another one by now.
+func (s *stage) resumeAll(ctx context.Context) error {
+	var rollouts v1alpha1.RolloutList
+	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {
+		return err
+	}
+	for _, r := range rollouts.Items {
+		if !r.Spec.Paused {
+			continue
+		}
+		before := r.DeepCopy()
+		r.Spec.Paused = false
+		if err := s.fleet.Control.Patch(ctx, &r, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle is how long everything may take to converge once the faults have ended.
+const settle = 3 * time.Minute

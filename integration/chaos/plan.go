@@ -1,0 +1,261 @@
+// Package chaos breaks a fleet at random for a while and checks that it keeps its promises meanwhile, and that it converges afterwards.
+//
+// What decides is pure: Generate makes the plan of a seed, Checker judges what was seen, Judge what is there at the end. Run carries a
+// plan out over real API servers, a real registry, Git and the project's two programs. One seed gives one plan; when exactly each
+// program does what is not repeatable.
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is what a step does: a fault, which ends after a while, or what people do.
+type Kind string
+
+// Faults.
+const (
+	KillPublisher   Kind = "kill a publisher"
+	KillAgent       Kind = "kill an agent"
+	StopControlAPI  Kind = "stop the control plane's API server"
+	StopRuntimeAPI  Kind = "stop a runtime's API server"
+	StopRegistry    Kind = "stop the registry"
+	SlowRegistry    Kind = "slow the registry down"
+	FailRegistry    Kind = "let the registry answer with 5xx"
+	LoseAnswers     Kind = "lose answers of the registry to what it did"
+	FillRegistry    Kind = "fill the registry's disk"
+	FillCache       Kind = "fill the disk of a publisher's component cache"
+	LoseBundles     Kind = "lose repositories of the registry"
+	RestoreRegistry Kind = "restore an earlier copy of the registry"
+	CutRuntime      Kind = "cut a runtime off"
+	TakeLease       Kind = "take the publishers' lease"
+	DeleteLease     Kind = "delete the publishers' lease"
+)
+
+// Operations.
+const (
+	RotatePublisher Kind = "rotate the publisher's key"
+	RotateEnroll    Kind = "rotate the enrollment key"
+	RotateRoot      Kind = "rotate the root key"
+	RotateToken     Kind = "rotate the token secret"
+	Promote         Kind = "promote a good version"
+	PromoteBroken   Kind = "promote a version that is broken"
+	PutBack         Kind = "put the channel back"
+	UndoRollout     Kind = "undo the newest rollout"
+	PauseRollout    Kind = "pause the newest rollout"
+	CloseWindow     Kind = "close a maintenance window"
+	CreateKyma      Kind = "create a Kyma"
+	DeleteKyma      Kind = "delete a Kyma"
+	AddModule       Kind = "an admin adds a module"
+	RemoveModule    Kind = "an admin removes a module"
+	EditObject      Kind = "a user edits a module's object"
+	DeleteObject    Kind = "a user deletes a module's object"
+)
+
+// Step is one action of a plan.
+type Step struct {
+	// At is when the step begins, since the beginning of the run, and For how long it lasts; zero for what is done at once.
+	At, For time.Duration
+	Kind    Kind
+	// Target is the runtime, replica, or version that the step is about, empty where there is one only.
+	Target string
+	// Serial tells steps of one kind apart; versions and new runtimes are named by it.
+	Serial int
+}
+
+func (s Step) String() string {
+	text := string(s.Kind)
+	if s.Target != "" {
+		text += " (" + s.Target + ")"
+	}
+	if s.For > 0 {
+		text += " for " + s.For.String()
+	}
+	return text
+}
+
+// Shape is the fleet that a plan is for.
+type Shape struct {
+	// Real runtimes have API servers and agents of their own, simulated ones speak the wire only.
+	Real, Simulated int
+	Replicas        int
+}
+
+// RealID returns the name of a real runtime that is there from the beginning.
+func RealID(i int) string { return fmt.Sprintf("real-%d", i) }
+
+// SimulatedID returns that of a simulated one.
+func SimulatedID(i int) string { return fmt.Sprintf("sim-%d", i) }
+
+// All returns the names of the runtimes that are there from the beginning.
+func (s Shape) All() []string {
+	var all []string
+	for i := range s.Real {
+		all = append(all, RealID(i))
+	}
+	for i := range s.Simulated {
+		all = append(all, SimulatedID(i))
+	}
+	return all
+}
+
+// Canary reports whether a runtime belongs to the first wave: the first real one and the first two simulated ones.
+func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }
+
+// weights say how often each kind comes, in relation to the others.
+var weights = []struct {
+	kind   Kind
+	weight int
+	// shortest and longest are how long it lasts, zero for what is done at once.
+	shortest, longest time.Duration
+}{
+	{KillPublisher, 6, time.Second, 8 * time.Second}, {KillAgent, 6, time.Second, 6 * time.Second},
+	{StopControlAPI, 2, time.Second, 8 * time.Second}, {StopRuntimeAPI, 2, time.Second, 8 * time.Second},
+	{StopRegistry, 3, time.Second, 10 * time.Second}, {SlowRegistry, 3, 3 * time.Second, 12 * time.Second},
+	{FailRegistry, 4, 2 * time.Second, 12 * time.Second}, {FillRegistry, 2, 2 * time.Second, 8 * time.Second},
+	{LoseAnswers, 4, 3 * time.Second, 12 * time.Second},
+	{FillCache, 1, 2 * time.Second, 8 * time.Second}, {LoseBundles, 3, 0, 0}, {RestoreRegistry, 2, 0, 0},
+	{CutRuntime, 5, 2 * time.Second, 20 * time.Second}, {TakeLease, 2, 0, 0}, {DeleteLease, 2, 0, 0},
+	{RotatePublisher, 2, 0, 0}, {RotateEnroll, 1, 0, 0}, {RotateRoot, 1, 0, 0}, {RotateToken, 1, 0, 0},
+	{Promote, 9, 0, 0}, {PromoteBroken, 2, 0, 0}, {PutBack, 2, 0, 0}, {UndoRollout, 1, 0, 0}, {PauseRollout, 1, 2 * time.Second, 8 * time.Second},
+	{CloseWindow, 2, 3 * time.Second, 15 * time.Second}, {CreateKyma, 2, 0, 0}, {DeleteKyma, 2, 0, 0},
+	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
+}
+
+// How steps follow each other, and when the first faults may come.
+const (
+	shortestGap = 500 * time.Millisecond
+	longestGap  = 4 * time.Second
+)
+
+// generator is what is known of the fleet while a plan is made.
+type generator struct {
+	random  *rand.Rand
+	shape   Shape
+	now     time.Duration
+	until   map[string]time.Duration // when what is under way ends, by what it is about
+	serial  map[Kind]int
+	mailer  map[string]bool // runtimes that have the module that admins add and remove
+	extra   []string        // Kymas that were created and not deleted
+	version int             // of the newest promotion
+}
+
+// Generate makes the plan of a seed. The same arguments give the same plan.
+func Generate(seed uint64, shape Shape, length time.Duration) []Step {
+	g := &generator{random: rand.New(rand.NewPCG(seed, 22)), shape: shape, until: map[string]time.Duration{}, serial: map[Kind]int{}, mailer: map[string]bool{}}
+	var plan []Step
+	for {
+		g.now += (shortestGap + time.Duration(g.random.Int64N(int64(longestGap-shortestGap)))).Round(100 * time.Millisecond)
+		if g.now >= length {
+			return plan
+		}
+		if step, can := g.step(length); can {
+			plan = append(plan, step)
+		}
+	}
+}
+
+// step chooses one; false says that it cannot be now.
+func (g *generator) step(length time.Duration) (Step, bool) {
+	total := 0
+	for _, w := range weights {
+		total += w.weight
+	}
+	at := g.random.IntN(total)
+	i := 0
+	for ; at >= weights[i].weight; i++ {
+		at -= weights[i].weight
+	}
+	w := weights[i]
+	s := Step{At: g.now, Kind: w.kind}
+	if w.longest > 0 {
+		s.For = (w.shortest + time.Duration(g.random.Int64N(int64(w.longest-w.shortest)))).Round(100 * time.Millisecond)
+		s.For = min(s.For, length-g.now)
+	}
+	about, can := g.aim(&s)
+	if !can || g.until[about] > g.now {
+		return Step{}, false
+	}
+	g.serial[s.Kind]++
+	s.Serial = g.serial[s.Kind]
+	g.until[about] = g.now + s.For
+	g.remember(&s)
+	return s, true
+}
+
+// aim chooses whom the step is about. It returns the name of what must not be under way at the same time.
+func (g *generator) aim(s *Step) (about string, can bool) {
+	switch s.Kind {
+	case KillPublisher:
+		s.Target = fmt.Sprint(g.random.IntN(g.shape.Replicas))
+		return "replica " + s.Target, true
+	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject:
+		if g.shape.Real == 0 {
+			return "", false
+		}
+		s.Target = RealID(g.random.IntN(g.shape.Real))
+		return string(s.Kind) + s.Target, true
+	case CutRuntime, CloseWindow:
+		s.Target = g.anyRuntime()
+		return string(s.Kind) + s.Target, true
+	case AddModule, RemoveModule:
+		s.Target = g.anyRuntime()
+		return "module of " + s.Target, g.mailer[s.Target] == (s.Kind == RemoveModule)
+	case DeleteKyma:
+		if len(g.extra) == 0 {
+			return "", false
+		}
+		s.Target = g.extra[g.random.IntN(len(g.extra))]
+		return s.Target, true
+	case PutBack, UndoRollout, PauseRollout:
+		return string(s.Kind), g.version > 0
+	case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
+		return "registry", true // one trouble of it at a time, so that a story can be read
+	}
+	return string(s.Kind), true
+}
+
+func (g *generator) anyRuntime() string {
+	all := g.shape.All()
+	return all[g.random.IntN(len(all))]
+}
+
+// remember notes what later steps depend on, and names what the step makes.
+func (g *generator) remember(s *Step) {
+	switch s.Kind {
+	case AddModule, RemoveModule:
+		g.mailer[s.Target] = s.Kind == AddModule
+	case CreateKyma:
+		s.Target = fmt.Sprintf("extra-%d", s.Serial)
+		g.extra = append(g.extra, s.Target)
+	case DeleteKyma:
+		g.extra = slices.DeleteFunc(g.extra, func(id string) bool { return id == s.Target })
+	case Promote, PromoteBroken:
+		g.version++
+		s.Target = VersionOf(g.version)
+	}
+}
+
+// FirstVersion is what every runtime has in the beginning.
+const FirstVersion = "1.0.0"
+
+// VersionOf names the versions that are promoted, of which the first is 1. Later ones are newer.
+func VersionOf(n int) string { return fmt.Sprintf("1.%d.0", n) }
+
+// Counts returns how often a plan has each kind, one a line.
+func Counts(plan []Step) string {
+	counts := map[Kind]int{}
+	for _, s := range plan {
+		counts[s.Kind]++
+	}
+	var lines strings.Builder
+	for _, w := range weights {
+		if counts[w.kind] > 0 {
+			fmt.Fprintf(&lines, "%6d  %s\n", counts[w.kind], w.kind)
+		}
+	}
+	return lines.String()
+}

@@ -1,0 +1,65 @@
+package chaos
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var small = Shape{Real: 2, Simulated: 8, Replicas: 2}
+
+func TestOneSeedGivesOnePlan(t *testing.T) {
+	first, again, other := Generate(7, small, time.Hour), Generate(7, small, time.Hour), Generate(8, small, time.Hour)
+	if !slices.Equal(first, again) {
+		t.Error("the same seed gave two plans")
+	}
+	if slices.Equal(first, other) {
+		t.Error("two seeds gave one plan")
+	}
+}
+
+func TestAnHourHasEveryKind(t *testing.T) {
+	counts := Counts(Generate(1, small, time.Hour))
+	for _, w := range weights {
+		if !strings.Contains(counts, string(w.kind)) {
+			t.Errorf("an hour without: %s", w.kind)
+		}
+	}
+}
+
+// TestAPlanCanBeCarriedOut: whatever the seed, nothing is removed that is not there, and no two troubles of one thing overlap.
+func TestAPlanCanBeCarriedOut(t *testing.T) {
+	for seed := range uint64(50) {
+		length := 10 * time.Minute
+		has, kymas, busy := map[string]bool{}, map[string]bool{}, map[string]time.Duration{}
+		versions, last := 0, time.Duration(0)
+		for _, s := range Generate(seed, small, length) {
+			if s.At < last || s.At+s.For > length {
+				t.Errorf("seed %d: %s begins at %s, after %s, and ends after %s", seed, s, s.At, last, length)
+			}
+			last = s.At
+			switch s.Kind {
+			case AddModule, RemoveModule:
+				if has[s.Target] == (s.Kind == AddModule) {
+					t.Errorf("seed %d: %s: it has the module: %t", seed, s, has[s.Target])
+				}
+				has[s.Target] = s.Kind == AddModule
+			case CreateKyma, DeleteKyma:
+				if kymas[s.Target] == (s.Kind == CreateKyma) {
+					t.Errorf("seed %d: %s: it is there: %t", seed, s, kymas[s.Target])
+				}
+				kymas[s.Target] = s.Kind == CreateKyma
+			case Promote, PromoteBroken:
+				if versions++; s.Target != VersionOf(versions) {
+					t.Errorf("seed %d: %s comes after version %d", seed, s, versions-1)
+				}
+			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
+				if busy["registry"] > s.At {
+					t.Errorf("seed %d: %s while another trouble of the registry lasts", seed, s)
+				}
+				busy["registry"] = s.At + s.For
+			}
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Options say what is run.
+type Options struct {
+	Seed   uint64
+	Length time.Duration
+	Shape  Shape
+	// Dir keeps logs and the story.
+	Dir string
+	// Live gets every line of the story at once, Progress what takes long.
+	Live, Progress io.Writer
+}
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Violations []Violation
+	// Checks counts how often each invariant was checked, Injected what was done by kind.
+	Checks   map[Invariant]int
+	Injected map[Kind]int
+	Story    *Story
+}
+
+// Run carries the plan of a seed out. An error says that the run did not take place.
+func Run(ctx context.Context, options Options) (Outcome, error) {
+	checker := NewChecker(scaler, concurrentOthers)
+	s := &stage{
+		plan: Generate(options.Seed, options.Shape, options.Length), shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
+		reals: map[string]*fleet.Runtime{}, sims: map[string]*fleet.Simulated{}, programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
+	}
+	s.story = NewStory(s.began, options.Live)
+	s.tap = &tap{checker: checker, since: s.since, bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}}
+	err := s.run(ctx, options)
+	outcome := Outcome{Violations: checker.Violations(), Checks: checker.Checks(), Injected: s.injected, Story: s.story}
+	return outcome, errors.Join(err, s.close())
+}
+
+func (s *stage) run(ctx context.Context, options Options) error {
+	if err := s.start(ctx, options.Progress); err != nil {
+		return fmt.Errorf("start the fleet: %w", err)
+	}
+	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
+		return fmt.Errorf("the fleet does not converge before anything is broken:\n%s", strings.Join(problems, "\n"))
+	}
+	if err := s.copyRegistry(filepath.Join(s.dir, "copy-0")); err != nil {
+		return err
+	}
+	before := s.sample(ctx)
+	watching, stop := context.WithCancel(ctx)
+	var watches sync.WaitGroup
+	watches.Go(func() { s.watch(watching) })
+	defer watches.Wait()
+	defer stop()
+
+	s.story.Tell("everything has converged; the faults begin")
+	s.carryOut(ctx)
+	s.story.Tell("the faults have ended")
+	s.last(ctx)
+	began := time.Now()
+	if problems := s.converge(ctx, lastVersion); len(problems) > 0 {
+		s.explain(ctx)
+		for _, p := range problems {
+			s.checker.Break(s.since(), Converged, "%s after the faults: %s", settle, p)
+		}
+	} else {
+		s.story.Tell("everything has converged after %s", time.Since(began).Round(time.Second))
+	}
+	s.checker.count(Converged)
+	for _, p := range Grown(before, s.sample(ctx)) {
+		s.checker.Break(s.since(), Flat, "%s", p)
+	}
+	s.checker.count(Flat)
+	s.readLogs()
+	return ctx.Err()
+}
+
+// carryOut begins each step at its time, and returns once all have ended.
+func (s *stage) carryOut(ctx context.Context) {
+	began := time.Now()
+	var steps sync.WaitGroup
+	for _, step := range s.plan {
+		select {
+		case <-time.After(time.Until(began.Add(step.At))):
+		case <-ctx.Done():
+			steps.Wait()
+			return
+		}
+		if v := s.checker.Violations(); len(v) > 0 {
+			s.story.Tell("VIOLATION: %s", v[0])
+			break
+		}
+		steps.Go(func() { s.take(ctx, step) })
+	}
+	steps.Wait()
+}
+
+// take carries one step out.
+func (s *stage) take(ctx context.Context, step Step) {
+	s.story.Tell("%s", step)
+	s.mu.Lock()
+	s.injected[step.Kind]++
+	s.mu.Unlock()
+	end, fault, err := s.fault(ctx, step)
+	if fault {
+		if err != nil {
+			s.story.Tell("%s: %v", step, err)
+		}
+		if end != nil {
+			s.wait(ctx, step)
+			s.insist(context.WithoutCancel(ctx), "end: "+step.String(), end)
+		}
+		return
+	}
+	begin, finish := s.twoSided(step)
+	s.insist(ctx, step.String(), func() error { return begin(ctx) })
+	if finish != nil {
+		s.wait(ctx, step)
+		s.insist(ctx, "end: "+step.String(), func() error { return finish(ctx) })
+	}
+}
+
+func (s *stage) wait(ctx context.Context, step Step) {
+	select {
+	case <-time.After(step.For):
+	case <-ctx.Done():
+	}
+	s.story.Tell("end: %s", step)
+}
+
+// converge waits until all runtimes have what they want, and returns what is in the way when they do not.
+func (s *stage) converge(ctx context.Context, version string) []string {
+	var problems []string
+	_ = fleet.Until(ctx, settle, "everything converges", func() (bool, string) { // the problems say it
+		problems = Judge(s.ends(ctx, version))
+		if len(problems) > 0 {
+			for _, p := range s.programs {
+				s.revive(p)
+			}
+		}
+		return len(problems) == 0, ""
+	})
+	return problems
+}
+
+func (s *stage) ends(ctx context.Context, version string) []End {
+	s.mu.Lock()
+	gone := maps.Clone(s.gone)
+	s.mu.Unlock()
+	var ends []End
+	for id, sim := range s.simulated() {
+		ends = append(ends, s.end(ctx, End{Runtime: id, Has: sim.All(), Gone: gone[id]}, version))
+	}
+	for id, r := range s.reals {
+		e := End{Runtime: id}
+		var err error
+		if e.Has, err = installed(ctx, r); err != nil {
+			e.Has = map[string]string{"error": err.Error()}
+		}
+		e = s.end(ctx, e, version)
+		for module := range objectsOf {
+			objects, err := objectsIn(ctx, r, module)
+			if err != nil {
+				objects = []string{err.Error()}
+			}
+			e.Objects = append(e.Objects, objects...)
+			if e.Wanted[module] == "" {
+				continue
+			}
+			for _, o := range objectsOf[module] {
+				e.Expected = append(e.Expected, nameOf(o))
+			}
+		}
+		ends = append(ends, e)
+	}
+	slices.SortFunc(ends, func(a, b End) int { return strings.Compare(a.Runtime, b.Runtime) })
+	return ends
+}
+
+// end adds what the control plane and the registry say.
+func (s *stage) end(ctx context.Context, e End, version string) End {
+	e.Wanted = map[string]string{}
+	for module := range s.checker.Wanted(e.Runtime) {
+		e.Wanted[module] = map[string]string{scaler: version, mailer: mailerVersion}[module]
+	}
+	kyma := &v1beta2.Kyma{}
+	err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: e.Runtime}, kyma)
+	if client.IgnoreNotFound(err) != nil {
+		e.State = err.Error()
+		return e
+	}
+	if err == nil {
+		e.State = string(kyma.Status.State)
+		if e.State == "" {
+			e.State = "new"
+		}
+	}
+	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
+		e.Published = status.Published.Digest
+		if status.Observed != nil {
+			e.Observed = status.Observed.Digest
+		}
+	}
+	repository, err := s.fleet.Place.Reading(ctx, bundle.DesiredRepository(e.Runtime))
+	if err == nil {
+		if newest, err := store.Head(ctx, repository, bundle.TagDesired); err == nil {
+			e.InRegistry = newest.String()
+		}
+	}
+	return e
+}
+
+// explain tells what the fleet says of itself.
+func (s *stage) explain(ctx context.Context) {
+	output, _ := s.fleet.Ask(ctx, "status")
+	s.story.Tell("kcp-publisher status:\n%s", output)
+	output, _ = s.fleet.Ask(ctx, "rollout", "list")
+	s.story.Tell("kcp-publisher rollout list:\n%s", output)
+	for _, e := range s.ends(ctx, lastVersion) {
+		if len(Judge([]End{e})) > 0 {
+			output, _ = s.fleet.Why(ctx, e.Runtime)
+			s.story.Tell("kcp-publisher why %s:\n%s", e.Runtime, output)
+			if sim := s.simulated()[e.Runtime]; sim != nil {
+				s.story.Tell("%s: trouble %v", e.Runtime, sim.Trouble())
+			}
+		}
+	}
+}
+
+// readLogs looks for what no program may say.
+func (s *stage) readLogs() {
+	logs, _ := filepath.Glob(filepath.Join(s.dir, "*.log"))
+	for _, path := range logs {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		s.checker.count(Alive)
+		for _, sign := range []string{"panic:", "Observed a panic", "DATA RACE"} {
+			if at := strings.Index(string(data), sign); at >= 0 {
+				s.checker.Break(s.since(), Alive, "%s: %s", filepath.Base(path), data[at:min(len(data), at+2000)])
+			}
+		}
+	}
+}

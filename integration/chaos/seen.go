@@ -1,0 +1,167 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Pushed judges a bundle that the registry took.
+func (c *Checker) Pushed(at time.Duration, p Push) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.of(p.Runtime)
+	c.check(at, Signed, p.Refused == nil, "bundle %s was pushed for %s, which nobody may follow: %v", p.Digest, p.Runtime, p.Refused)
+	if p.Refused != nil {
+		return
+	}
+	before := s.pushed
+	if before != nil {
+		again := p.Digest == before.Digest
+		c.check(at, Sequences, again || p.Epoch > before.Epoch || p.Epoch == before.Epoch && p.Sequence > before.Sequence,
+			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime, before.Sequence, before.Epoch)
+	}
+	for module, version := range p.Versions {
+		_, asked := s.asked[module]
+		c.check(at, Meant, asked, "bundle %d brings module %s to %s, where nobody ever asked for it", p.Sequence, module, p.Runtime)
+		c.check(at, Meant, c.versions[module][version], "bundle %d brings %s %s to %s, a version that no channel ever had", p.Sequence, module, version, p.Runtime)
+		if s.signed[module] == nil {
+			s.signed[module] = map[string]bool{}
+		}
+		s.signed[module][version] = true
+	}
+	for _, module := range p.Removals {
+		c.check(at, Kept, s.mayGo(at, module), "bundle %d removes module %s from %s, and nobody asked for that", p.Sequence, module, p.Runtime)
+		s.removed[module] = true
+	}
+	if p.Deleting {
+		for _, module := range []string{c.staged} {
+			c.check(at, Kept, s.mayGo(at, module), "bundle %d removes everything from %s, and nobody asked for that", p.Sequence, p.Runtime)
+		}
+		for module := range s.signed {
+			s.removed[module] = true
+		}
+	}
+	c.spend(at, s, before, &p)
+	s.pushed = &p
+}
+
+// spend judges what a bundle takes of a rollout's budget.
+func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
+	next, open := p.Versions[c.staged], s.open
+	s.open = ""
+	if c.unpoliced || Canary(p.Runtime) || before == nil || before.Versions[c.staged] == "" || next == "" {
+		return
+	}
+	c.check(at, Budget, !c.broken[next], "%s %s, which no canary can run, was given to %s", c.staged, next, p.Runtime)
+	if before.Versions[c.staged] == next {
+		s.open = open // it is answered by whatever bundle brings it
+		return
+	}
+	if !bundle.Older(before.Versions[c.staged], next) {
+		return // it goes back, which nothing limits
+	}
+	s.open, s.openSince = next, p.Sequence
+	var unanswered []string
+	for id, other := range c.runtimes {
+		if other.open == next {
+			unanswered = append(unanswered, id)
+		}
+	}
+	slices.Sort(unanswered)
+	c.check(at, Budget, len(unanswered) <= c.concurrent, "%d runtimes have %s %s and did not say yet how it went, %d may: %v",
+		len(unanswered), c.staged, next, c.concurrent, unanswered)
+}
+
+// Reported judges a report that the registry took.
+func (c *Checker) Reported(at time.Duration, r Said) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.of(r.Runtime)
+	if s.said.Sequence > 0 {
+		c.check(at, Sequences, r.Sequence >= s.said.Sequence, "%s pushed report %d after report %d", r.Runtime, r.Sequence, s.said.Sequence)
+		c.check(at, Sequences, r.Epoch > s.said.Epoch || r.Epoch == s.said.Epoch && r.Observed >= s.said.Observed,
+			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, s.said.Observed)
+	}
+	if r.Observed > 0 {
+		c.check(at, Signed, s.pushed != nil && r.Observed <= s.pushed.Sequence, "%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
+	}
+	s.said = r
+	if s.open != "" && r.Observed >= s.openSince && r.Answered[c.staged] == s.open {
+		s.open = ""
+	}
+}
+
+// Recorded judges what the control plane says of a runtime.
+func (c *Checker) Recorded(at time.Duration, r Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.of(r.Runtime)
+	if b := s.record; b.UID == r.UID && b.Epoch == r.Epoch {
+		c.check(at, Statuses, r.Published >= b.Published, "the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published, b.Published)
+		c.check(at, Statuses, r.Observed >= b.Observed, "the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed, b.Observed)
+		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report, "the control plane says of %s that report %d is its newest, and said %d before", r.Runtime, r.Report, b.Report)
+	}
+	s.record = r
+}
+
+// after are the states in which a rollout may be after one in which it has ended. People may take back what has ended.
+var after = map[string][]string{
+	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
+	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
+}
+
+// Stands judges the state of a rollout. It reports whether it is another one than before.
+func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.rollouts[rollout]
+	if allowed, ended := after[before]; ended {
+		back := c.undone[rollout] && slices.Contains([]string{"RollingBack", "RolledBack"}, state)
+		c.check(at, Statuses, back || slices.Contains(allowed, state), "rollout %s is %s after it was %s", rollout, state, before)
+	}
+	c.rollouts[rollout] = state
+	return before != state
+}
+
+// Present judges which modules a runtime has, all of them.
+func (c *Checker) Present(at time.Duration, runtime string, modules map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.of(runtime)
+	for module, version := range modules {
+		c.check(at, Signed, s.signed[module][version], "%s has %s %s, which no signed bundle brought", runtime, module, version)
+	}
+	for module := range s.present {
+		if _, still := modules[module]; !still {
+			c.check(at, Kept, s.removed[module], "%s has no module %s any more, and no signed bundle removed it", runtime, module)
+			c.check(at, Kept, s.mayGo(at, module), "%s has no module %s any more, and nobody asked for that", runtime, module)
+		}
+	}
+	s.present = modules
+}
+
+// Objects judges which objects of a module a runtime has, all of them. Those that users delete come back.
+func (c *Checker) Objects(at time.Duration, runtime, module string, objects []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.of(runtime)
+	if c.objectsSeen[runtime] == nil {
+		c.objectsSeen[runtime] = map[string]map[string]bool{}
+	}
+	now := map[string]bool{}
+	for _, o := range objects {
+		_, asked := s.asked[module]
+		c.check(at, Meant, asked, "%s has %s of module %s, for which nobody ever asked", runtime, o, module)
+		now[o] = true
+	}
+	for o := range c.objectsSeen[runtime][module] {
+		if now[o] {
+			continue
+		}
+		when, byUser := s.deleted[o]
+		c.check(at, Kept, s.mayGo(at, module) || byUser && at-when < excuse, "%s has no %s of module %s any more, and nobody asked for that", runtime, o, module)
+	}
+	c.objectsSeen[runtime][module] = now
+}

@@ -1,0 +1,305 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// Modules of the fleet: all runtimes have scaler, whose promotions are staged, and admins add and remove mailer.
+const (
+	scaler, mailer = "scaler", "mailer"
+	mailerVersion  = "1.0.0"
+	channel        = "regular"
+	lease          = "kcp-publisher.kyma-pull.dev"
+	// concurrentOthers is how many runtimes but canaries a rollout gives a version at once.
+	concurrentOthers = 3
+)
+
+// program is one that is started again when it ends, as Kubernetes does.
+type program struct {
+	name, role, metrics string
+	start               func() (fleet.Program, error)
+
+	mu   sync.Mutex // guards what follows
+	runs fleet.Program
+	down bool // it was killed and has to stay away for a while
+}
+
+// stage is a fleet that a plan is carried out on.
+type stage struct {
+	plan    []Step
+	shape   Shape
+	dir     string
+	story   *Story
+	checker *Checker
+
+	fleet    *fleet.Fleet
+	registry *registry.Registry
+	repo     *repository
+	storage  *volume // nil where none can be mounted: then there is no disk that can be full
+	cache    *volume
+	troubles troubles
+	tap      *tap
+	reals    map[string]*fleet.Runtime
+	programs map[string]*program
+	clusters cluster.Pool
+
+	began time.Time
+	once  sync.Mutex // steps that change the fleet's own books or its keys come one after the other
+
+	mu       sync.Mutex // guards what follows
+	sims     map[string]*fleet.Simulated
+	gone     map[string]bool // runtimes whose Kymas were deleted
+	channel  string          // the version that the channel has now
+	before   string          // the good one that it had before
+	injected map[Kind]int
+}
+
+func (s *stage) since() time.Duration { return time.Since(s.began) }
+
+// start brings the fleet up and waits for nothing.
+func (s *stage) start(ctx context.Context, progress io.Writer) error {
+	var err error
+	if err := s.addRegistry(ctx); err != nil {
+		return err
+	}
+	if s.repo, err = newRepository(ctx, filepath.Join(s.dir, "git")); err != nil {
+		return err
+	}
+	flags := slices.Concat(s.repo.flags(), []string{
+		"--registry-check-interval", "3s", "--keys-poll-interval", "1s", "--component-poll-interval", "5s", "--certificate-validity", "90s",
+		"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s", "--metrics-auth=false",
+	})
+	s.fleet = fleet.New(fleet.Options{
+		Dir: s.dir, Progress: progress, RegistryHost: s.registry.Host(), Links: true, LeaderElect: true, Clusters: &s.clusters,
+		PublisherFlags: flags, PublisherRights: []string{"publisher.yaml", "git.yaml"},
+		AgentFlags: []string{"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s"},
+	})
+	if err := s.fleet.Up(ctx); err != nil {
+		return err
+	}
+	if err := s.fleet.Publisher().Stop(); err != nil { // the replicas have names and metrics
+		return err
+	}
+	s.tap.keys = s.fleet.Keys()
+	if err := s.offer(ctx); err != nil {
+		return err
+	}
+	for i := range s.shape.Replicas {
+		if err := s.addPublisher(i); err != nil {
+			return err
+		}
+	}
+	for i := range s.shape.Simulated {
+		if err := s.simulate(ctx, SimulatedID(i)); err != nil {
+			return err
+		}
+	}
+	for i := range s.shape.Real {
+		if err := s.addReal(ctx, RealID(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) addRegistry(ctx context.Context) error {
+	dir := filepath.Join(s.dir, "registry")
+	var err error
+	if s.storage, err = newVolume(dir, 256<<20); err == nil {
+		dir = s.storage.dir
+	} else if !errors.Is(err, errNoVolume) {
+		return err
+	}
+	if s.cache, err = newVolume(filepath.Join(s.dir, "cache"), 32<<20); err != nil && !errors.Is(err, errNoVolume) {
+		return err
+	}
+	if s.registry, err = registry.Start(ctx, registry.Options{Dir: dir}); err != nil {
+		return err
+	}
+	s.registry.Intercept(s.answer)
+	s.registry.Observe(s.answered)
+	return nil
+}
+
+// offer pushes all versions that the plan promotes, and commits the catalog and the policy.
+func (s *stage) offer(ctx context.Context) error {
+	files := map[string]any{"policy": policy(), "releases/" + mailer: sample.Release(mailer, sample.Mailer("").Component(), sample.Channel(channel, mailerVersion))}
+	versions := []sample.Version{sample.Scaler(FirstVersion), sample.Mailer(mailerVersion), sample.Scaler(lastVersion)}
+	for _, step := range s.plan {
+		switch step.Kind {
+		case Promote:
+			v := sample.Scaler(step.Target)
+			v.RequiresDowntime = step.Serial%3 == 0
+			versions = append(versions, v)
+		case PromoteBroken:
+			versions = append(versions, sample.BrokenScaler(step.Target))
+		}
+	}
+	for _, v := range versions {
+		if err := v.Push(ctx, s.fleet.Modules); err != nil {
+			return err
+		}
+		files["modules/"+v.Module+"-"+v.Version] = v.Template()
+	}
+	s.checker.Promoted(mailer, mailerVersion, false)
+	s.checker.Promoted(scaler, FirstVersion, false)
+	files["releases/"+scaler] = release(FirstVersion)
+	s.channel, s.before = FirstVersion, FirstVersion
+	return s.repo.push(ctx, "offer everything", files)
+}
+
+// lastVersion is promoted once all faults have ended; it is newer than all others.
+const lastVersion = "2.0.0"
+
+func release(version string) *v1beta2.ModuleReleaseMeta {
+	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
+}
+
+// policy stages scaler: canaries, none of which may fail, and then all others, of which nobody may be left out.
+func policy() *v1alpha1.RolloutPolicy {
+	return &v1alpha1.RolloutPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
+		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
+			// Whoever is silent for less holds its place in the budget, so that the budget can be counted from outside.
+			OfflineAfter: metav1.Duration{Duration: time.Hour},
+			Waves: []v1alpha1.Wave{
+				{Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}, MaxFailures: new(intstr.FromInt32(0)), MaxDeferred: new(intstr.FromInt32(0))},
+				{Name: "others", Percent: new(int32(100)), MaxConcurrent: new(intstr.FromInt32(concurrentOthers)), MaxDeferred: new(intstr.FromInt32(0))},
+			},
+		}},
+	}
+}
+
+func (s *stage) addPublisher(i int) error {
+	metrics, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	flags := []string{"--metrics-bind-address", metrics}
+	if s.cache != nil && i == 0 {
+		flags = append(flags, "--component-cache", s.cache.dir)
+	}
+	return s.employ(fmt.Sprint(i), &program{name: fmt.Sprint("publisher ", i), role: "publisher", metrics: metrics, start: func() (fleet.Program, error) { return s.fleet.StartReplica(flags...) }})
+}
+
+func (s *stage) employ(id string, p *program) error {
+	s.programs[id] = p
+	var err error
+	p.runs, err = p.start()
+	return err
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+func newKyma(id string) *v1beta2.Kyma {
+	kyma := fleet.NewKyma(id, channel, scaler)
+	kyma.Labels["stage"] = "production"
+	if Canary(id) {
+		kyma.Labels["stage"] = "canary"
+	}
+	return kyma
+}
+
+// simulate adds a simulated runtime. Whatever is broken when it is called, it may be called again.
+func (s *stage) simulate(ctx context.Context, id string) error {
+	s.once.Lock()
+	defer s.once.Unlock()
+	s.checker.Asked(s.since(), id, scaler)
+	kyma := newKyma(id)
+	if err := s.fleet.Control.Create(ctx, kyma.DeepCopy()); err != nil && !alreadyThere(err) {
+		return err
+	}
+	sim, err := s.fleet.Simulate(ctx, kyma)
+	if err != nil {
+		return err
+	}
+	if Canary(id) {
+		for _, step := range s.plan {
+			if step.Kind == PromoteBroken {
+				sim.BreakWith(step.Target)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sims[id] = sim
+	return nil
+}
+
+func (s *stage) addReal(ctx context.Context, id string) error {
+	s.checker.Asked(s.since(), id, scaler)
+	if err := s.fleet.Control.Create(ctx, newKyma(id)); err != nil {
+		return err
+	}
+	r, err := s.fleet.AddRuntime(ctx, id, channel, scaler)
+	if err != nil {
+		return err
+	}
+	metrics, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	s.reals[id] = r
+	if err := r.Agent().Stop(); err != nil {
+		return err
+	}
+	r.AgentFlags = append(r.AgentFlags, "--metrics-bind-address", metrics)
+	return s.employ(id, &program{name: "agent of " + id, role: "agent", metrics: metrics, start: func() (fleet.Program, error) {
+		err := r.StartAgent()
+		return r.Agent(), err
+	}})
+}
+
+func (s *stage) close() error {
+	var problems []error
+	for _, p := range s.programs {
+		p.mu.Lock()
+		p.down = true
+		if p.runs != nil {
+			problems = append(problems, p.runs.Stop())
+		}
+		p.mu.Unlock()
+	}
+	if s.fleet != nil {
+		problems = append(problems, s.fleet.Close())
+	}
+	problems = append(problems, s.clusters.Close())
+	if s.registry != nil {
+		problems = append(problems, s.registry.Close())
+	}
+	for _, v := range []*volume{s.storage, s.cache} {
+		if v != nil {
+			problems = append(problems, v.close())
+		}
+	}
+	if s.repo != nil {
+		s.repo.server.Close()
+	}
+	return errors.Join(append(problems, os.RemoveAll(filepath.Join(s.dir, "git")))...)
+}

@@ -1,0 +1,210 @@
+package chaos
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// troubles are what the registry suffers from now.
+type troubles struct {
+	mu      sync.Mutex // guards what follows
+	slow    bool
+	failing bool
+	silent  bool // some answers are lost
+}
+
+func (t *troubles) set(change func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change()
+}
+
+func (t *troubles) now() (slow, failing, silent bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.slow, t.failing, t.silent
+}
+
+// answer notes what is pushed, and stands in the registry's way.
+func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
+	s.tap.note(request)
+	slow, failing, _ := s.troubles.now()
+	if slow {
+		select {
+		case <-time.After(time.Duration(rand.Int64N(int64(time.Second)))):
+		case <-request.Context().Done():
+		}
+	}
+	if failing && rand.IntN(2) == 0 {
+		w.WriteHeader([]int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable}[rand.IntN(3)])
+		return true
+	}
+	return false
+}
+
+// answered judges what was pushed, and loses some answers: the registry did what it was asked for, and nobody knows.
+func (s *stage) answered(request *http.Request, status int) {
+	s.tap.observe(request, status)
+	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
+		panic(http.ErrAbortHandler) // the way to end a connection without an answer
+	}
+}
+
+// tap tells the checker of every bundle and report that the registry takes. It reads them as they pass, so that no fault is in its way.
+type tap struct {
+	checker *Checker
+	since   func() time.Duration
+	keys    string // the folder with the root of trust
+
+	mu     sync.Mutex // guards what follows; bundles are judged in the order in which the registry answered
+	bodies map[*http.Request][]byte
+	blobs  map[digest.Digest][]byte
+	roots  []trust.Root // all that were ever in force, the newest last
+}
+
+// mostBytes is more than a document has.
+const mostBytes = 4 << 20
+
+// note keeps what a request pushes. The request has it all the same.
+func (t *tap) note(request *http.Request) {
+	manifest := strings.Contains(request.URL.Path, "/manifests/")
+	if request.Method != http.MethodPut || !manifest && !strings.Contains(request.URL.Path, "/blobs/uploads/") {
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(request.Body, mostBytes))
+	request.Body = readCloser{io.MultiReader(bytes.NewReader(body), failed{err}, request.Body), request.Body}
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if manifest {
+		t.bodies[request] = body
+	} else {
+		t.blobs[digest.FromBytes(body)] = body
+	}
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// failed ends where reading ended before.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) {
+	if f.err == nil {
+		return 0, io.EOF
+	}
+	return 0, f.err
+}
+
+// observe judges what the registry took.
+func (t *tap) observe(request *http.Request, status int) {
+	if request.Method != http.MethodPut {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	body, noted := t.bodies[request]
+	delete(t.bodies, request)
+	if !noted || status >= http.StatusBadRequest {
+		return
+	}
+	parts := strings.Split(request.URL.Path, "/")
+	for i, part := range parts[:len(parts)-1] {
+		switch {
+		case part == "runtimes" && parts[len(parts)-1] == bundle.TagDesired:
+			t.checker.Pushed(t.since(), t.read(parts[i+1], body))
+		case part == "reports":
+			t.report(parts[i+1], body)
+		}
+	}
+}
+
+func fetched(body []byte) bundle.Fetched {
+	return bundle.Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(body), Size: int64(len(body))}, Bytes: body}
+}
+
+// read verifies a bundle by all roots of trust there ever were.
+func (t *tap) read(runtime string, body []byte) Push {
+	p := Push{Runtime: runtime, Digest: digest.FromBytes(body).String(), Versions: map[string]string{}}
+	verified, err := t.verify(runtime, body)
+	if p.Refused = err; err != nil {
+		return p
+	}
+	said := verified.Statement.Predicate
+	p.Epoch, p.Sequence, p.Removals, p.Deleting = said.Epoch, said.Sequence, said.Removals, said.Deleting
+	document, known := t.blobs[verified.Config.Digest]
+	if !known {
+		p.Refused = fmt.Errorf("nobody pushed its desired state %s", verified.Config.Digest)
+		return p
+	}
+	state, err := bundle.DecodeDesiredState(document)
+	p.Refused = err
+	for _, m := range state.Manifests {
+		p.Versions[m.Module] = m.Version
+	}
+	return p
+}
+
+func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
+	judge := func() (bundle.Verified, error) {
+		if len(t.roots) == 0 {
+			return bundle.Verified{}, fmt.Errorf("there is no root of trust in %s yet", t.keys)
+		}
+		newest := len(t.roots) - 1
+		return bundle.Adopt(fetched(body), runtime, t.roots[newest], t.roots[:newest]...)
+	}
+	verified, err := judge()
+	if err == nil {
+		return verified, nil
+	}
+	data, unread := os.ReadFile(filepath.Join(t.keys, "root.json"))
+	if unread != nil {
+		return verified, unread
+	}
+	root, unread := trust.ParseRoot(data)
+	if unread != nil {
+		return verified, unread
+	}
+	t.roots = append(t.roots, root)
+	return judge()
+}
+
+func (t *tap) report(runtime string, body []byte) {
+	report, err := bundle.ClaimedReport(fetched(body))
+	if err != nil {
+		t.checker.Break(t.since(), Signed, "%s pushed a report that cannot be read: %v", runtime, err)
+		return
+	}
+	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}}
+	if o := report.Observed; o != nil {
+		said.Epoch, said.Observed = o.Epoch, o.Sequence
+	}
+	for _, m := range report.Modules {
+		switch {
+		case m.Maintenance:
+			said.Answered[m.Name] = m.Wanted
+		case m.State == v1beta2.StateReady || m.State == v1beta2.StateError || m.State == v1beta2.StateWarning:
+			said.Answered[m.Name] = m.Version
+		}
+	}
+	t.checker.Reported(t.since(), said)
+}

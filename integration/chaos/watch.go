@@ -1,0 +1,213 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// looking is how often everything is looked at that does not pass the registry.
+const looking = 500 * time.Millisecond
+
+// watch looks at everything until ctx ends, and starts programs again that ended.
+func (s *stage) watch(ctx context.Context) {
+	tick := time.NewTicker(looking)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.lookAtControlPlane(ctx)
+		for id, sim := range s.simulated() {
+			s.checker.Present(s.since(), id, sim.All())
+		}
+		for id, r := range s.reals {
+			s.lookAtRuntime(ctx, id, r)
+		}
+		for _, p := range s.programs {
+			s.revive(p)
+		}
+	}
+}
+
+func (s *stage) simulated() map[string]*fleet.Simulated {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.sims)
+}
+
+// patience is how long a look may take, so that an API server that is away does not blind the checker.
+const patience = 5 * time.Second
+
+func (s *stage) lookAtControlPlane(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var kymas v1beta2.KymaList
+	if s.fleet.Control.List(ctx, &kymas, client.InNamespace(sample.Namespace)) == nil {
+		for _, k := range kymas.Items {
+			s.checker.Recorded(s.since(), recordOf(&k))
+		}
+	}
+	var rollouts v1alpha1.RolloutList
+	if s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)) == nil {
+		for _, r := range rollouts.Items {
+			if s.checker.Stands(s.since(), r.Name, string(r.Status.State)) {
+				s.story.Tell("rollout %s of %s is %s: %s", r.Name, r.Spec.To, r.Status.State, r.Status.Message)
+			}
+		}
+	}
+}
+
+func recordOf(k *v1beta2.Kyma) Record {
+	r := Record{Runtime: k.Name, UID: string(k.UID)}
+	status := k.Status.Runtime
+	if status == nil {
+		return r
+	}
+	r.Report = status.ReportSequence
+	if status.Published != nil {
+		r.Epoch, r.Published = status.Published.Epoch, status.Published.Sequence
+	}
+	if status.Observed != nil {
+		r.Observed = status.Observed.Sequence
+	}
+	if status.Key != nil {
+		r.Key = status.Key.Thumbprint
+	}
+	return r
+}
+
+func (s *stage) lookAtRuntime(ctx context.Context, id string, r *fleet.Runtime) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if modules, err := installed(ctx, r); err == nil {
+		s.checker.Present(s.since(), id, modules)
+	}
+	for module := range objectsOf {
+		if objects, err := objectsIn(ctx, r, module); err == nil {
+			s.checker.Objects(s.since(), id, module, objects)
+		}
+	}
+}
+
+func installed(ctx context.Context, r *fleet.Runtime) (map[string]string, error) {
+	var manifests v1beta2.ManifestList
+	if err := r.API.List(ctx, &manifests); err != nil {
+		return nil, err
+	}
+	modules := map[string]string{}
+	for _, m := range manifests.Items {
+		modules[m.Name] = m.Spec.Version
+	}
+	return modules, nil
+}
+
+// objectsOf are the objects of the two modules, whatever their version.
+var objectsOf = map[string][]client.Object{
+	scaler: {
+		&corev1.ServiceAccount{ObjectMeta: inKymaSystem("scaler-manager")}, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "scaler-manager"}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "scaler-manager"}},
+		&corev1.ConfigMap{ObjectMeta: inKymaSystem("scaler-settings")}, &appsv1.Deployment{ObjectMeta: inKymaSystem("scaler-manager")},
+	},
+	mailer: {&corev1.ConfigMap{ObjectMeta: inKymaSystem("mailer-settings")}, &appsv1.Deployment{ObjectMeta: inKymaSystem("mailer")}},
+}
+
+func inKymaSystem(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name}
+}
+
+func nameOf(o client.Object) string {
+	return fmt.Sprintf("%s %s", strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."), o.GetName())
+}
+
+// objectsIn returns the names of a module's objects that the runtime has. An error says nothing about them.
+func objectsIn(ctx context.Context, r *fleet.Runtime, module string) ([]string, error) {
+	var names []string
+	for _, o := range objectsOf[module] {
+		err := r.API.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
+		switch {
+		case err == nil:
+			names = append(names, nameOf(o))
+		case !apierrors.IsNotFound(err):
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// revive starts a program again that ended by itself, as one does that loses its lease.
+func (s *stage) revive(p *program) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if running, knows := p.runs.(interface{ Running() bool }); p.down || !knows || running.Running() {
+		return
+	}
+	s.story.Tell("the %s ended by itself, and is started again", p.name)
+	again, err := p.start()
+	if err != nil {
+		s.story.Tell("the %s cannot be started: %v", p.name, err)
+		return
+	}
+	p.runs = again
+}
+
+// sample is what each program uses now, as far as it says so.
+func (s *stage) sample(ctx context.Context) []Sample {
+	var samples []Sample
+	for _, p := range s.programs {
+		p.mu.Lock()
+		runs := p.runs
+		p.mu.Unlock()
+		measured, knows := runs.(interface{ MemoryBytes() (int64, error) })
+		if !knows {
+			continue
+		}
+		bytes, err := measured.MemoryBytes()
+		goroutines, unread := goroutines(ctx, p.metrics)
+		if err != nil || unread != nil {
+			s.story.Tell("the %s does not say what it uses: %v, %v", p.name, err, unread)
+			continue
+		}
+		samples = append(samples, Sample{p.name, p.role, bytes, goroutines})
+	}
+	return samples
+}
+
+func goroutines(ctx context.Context, address string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if text, found := strings.CutPrefix(lines.Text(), "go_goroutines "); found {
+			var n int
+			_, err := fmt.Sscan(text, &n)
+			return n, err
+		}
+	}
+	return 0, fmt.Errorf("no go_goroutines at %s: %w", address, lines.Err())
+}
