@@ -54,7 +54,7 @@ func newCheck() *cobra.Command {
 	flags.StringVar(&f.run.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
 	flags.StringVar(&f.run.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
 	flags.DurationVar(&f.run.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.BoolVar(&f.restricted, "module-service-account", false, "modules have ServiceAccounts of their own, as with the flag of `run`: the agent needs no more than charts/"+rightsDir+"/agent.yaml")
+	flags.BoolVar(&f.restricted, "module-service-account", false, "modules have ServiceAccounts of their own, as with the same flag of run: the agent needs no more than charts/"+rightsDir+"/agent.yaml")
 	flags.BoolVar(&f.self, "self-upgrade", false, "bundles may change the agent's image, which takes rights on top")
 	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob, to see whether the registry lets the agent report")
 	cli.OutputFlag(flags, &f.format)

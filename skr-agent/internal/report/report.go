@@ -184,18 +184,20 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	} else {
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog is that of the bundle in force", facts.Bundle != nil)
 	}
-	if facts.AgentProblem != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil {
-		set(v1beta2.ConditionAgent, cmp.Or(map[bool]string{true: v1beta2.ReasonRolledBack}[facts.AgentProblem != ""], v1beta2.ReasonUpgraded),
-			cmp.Or(facts.AgentProblem, "the agent runs what the bundle names"), facts.AgentProblem == "")
+	unavailable := facts.Unavailable
+	if unavailable != "" {
+		unavailable = "no bundle can be read, what is in force stays: " + unavailable
 	}
-	if facts.Unavailable != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRegistry) != nil {
-		available := facts.Unavailable == ""
-		set(v1beta2.ConditionRegistry, map[bool]string{true: v1beta2.ReasonRegistryAvailable, false: v1beta2.ReasonRegistryUnavailable}[available],
-			map[bool]string{true: "bundles can be read", false: "no bundle can be read, what is in force stays: " + facts.Unavailable}[available], available)
-	}
-	if facts.Unenrolled != "" || meta.FindStatusCondition(after.Conditions, v1beta2.ConditionEnrolled) != nil {
-		set(v1beta2.ConditionEnrolled, map[bool]string{true: v1beta2.ReasonEnrolled, false: v1beta2.ReasonNotEnrolled}[facts.Unenrolled == ""],
-			cmp.Or(facts.Unenrolled, "the control plane knows the agent's key, or can"), facts.Unenrolled == "")
+	for _, c := range []struct{ kind, wrong, right, trouble, good string }{
+		{v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, v1beta2.ReasonUpgraded, facts.AgentProblem, "the agent runs what the bundle names"},
+		{v1beta2.ConditionRegistry, v1beta2.ReasonRegistryUnavailable, v1beta2.ReasonRegistryAvailable, unavailable, "bundles can be read"},
+		{v1beta2.ConditionEnrolled, v1beta2.ReasonNotEnrolled, v1beta2.ReasonEnrolled, facts.Unenrolled, "the control plane knows the agent's key, or can"},
+	} {
+		if c.trouble != "" {
+			set(c.kind, c.wrong, c.trouble, false)
+		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil { // it was wrong once
+			set(c.kind, c.right, c.good, true)
+		}
 	}
 	after.State = v1beta2.StateReady
 	why := "all modules are ready"
