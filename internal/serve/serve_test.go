@@ -47,23 +47,41 @@ func start(t *testing.T, limits Limits) *started {
 		}
 		fmt.Fprint(w, "fine")
 	}), limits)
-	server.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			raise(&s.most, s.open.Add(1))
-		case http.StateClosed, http.StateHijacked:
-			s.open.Add(-1)
-		}
-	}
 	listener, err := Listen(t.Context(), "127.0.0.1:0", nil, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.address = listener.Addr().String()
 	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(listener) }()
+	go func() { defer close(done); _ = server.Serve(counted{listener, s}) }()
 	t.Cleanup(func() { _ = server.Close(); <-done })
 	return s
+}
+
+// counted counts a connection until it is being closed. The server tells of that later, when the next one may have been accepted.
+type counted struct {
+	net.Listener
+	of *started
+}
+
+func (c counted) Accept() (net.Conn, error) {
+	connection, err := c.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	raise(&c.of.most, c.of.open.Add(1))
+	return &countedConn{Conn: connection, closing: func() { c.of.open.Add(-1) }}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	once    sync.Once
+	closing func()
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(c.closing)
+	return c.Conn.Close()
 }
 
 // send opens a connection, sends what it is given, and returns the answer's status line, "" for none.
