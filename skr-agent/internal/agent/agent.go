@@ -146,6 +146,7 @@ func (a *Agent) Notify() {
 // Reconcile does one round. It never fails: the queue's own backoff would take the place of the poll interval. What went wrong is told, and
 // tried again while polls go on.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	a.begun.Store(true)
 	log := ctrl.LoggerFrom(ctx)
 	now := a.Now()
 	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)

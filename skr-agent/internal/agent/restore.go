@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,6 +50,8 @@ type restoration struct {
 	nextDefinitions time.Time
 	// restoreFailed counts rounds in a row in which something could not be put back.
 	restoreFailed int
+	// begun says that there was a round. Anybody may read it.
+	begun atomic.Bool
 }
 
 // changes is what happened since the last round to what the agent works by. Watches write it, and rounds take it.
@@ -228,6 +231,25 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 		a.undefined = false
 	}
 	return err
+}
+
+// defineUntilBegun puts back definitions that are deleted while the agent starts, until its first round: the controllers wait for their kinds to be
+// served, and rounds for the controllers. One that was being deleted when the agent began was there until then.
+func (a *Agent) defineUntilBegun(ctx context.Context) error {
+	var definitions objects.Definitions
+	for failed := 0; ; failed++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(restoreInterval << min(failed, restoreMost)):
+		}
+		if a.begun.Load() {
+			return nil
+		}
+		if served, err := definitions.Restore(ctx, a.Uncached); err == nil && served {
+			failed = -1 // it may still be deleted
+		}
+	}
 }
 
 // restoreSecrets writes again what the agent remembers. Its keys it does not: deleting one is how an operator has it make another.

@@ -1,12 +1,48 @@
 package agent
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
+
+// TestDefinitionsThatGoWhileTheAgentStartsComeBack: its controllers would wait for them for good, and the rounds that put them back for its controllers.
+func TestDefinitionsThatGoWhileTheAgentStartsComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.NewClientBuilder().Build()
+		a := New(Options{Uncached: api, Now: time.Now})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := false
+		go func() { _ = a.defineUntilBegun(ctx); ended = true }()
+		kymas := &unstructured.Unstructured{}
+		kymas.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		kymas.SetName("kymas." + v1beta2.Group)
+		for range 2 {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.NoError(t, api.Get(ctx, client.ObjectKeyFromObject(kymas), kymas.DeepCopy()))
+			require.NoError(t, api.Delete(ctx, kymas.DeepCopy()))
+		}
+		a.begun.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.True(t, ended, "rounds look after them now")
+		require.True(t, errors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(kymas), kymas.DeepCopy())))
+	})
+}
 
 func TestOnlyLossesOfWhatTheAgentKeepsAreNoticed(t *testing.T) {
 	var c changes

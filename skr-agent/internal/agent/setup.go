@@ -41,6 +41,9 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 			return fmt.Errorf("watch the agent's image: %w", err)
 		}
 	}
+	if err := mgr.Add(manager.RunnableFunc(agent.defineUntilBegun)); err != nil {
+		return fmt.Errorf("put back definitions: %w", err)
+	}
 	if agent.Notifications != nil {
 		options := subscription.Options{Open: agent.Notifications, Notify: agent.Notify, Log: mgr.GetLogger().WithName("notifications")}
 		if err := mgr.Add(subscription.New(options)); err != nil {
