@@ -175,3 +175,31 @@ func TestACourseThatCannotBeReadHoldsEverything(t *testing.T) {
 		}
 	}
 }
+
+func TestNoWaveIsProvenByReportsThatNobodyReadSinceAStart(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves[0].Soak = minutes(10)
+	canary := given(at("dev", "dev", ""), 20)
+	canary.Given.Ready = true
+	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
+	started := noon.Add(10 * time.Minute) // nobody worked meanwhile
+	for what, c := range map[string]struct {
+		unnoted time.Time
+		state   v1beta2.State
+		after   time.Duration // since the start
+		want    fleet.RolloutState
+		message string
+		proven  bool
+	}{
+		"its report is still to be read":     {started, v1beta2.StateReady, time.Second, fleet.RolloutProgressing, "wave development: the reports of 1 updated runtimes are still to be read", false},
+		"it was read, and is good":           {time.Time{}, v1beta2.StateReady, time.Second, fleet.RolloutProgressing, "wave production: 0 of 1", true},
+		"it was read, and the canary broke":  {time.Time{}, v1beta2.StateError, time.Second, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
+		"it cannot be read for offlineAfter": {started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true},
+	} {
+		canary.Heard, canary.Unnoted, canary.State = noon, c.unnoted, c.state
+		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, Situation{Channel: "2.0.0", Now: started.Add(c.after)})
+		if proven := step.Status.Waves[0].ProvenAt != nil; proven != c.proven || step.Status.State != c.want || !strings.Contains(step.Status.Message, c.message) {
+			t.Errorf("%s: proven %v, the rollout is %s: %s", what, proven, step.Status.State, step.Status.Message)
+		}
+	}
+}

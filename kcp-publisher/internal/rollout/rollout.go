@@ -262,6 +262,9 @@ func (p *plan) advance() {
 			s.State = fleet.WaveSoaking
 		}
 		soaked := s.ReadyAt != nil && (w.total == 0 || !p.situation.Now.Before(s.ReadyAt.Add(p.spec.Waves[i].Soak.Duration)))
+		if why == "" && soaked {
+			why = w.unseen()
+		}
 		if why != "" || !soaked || p.spec.Paused {
 			if !p.spec.Paused {
 				p.status.Message = "wave " + s.Name + ": " + w.doing(why, s.ReadyAt != nil)

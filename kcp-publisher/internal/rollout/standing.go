@@ -56,6 +56,9 @@ func (p *plan) judge(runtimes []Runtime) {
 			w.inFlight++
 		case updated:
 			w.updated++
+			if p.unread(&runtimes[i]) {
+				w.unread++
+			}
 		case failed:
 			w.failed++
 		case silent, deferred:
@@ -67,10 +70,15 @@ func (p *plan) judge(runtimes []Runtime) {
 	}
 }
 
+// unread reports whether a runtime may have said something that nobody read. That is waited for no longer than for a runtime that is not heard.
+func (p *plan) unread(r *Runtime) bool {
+	return !r.Unnoted.IsZero() && p.situation.Now.Sub(r.Unnoted) <= p.spec.OfflineAfter.Duration
+}
+
 func (p *plan) stand(m *member, r *Runtime) {
 	quiet := r.Heard.IsZero() || p.situation.Now.Sub(r.Heard) > p.spec.OfflineAfter.Duration
 	// Nobody goes on without a runtime that may be there, nor gives it anything.
-	if m.unsure = quiet && !r.Heard.IsZero() && !r.Unnoted.IsZero() && p.situation.Now.Sub(r.Unnoted) <= p.spec.OfflineAfter.Duration; m.unsure {
+	if m.unsure = quiet && !r.Heard.IsZero() && p.unread(r); m.unsure {
 		quiet = false
 	}
 	m.touched = r.Given != nil && r.Given.Rollout == p.name

@@ -91,6 +91,8 @@ type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
 	// total are its runtimes; each of them is counted once below, those that wait for the version in none.
 	total, updated, inFlight, failed, deferred int
+	// unread are those of the updated whose reports were not read since the publisher started: it may know too little of them.
+	unread int
 	// reachable are the runtimes that wait for the version and are not silent.
 	reachable []int
 
@@ -223,6 +225,14 @@ func (w *wave) doing(unready string, soaking bool) string {
 		return "is watched before the next one starts"
 	}
 	return unready
+}
+
+// unseen says what a wave that has soaked was not seen to be, nothing when every report that it counts by was read.
+func (w *wave) unseen() string {
+	if w.unread == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the reports of %d updated runtimes are still to be read", w.unread)
 }
 
 func (w *wave) failure(name string) string {
