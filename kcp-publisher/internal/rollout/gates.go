@@ -72,13 +72,16 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 }
 
 // Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held. Who was given the promoted version since
-// the plan was made keeps it: a plan takes it from nobody who has it, except by saying so.
+// the plan was made keeps it, and so does who was given one between it and the last good one: a plan takes it from nobody who has it, except by saying so.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
 	case g.open, d.Undo == "" && own != "" && own == g.to:
 		return Decision{Version: g.to}
 	case known:
+		if d.Undo == "" && d.Held != "" {
+			d.Version = Keep(d.Version, own)
+		}
 		return d
 	}
 	return Decision{Version: Keep(g.from, own), Held: g.held}

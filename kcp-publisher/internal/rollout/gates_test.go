@@ -57,6 +57,7 @@ func TestWhoWasGivenTheVersionSinceKeepsIt(t *testing.T) {
 	}{
 		"it has the last good version":      {"held", "1.0.0", held},
 		"it has nothing":                    {"held", "", held},
+		"it was given an older one since":   {"held", "1.5.0", Decision{Version: "1.5.0", Held: "wave one"}},
 		"it was given the version since":    {"held", "2.0.0", Decision{Version: "2.0.0"}},
 		"it came with the version":          {"new", "2.0.0", Decision{Version: "2.0.0"}},
 		"it came with the last good one":    {"new", "1.0.0", Decision{Version: "1.0.0", Held: "held"}},
@@ -64,6 +65,9 @@ func TestWhoWasGivenTheVersionSinceKeepsIt(t *testing.T) {
 	} {
 		if got := gate.Decide(c.runtime, c.own); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
+		}
+		if open := (&Gate{to: "2.0.0", open: true}); gate.Equal(open, c.runtime, c.own) != (c.want == Decision{Version: "2.0.0"}) {
+			t.Errorf("%s: it is taken for what an open gate decides, or not", what)
 		}
 		shown := c.want.Version
 		if c.runtime == "new" {
