@@ -57,10 +57,13 @@ func (k *Kymas) resume(ctx context.Context, name types.NamespacedName, before, k
 // noticed anything since this process began.
 func (k *Kymas) mayResume(before, kyma *v1beta2.Kyma, facts ingest.Facts, this look) bool {
 	switch {
-	case !plan.Resting(kyma), plan.Requested(kyma) != "", k.Rollouts.View().Awaits(plan.RuntimeID(kyma)), facts.Carried:
+	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.view.Awaits(plan.RuntimeID(kyma)), facts.Carried:
 		return false
 	case kyma.Status.ObservedGeneration != kyma.Generation, this.own != 0, !equality.Semantic.DeepEqual(before.Status, kyma.Status):
 		return false
+	}
+	if k.Now().Sub(plan.Heard(kyma)) > plan.MaxUnnoted {
+		return false // nobody noted it for so long that it may be silent
 	}
 	for _, c := range kyma.Status.Conditions {
 		if c.Status != metav1.ConditionTrue {

@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
 // requests counts what a registry is asked for, by method and by what of a runtime it is about.
@@ -156,6 +157,10 @@ func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
+	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}} // as this look sees it, whatever is in force by now
+	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
+		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
+	}
 	for what, c := range map[string]struct {
 		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *look)
 		want   bool
@@ -167,6 +172,9 @@ func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
 		"it is deleted":           {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.DeletionTimestamp = new(metav1.Now()) }, false},
 		"it was silent":           {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.Conditions[0].Status = metav1.ConditionFalse }, false},
 		"it is not ready":         {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.State = v1beta2.StateProcessing }, false},
+		"it was noted yesterday":  {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { noted(k, plan.MaxUnnoted) }, true},
+		"nobody noted it a day":   {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { noted(k, plan.MaxUnnoted+time.Second) }, false},
+		"a rollout waits for it":  {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *look) { l.view = awaiting }, false},
 		"its report is of before": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.Runtime.Observed.Digest = "sha256:a" }, false},
 	} {
 		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, look{}
