@@ -79,12 +79,16 @@ func knownReason(reason refusal.Reason) refusal.Reason {
 	return otherReason
 }
 
-// lastHeard returns when a Kyma's runtime was heard by this publisher, zero for never.
+// lastHeard returns when a Kyma's runtime was heard by this publisher, zero for never. Of one that waits for its first look nobody knows: its status
+// may be a day old, and it counts as heard when a poll before that look would have been due.
 func (r *reports) lastHeard(kyma types.NamespacedName) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.known[kyma]; known.accepted != nil {
+	switch known := r.known[kyma]; {
+	case known.accepted != nil:
 		return known.seen
+	case known.asked.IsZero() && !known.waits.IsZero():
+		return known.waits.Add(-restingPoll)
 	}
 	return time.Time{}
 }

@@ -212,6 +212,31 @@ func TestAReportIsPutOffOnce(t *testing.T) {
 	}
 }
 
+func TestARuntimeThatWaitsForItsFirstLookIsNotTheOldestHeard(t *testing.T) {
+	now := noon
+	r := newReports(nil, func() time.Time { return now })
+	kyma := restingKyma("one")
+	name := client.ObjectKeyFromObject(kyma)
+	if got := r.lastHeard(name); !got.IsZero() {
+		t.Errorf("nothing is known of it, and it was heard at %s", got)
+	}
+	r.postpone(kyma, noon.Add(20*time.Second))
+	if got := r.lastHeard(name); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
+		t.Errorf("it waits for its first look, and was heard at %s", got)
+	}
+	known := r.remembered(kyma)
+	known.asked = noon.Add(20 * time.Second)
+	r.remember(kyma, known)
+	if got := r.lastHeard(name); !got.IsZero() {
+		t.Errorf("nothing was found, and it was heard at %s", got)
+	}
+	known.accepted, known.seen = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
+	r.remember(kyma, known)
+	if got := r.lastHeard(name); !got.Equal(noon.Add(-time.Hour)) {
+		t.Errorf("it was heard at %s", got)
+	}
+}
+
 // TestAPollOfAFleetAtRestIsOneRequest: of a heartbeat two, one of which is for the report.
 func TestAPollOfAFleetAtRestIsOneRequest(t *testing.T) {
 	const runtimes = 3
