@@ -183,11 +183,15 @@ func (p *Publisher) Rests(ctx context.Context, runtime plan.Runtime, request res
 	if err != nil {
 		return false, err
 	}
-	told := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.LeftOut)
-	if d.reason != "" || told > 0 || d.adopted.Kept() == nil || d.adopted.Deviation != nil || d.adopted.Unrecorded(runtime.Remembered) || d.outcome.SecretsError != nil {
+	if d.reason != "" || d.adopted.Kept() == nil || d.adopted.Deviation != nil {
 		return false, nil
 	}
-	return true, p.keepShared(ctx, d.outcome.Checked, d.resolved.documents)
+	// Whoever publishes next does not look at the registry again, and so leaves out what is shared.
+	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
+		return false, err
+	}
+	told := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.LeftOut)
+	return told == 0 && !d.adopted.Unrecorded(runtime.Remembered) && d.outcome.SecretsError == nil, nil
 }
 
 func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {

@@ -2,6 +2,7 @@ package publish
 
 import (
 	"crypto"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -274,5 +275,40 @@ func TestARuntimeThatCannotBeOneIsRefusedBeforeAnythingIsRead(t *testing.T) {
 	}
 	if _, err := os.Stat(f.dir); !os.IsNotExist(err) {
 		t.Errorf("something was written: %v", err)
+	}
+}
+
+// A look that ends with something to tell is followed by one that does not ask the registry again.
+func TestSharedDocumentsAreLookedForAlsoWhereSomethingIsToBeTold(t *testing.T) {
+	f := newFleet(t)
+	snapshot, err := catalog.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		secrets *plan.Secrets
+		rests   bool
+	}{
+		"nothing":                        {nil, true},
+		"a Secret that cannot be sealed": {&plan.Secrets{All: []bundle.RuntimeSecret{secret("", "pull", "1")}}, false},
+	} {
+		runtime := runtimeNamed(fmt.Sprint("rests-", c.rests))
+		runtime.Secrets = c.secrets
+		spec := v1beta2.KymaSpec{Channel: "regular"}
+		request := resolve.Request{Seed: spec, Asked: spec}
+		before, err := f.started().Publish(t.Context(), runtime, request, snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := f.started()
+		published := before.Published
+		runtime.Remembered = &plan.Memory{Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest, Versions: published.Versions}
+		rests, err := p.Rests(t.Context(), runtime, request, snapshot)
+		if err != nil || rests != c.rests || (before.SecretsError == nil) != c.rests {
+			t.Errorf("%s is to be told: it rests %v, %v; %v", what, rests, err, before.SecretsError)
+		}
+		if p.shared[published.StateBlob.Digest].IsZero() || p.shared[published.CatalogBlob.Digest].IsZero() {
+			t.Errorf("%s is to be told: the shared documents are not looked for", what)
+		}
 	}
 }
