@@ -5,8 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // TestWhatCannotBeReadIsNotMissing: a publisher takes a runtime of which nothing is found for one that is new.
@@ -39,6 +42,41 @@ func TestWhatCannotBeReadIsNotMissing(t *testing.T) {
 		}
 		if _, err := after.Resolve(t.Context(), "desired"); err == nil || errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "as runtimes/berlin:desired") {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestABlobThatIsWrittenAnewInTheSamePlaceIsKept has the system give the new file the place on the disk that the damaged one had.
+func TestABlobThatIsWrittenAnewInTheSamePlaceIsKept(t *testing.T) {
+	repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := bundle.NewBlob("application/x-tar", []byte("content"))
+	path := repository.blob(blob.Descriptor)
+	long := time.Now().Add(-time.Hour)
+	for name, c := range map[string]struct {
+		damaged string
+		written time.Time
+	}{
+		"one of the same size":         {"CONTENT", time.Now()},
+		"a half one, of the same time": {"con", long},
+	} {
+		if err := errors.Join(os.WriteFile(path, []byte(c.damaged), 0o600), os.Chtimes(path, long, long)); err != nil {
+			t.Fatal(err)
+		}
+		whole, damaged, err := repository.index.blobs.look(blob.Descriptor)
+		if whole || damaged == nil || err != nil {
+			t.Fatalf("%s: whole %v, %v", name, whole, err)
+		}
+		if err := errors.Join(os.WriteFile(path, blob.Bytes, 0o600), os.Chtimes(path, c.written, c.written)); err != nil {
+			t.Fatal(err)
+		}
+		if err := repository.index.blobs.remove(blob.Descriptor.Digest, damaged); err != nil {
+			t.Fatal(err)
+		}
+		if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || !there {
+			t.Errorf("%s: what replaced it was removed: %v", name, err)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
 // refresh reads the file if it is another one than before.
 func (x *layoutIndex) refresh() error {
 	info, err := os.Stat(x.path())
-	if err == nil && x.seen != nil && os.SameFile(info, x.seen) && info.ModTime().Equal(x.seen.ModTime()) && info.Size() == x.seen.Size() {
+	if err == nil && x.seen != nil && unchanged(x.seen, info) {
 		return nil
 	}
 	return x.read()
