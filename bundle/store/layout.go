@@ -149,7 +149,7 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 // ensureMarker makes the file exist that says that the folder is a layout. A damaged one is replaced: it can say one thing only.
 func (l layoutRepository) ensureMarker() error {
 	var marker ocispec.ImageLayout
-	data, err := os.ReadFile(l.path(ocispec.ImageLayoutFile))
+	data, _, err := readRegular(l.path(ocispec.ImageLayoutFile), maxMarkerBytes)
 	switch {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err

@@ -3,11 +3,14 @@ package store
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -78,5 +81,44 @@ func TestABlobThatIsWrittenAnewInTheSamePlaceIsKept(t *testing.T) {
 		if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || !there {
 			t.Errorf("%s: what replaced it was removed: %v", name, err)
 		}
+	}
+}
+
+// TestFilesOfALayoutAreReadToALimit has files in a folder that others may write too.
+func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
+	for _, file := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
+		for want, damage := range map[string]func(path string) error{
+			"larger than": func(path string) error { return os.Truncate(path, maxIndexBytes+1) }, // it takes no room on the disk
+			"is no regular file": func(path string) error {
+				return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
+			},
+		} {
+			dir := t.TempDir()
+			pushNumbered(t, NewLayout(dir), "berlin", 1)
+			if err := damage(filepath.Join(dir, file)); err != nil {
+				t.Fatal(err)
+			}
+			reading, err := NewLayout(dir).Reading(t.Context(), "runtimes/berlin")
+			if err == nil {
+				_, err = reading.Resolve(t.Context(), "x")
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("read %s that is %s: %v", file, want, err)
+			}
+			writing, err := NewLayout(dir).Repository(t.Context(), "runtimes/berlin")
+			if err == nil {
+				_, err = writing.Resolve(t.Context(), "x")
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("write beside %s that is %s: %v", file, want, err)
+			}
+		}
+	}
+}
+
+// TestAFileThatGrowsWhileItIsReadEndsAtTheLimit has one that says that it is empty.
+func TestAFileThatGrowsWhileItIsReadEndsAtTheLimit(t *testing.T) {
+	if _, _, err := readRegular("/proc/self/status", 10); err == nil || !strings.Contains(err.Error(), "larger than 10 bytes") {
+		t.Errorf("got %v", err)
 	}
 }
