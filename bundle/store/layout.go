@@ -149,7 +149,7 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 // ensureMarker makes the file exist that says that the folder is a layout. A damaged one is replaced: it can say one thing only.
 func (l layoutRepository) ensureMarker() error {
 	var marker ocispec.ImageLayout
-	data, err := os.ReadFile(l.path(ocispec.ImageLayoutFile))
+	data, _, err := readRegular(l.path(ocispec.ImageLayoutFile), maxMarkerBytes)
 	switch {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
@@ -220,7 +220,7 @@ func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
 }
 
 // Resolve finds a tag of the repository, or a digest that the index lists. A manifest whose file is missing or damaged is not found, so that it is
-// written again.
+// written again. One that cannot be read is an error: nobody knows that it is not there.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)
@@ -230,8 +230,12 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 	if !found {
 		return d, fmt.Errorf("%s: %w", name, errdef.ErrNotFound)
 	}
-	if there, err := l.index.blobs.has(d); err != nil || !there {
-		return ocispec.Descriptor{}, errors.Join(fmt.Errorf("%s: %s is listed, and its file %s is missing or damaged: %w", name, d.Digest, l.blob(d), errdef.ErrNotFound), err)
+	there, err := l.index.blobs.has(d)
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("%s lists %q as %s: %w", l.index.path(), d.Digest, name, err)
+	}
+	if !there {
+		return ocispec.Descriptor{}, fmt.Errorf("%s: %s is listed, and its file %s is missing or damaged: %w", name, d.Digest, l.blob(d), errdef.ErrNotFound)
 	}
 	return d, nil
 }

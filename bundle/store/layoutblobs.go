@@ -49,7 +49,7 @@ func (b *layoutBlobs) look(d ocispec.Descriptor) (whole bool, info os.FileInfo, 
 	b.mu.Lock()
 	before := b.whole[d.Digest]
 	b.mu.Unlock()
-	if before != nil && os.SameFile(before, info) && before.ModTime().Equal(info.ModTime()) {
+	if before != nil && unchanged(before, info) {
 		return true, info, nil
 	}
 	file, err := os.Open(b.path(d.Digest))
@@ -70,10 +70,16 @@ func (b *layoutBlobs) look(d ocispec.Descriptor) (whole bool, info os.FileInfo, 
 // remove removes the file that look found damaged, unless somebody has written another one since.
 func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	now, err := os.Stat(b.path(d))
-	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, damaged) {
+	if errors.Is(err, os.ErrNotExist) || err == nil && !unchanged(damaged, now) {
 		return nil
 	}
 	return errors.Join(err, ignoreMissing(os.Remove(b.path(d))))
+}
+
+// unchanged reports whether a file is the one of before, as far as the system tells. That it is in the same place of the disk says little: a new file
+// often gets that of the one that was removed last.
+func unchanged(before, now os.FileInfo) bool {
+	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }
 
 func ignoreMissing(err error) error {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,7 +130,7 @@ func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
 // refresh reads the file if it is another one than before.
 func (x *layoutIndex) refresh() error {
 	info, err := os.Stat(x.path())
-	if err == nil && x.seen != nil && os.SameFile(info, x.seen) && info.ModTime().Equal(x.seen.ModTime()) && info.Size() == x.seen.Size() {
+	if err == nil && x.seen != nil && unchanged(x.seen, info) {
 		return nil
 	}
 	return x.read()
@@ -139,23 +138,9 @@ func (x *layoutIndex) refresh() error {
 
 // read brings known in line with the file and the changes that wait.
 func (x *layoutIndex) read() error {
-	var data []byte
-	var info os.FileInfo
-	file, err := os.Open(x.path())
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
+	data, info, err := readRegular(x.path(), maxIndexBytes)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
-	default:
-		if err = checkIndexSize(x.path()); err == nil {
-			info, err = file.Stat()
-		}
-		if err == nil {
-			data, err = io.ReadAll(file)
-		}
-		if err = errors.Join(err, file.Close()); err != nil {
-			return err
-		}
 	}
 	if x.seen != nil && info != nil && bytes.Equal(data, x.data) {
 		x.seen = info
@@ -181,14 +166,6 @@ func (x *layoutIndex) read() error {
 
 // maxIndexBytes bounds index.json: a manifest takes about 300 bytes of it.
 const maxIndexBytes = 256 << 20
-
-func checkIndexSize(path string) error {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxIndexBytes {
-		return fmt.Errorf("%s: %d bytes, at most %d: restore it from a backup", path, info.Size(), maxIndexBytes)
-	}
-	return nil
-}
 
 // write replaces the file by one with the changes that wait. What it lists lasts before it does.
 func (x *layoutIndex) write() error {

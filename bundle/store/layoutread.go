@@ -3,10 +3,13 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content/oci"
@@ -20,9 +23,36 @@ type folderReader struct {
 	name  string
 }
 
+// maxMarkerBytes bounds the file oci-layout, which says a version and nothing else.
+const maxMarkerBytes = 64 << 10
+
+// readRegular reads a file of a folder that others may write too. The information is that of the file that was read.
+func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would let us wait for somebody who writes into it
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	var data []byte
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s: is no regular file (%s): restore it from a backup", path, info.Mode().Type())
+	case info.Size() <= limit:
+		data, err = io.ReadAll(io.LimitReader(file, limit+1))
+	}
+	if err == nil && max(info.Size(), int64(len(data))) > limit {
+		err = fmt.Errorf("%s: larger than %d bytes: restore it from a backup", path, limit)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, nil, err
+	}
+	return data, info, nil
+}
+
 // readable returns why a folder is no OCI layout.
 func readable(dir string) error {
-	data, err := os.ReadFile(filepath.Join(dir, ocispec.ImageLayoutFile))
+	data, _, err := readRegular(filepath.Join(dir, ocispec.ImageLayoutFile), maxMarkerBytes)
 	if err != nil {
 		return err
 	}

@@ -1,37 +1,53 @@
 package cli
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// WriteFile writes a file as a whole or not at all: what was there stays until everything is on the disk. A link is followed, and what is no regular
-// file, such as /dev/stdout, is written to as it is.
+// WriteFile writes a file as a whole or not at all: what was there stays until everything is on the disk. A link is followed where the system follows
+// it, and what is no regular file, such as /dev/stdout, is written to as it is. A file that is there keeps its mode; a new one has what the umask leaves.
 func WriteFile(path string, data []byte) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	mode := fs.FileMode(0o644)
-	switch info, err := os.Stat(path); {
-	case err == nil && !info.Mode().IsRegular():
-		return os.WriteFile(path, data, mode)
-	case err == nil:
-		mode = info.Mode().Perm()
+	const usual = 0o644
+	info, err := os.Stat(path) // follows links as far as the system lets this user
+	there := err == nil
+	switch {
+	case there && !info.Mode().IsRegular():
+		return os.WriteFile(path, data, usual)
+	case there && info.Mode().Perm()&0o200 == 0:
+		return &fs.PathError{Op: "write", Path: path, Err: fs.ErrPermission}
+	case there:
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	file, err := createBeside(path, usual)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
+	if there {
+		err = file.Chmod(info.Mode().Perm())
+	}
+	if err == nil {
+		_, err = file.Write(data)
+	}
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return nil
+}
+
+// createBeside makes a file in the folder of another one. That of os.CreateTemp has a mode of its own instead of what the umask leaves.
+func createBeside(path string, mode fs.FileMode) (*os.File, error) {
+	name := fmt.Sprintf(".%s-%.10s", filepath.Base(path), rand.Text())
+	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 }

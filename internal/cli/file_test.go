@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -35,6 +36,42 @@ func TestAFileIsWrittenAsAWhole(t *testing.T) {
 	}
 	if err := WriteFile(dir, []byte("x")); err == nil {
 		t.Error("a folder is no file")
+	}
+}
+
+// TestAFileHasTheModeThatItsOwnerGaveIt: a new one has what the umask leaves, one that is there keeps its own, and a read-only one stays as it is.
+func TestAFileHasTheModeThatItsOwnerGaveIt(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o027))
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	mode := func() fs.FileMode {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	if err := WriteFile(path, []byte("new")); err != nil || mode() != 0o640 {
+		t.Errorf("a new one has mode %o, %v", mode(), err)
+	}
+	for _, own := range []fs.FileMode{0o600, 0o666} {
+		if err := errors.Join(os.Chmod(path, own), WriteFile(path, []byte("again"))); err != nil || mode() != own {
+			t.Errorf("got mode %o, want %o: %v", mode(), own, err)
+		}
+	}
+	if err := errors.Join(os.Chmod(path, 0o444), WriteFile(path, []byte("changed"))); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a read-only one: %v", err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "again" {
+		t.Errorf("a read-only one has %q, %v", data, err)
+	}
+	circle := filepath.Join(dir, "circle")
+	if err := errors.Join(os.Symlink(circle, circle), WriteFile(circle, []byte("x"))); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a link that the system does not follow: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("left %v, %v", entries, err)
 	}
 }
 

@@ -232,7 +232,7 @@ type PublishedBundle struct {
 	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows none.
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// Certificate is how long the certificate holds that the bundle brings to the runtime's agent; none where it brings none.
+	// Certificate is how long the certificate holds, or held, that was issued to the runtime's agent last; none where none was issued for its key.
 	// +optional
 	Certificate *CertificateLife `json:"certificate,omitempty"`
 	// Given says of the modules whose version a rollout decided which one it was.

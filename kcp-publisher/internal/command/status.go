@@ -182,11 +182,17 @@ func readInput(ctx context.Context, api client.Reader, namespace string, selecto
 	return in, err
 }
 
-// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires.
-func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) (err error) {
-	if in.Held, err = follow.WhyHeld(ctx, api, namespace); err != nil {
+// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires. What is not
+// read as a whole leaves the input as it is: a time-out does not mean that a warning is over.
+func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
+	held, err := follow.WhyHeld(ctx, api, namespace)
+	if err != nil {
 		return err
 	}
-	in.RootExpires, err = rootExpires(ctx, api, namespace)
-	return err
+	expires, err := rootExpires(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	in.Held, in.RootExpires = held, expires
+	return nil
 }

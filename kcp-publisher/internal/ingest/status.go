@@ -84,6 +84,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	hearTakeover(r, report.Report)
 	if report.Enrolled {
+		forgetCertificate(r, thumbprint)
 		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))}
 		if report.Enrollment != nil {
 			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
@@ -104,6 +105,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	}
 	if p := facts.Published; p != nil {
 		published := p.Record()
+		published.Certificate = lastCertificate(before.Runtime, published)
 		published.Given, published.Earlier = evidence(facts), earlierBundles(before.Runtime, facts)
 		facts.unchanged = unchangedSince(published, facts, now)
 		after.Runtime.Published = &published

@@ -392,14 +392,44 @@ func TestAChangeThatCannotBeMovedToItsPlaceIsInForce(t *testing.T) {
 		}
 	}
 	_, err := blocked.RotateToken(ctx, false)
-	if err == nil || !strings.Contains(err.Error(), "is in force, do not repeat it") || !strings.Contains(err.Error(), obstacle) {
-		t.Errorf("got %v", err)
-	}
+	wantInForce(t, err, obstacle)
 	must(t, os.Remove(obstacle))
 	before, err := f.ReadFile(FileTokenKey)
 	must(t, err)
 	must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
 	if after, err := os.ReadFile(obstacle); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the next command lost the new secret: %v", err)
+	}
+}
+
+// wantInForce wants an error that says not to repeat the change. With the system's error in it, a command would say how to repeat it.
+func wantInForce(t *testing.T, err error, cause string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), "is in force, do not repeat it") || !strings.Contains(err.Error(), cause) {
+		t.Errorf("got %v", err)
+	}
+	if system := syscall.Errno(0); errors.As(err, &system) {
+		t.Errorf("%q wraps %v", err, system)
+	}
+}
+
+// TestAChangeThatIsNotKnownToLastIsInForce has a folder that cannot be synchronized once the change is made.
+func TestAChangeThatIsNotKnownToLastIsInForce(t *testing.T) {
+	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
+	must(t, begun(1, 1)(f))
+	before, err := f.ReadFile(FileTokenKey)
+	must(t, err)
+	away, blocked := f.Dir+"-away", f
+	blocked.step = func(step string) {
+		if step == "synchronize" {
+			must(t, os.Rename(f.Dir, away))
+		}
+	}
+	_, err = blocked.RotateToken(ctx, false)
+	wantInForce(t, err, f.Dir)
+	must(t, os.Rename(away, f.Dir))
+	must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
+	if after, err := os.ReadFile(f.path(FileTokenKey)); err != nil || bytes.Equal(before, after) {
+		t.Errorf("the new secret was lost: %v", err)
 	}
 }

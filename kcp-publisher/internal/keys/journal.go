@@ -36,8 +36,14 @@ func (f Folder) Write(files []File) ([]Made, error) {
 		// What is half written holds keys and takes the room that others need. Where it cannot be removed, the next change does it.
 		return nil, errors.Join(err, os.RemoveAll(f.path(staged+".tmp")))
 	}
-	if err := f.settle(); err != nil {
-		return made, fmt.Errorf("the change is in force, do not repeat it: the next command that changes key folder %s moves the rest from %s to its place: %w", f.Dir, staged, err)
+	f.at("synchronize")
+	if err = syncFolder(f.Dir); err == nil {
+		err = f.settle()
+	}
+	if err != nil {
+		// The cause is only told: of a full disk that is among the errors, commands say to free space and to run them again.
+		return made, fmt.Errorf("the change is in force, do not repeat it: the next command that changes key folder %s moves the rest from %s to its place: %v", //nolint:errorlint // see above
+			f.Dir, staged, err)
 	}
 	return made, nil
 }
@@ -65,14 +71,7 @@ func (f Folder) stage(files []File) ([]Made, error) {
 		return nil, err
 	}
 	f.at("stage")
-	if err := os.Rename(making, f.path(staged)); err != nil {
-		return nil, err
-	}
-	f.at("synchronize")
-	if err := syncFolder(f.Dir); err != nil {
-		return nil, err
-	}
-	return made, nil
+	return made, os.Rename(making, f.path(staged))
 }
 
 // settle moves what is staged to its places, and removes what waited for a change that is in force.

@@ -21,6 +21,7 @@ import (
 // File is a state file, locked for one process. It is safe for concurrent use.
 type File struct {
 	path, location string
+	mode           fs.FileMode  // that of the file that was there, 0 for none
 	lock           *flock.Flock // nil where the file is only read
 	// New says that there was no file.
 	New bool
@@ -45,22 +46,39 @@ const (
 
 // Open reads a state file for a location, and waits while another process uses it. A file that is not there is empty.
 func Open(ctx context.Context, path, location string) (*File, error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a file takes the place of what the link names, and not of the link
+	path, mode, err := locate(path)
+	if err != nil {
+		return nil, fmt.Errorf("open state file: %w", err)
 	}
 	lock := flock.New(path + ".lock")
 	if _, err := lock.TryLockContext(ctx, tryAgain); err != nil {
 		return nil, fmt.Errorf("lock state file %s: %w", path, err)
 	}
-	f := &File{path: path, location: location, lock: lock}
-	err := f.writable()
-	if err == nil {
+	f := &File{path: path, mode: mode, location: location, lock: lock}
+	if err = f.writable(); err == nil {
 		err = f.read()
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	return f, nil
+}
+
+// locate returns the file that a path names, since a file takes the place of that and not of a link, and its mode, 0 for none. A link is followed where the system
+// lets this user follow it.
+func locate(path string) (string, fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, 0, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	if info.Mode().Perm()&0o200 == 0 {
+		return "", 0, &fs.PathError{Op: "write", Path: path, Err: fs.ErrPermission}
+	}
+	path, err = filepath.EvalSymlinks(path)
+	return path, info.Mode().Perm(), err
 }
 
 // Read reads a state file for a location and never writes it: what is remembered is forgotten with the process. A file that is not there is
@@ -156,7 +174,12 @@ func (f *File) Save() error {
 	if err != nil {
 		return err
 	}
-	_, err = temporary.Write(append(data, '\n'))
+	if f.mode != 0 {
+		err = temporary.Chmod(f.mode)
+	}
+	if err == nil {
+		_, err = temporary.Write(append(data, '\n'))
+	}
 	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err == nil {
 		err = os.Rename(temporary.Name(), f.path)
 	}

@@ -3,9 +3,11 @@ package statefile
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,5 +113,31 @@ func TestAStateFileMayBeALinkAndNoFolder(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "name a file") {
 		t.Errorf("a folder: %v", err)
+	}
+}
+
+// TestAStateFileKeepsItsModeAndAReadOnlyOneStaysAsItIs: a file that takes its place would get round what its owner allows.
+func TestAStateFileKeepsItsModeAndAReadOnlyOneStaysAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")
+	if err := errors.Join(os.WriteFile(path, []byte(`{"version":1}`), 0o600), os.Chmod(path, 0o640), os.Symlink(circle, circle)); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, path, "a")
+	f.Remember("r-1", v1beta2.PublishedBundle{Digest: "sha256:1"})
+	if err := errors.Join(f.Save(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("got %v, %v", info, err)
+	}
+	if err := os.Chmod(path, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, "a"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a read-only one: %v", err)
+	}
+	if _, err := Open(t.Context(), circle, "a"); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a link that the system does not follow: %v", err)
 	}
 }

@@ -1,0 +1,47 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+// failingReader is an API server that answers some requests: what is empty in its answers is empty there.
+type failingReader struct {
+	client.Reader
+	get, list error
+}
+
+func (r failingReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return r.get
+}
+
+func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return r.list
+}
+
+// TestWhatCouldNotBeReadIsNotOver: a watch prints that a warning is over when it is not among the circumstances any more.
+func TestWhatCouldNotBeReadIsNotOver(t *testing.T) {
+	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for name, api := range map[string]failingReader{
+		"the record": {get: errors.New("time-out")},
+		"the Leases": {list: errors.New("time-out")},
+		"either one": {get: errors.New("time-out"), list: errors.New("time-out")},
+	} {
+		around := fleet.Input{Held: "a commit is being applied", RootExpires: expires}
+		err := readCircumstances(t.Context(), api, corev1.NamespaceDefault, &around)
+		if err == nil || around.Held == "" || !around.RootExpires.Equal(expires) {
+			t.Errorf("without %s: got %v, held %q, the root expires at %s", name, err, around.Held, around.RootExpires)
+		}
+	}
+	around := fleet.Input{Held: "a commit is being applied", RootExpires: expires}
+	if err := readCircumstances(t.Context(), failingReader{}, corev1.NamespaceDefault, &around); err != nil || around.Held != "" || !around.RootExpires.IsZero() {
+		t.Errorf("all was read: got %v, held %q, the root expires at %s", err, around.Held, around.RootExpires)
+	}
+}
