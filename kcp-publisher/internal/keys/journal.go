@@ -42,8 +42,8 @@ func (f Folder) Write(files []File) ([]Made, error) {
 	}
 	if err != nil {
 		// The cause is only told: of a full disk that is among the errors, commands say to free space and to run them again.
-		return made, fmt.Errorf("the change is in force, do not repeat it: the next command that changes key folder %s moves the rest from %s to its place: %v", //nolint:errorlint // see above
-			f.Dir, staged, err)
+		return made, fmt.Errorf("the change is in force, do not repeat it: the next command that changes key folder %s moves the rest from %s to its place: %s",
+			f.Dir, staged, err.Error())
 	}
 	return made, nil
 }

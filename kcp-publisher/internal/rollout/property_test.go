@@ -250,7 +250,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		}
 		concerned++
 		unread := !m.looked && w.now.Sub(w.began) <= r.Spec.OfflineAfter.Duration
-		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready && has == r.Spec.To && !(facts[i].Current && facts[i].State == v1beta2.StateError) {
+		failed := facts[i].Current && facts[i].State == v1beta2.StateError
+		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready && has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)
 		}
 		if m.readyBy[r.Name+r.Spec.To] {
