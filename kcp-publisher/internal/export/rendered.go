@@ -1,7 +1,6 @@
 package export
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -28,18 +28,21 @@ type usedImages map[digest.Digest][]string
 
 // rendered adds the images that the modules of a bundle use and do not list.
 func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, b published) ([]need, error) {
-	version, err := g.kubernetes(ctx, runtime)
-	if err != nil {
-		return nil, err
+	kubernetes := g.KubernetesVersion
+	if kubernetes == "" {
+		var err error
+		if kubernetes, err = g.kubernetes(ctx, runtime); err != nil {
+			return nil, err
+		}
 	}
 	taken := b.State.All()
 	if g.Offers {
 		taken = append(taken, b.State.Offers...)
 	}
 	for _, m := range taken {
-		used, err := g.usedBy(ctx, m, b.State.Settings.ImagePaths, cmp.Or(g.KubernetesVersion, version))
+		used, err := g.usedBy(ctx, m, b.State.Settings.ImagePaths, kubernetes)
 		if err != nil {
-			return nil, fmt.Errorf("module %s: images of its objects: %w", m.Module, err)
+			return nil, fmt.Errorf("module %s: find the images of its objects: %w; --renderer=none carries only what modules list, --offers=false leaves out what is only offered", m.Module, err)
 		}
 		for _, text := range unlisted(used, m.Spec.LocalizedImages) {
 			if needs, err = g.image(ctx, needs, runtime, text); err != nil {
@@ -65,6 +68,9 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 		return "", fmt.Errorf("read its report: %w", err)
 	}
 	report, _ := bundle.ClaimedReport(fetched) // one that nobody can read says nothing
+	if _, err := version.ParseSemantic(report.KubernetesVersion); err != nil {
+		return "", nil // nor does one that names no version: it must not end the export of others
+	}
 	return report.KubernetesVersion, nil
 }
 

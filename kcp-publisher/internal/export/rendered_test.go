@@ -52,6 +52,14 @@ func TestImagesThatObjectsUseAreCarriedThoughNoModuleListsThem(t *testing.T) {
 	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
 		t.Errorf("asked for %s", got)
 	}
+	report, err = bundle.ComposeReport(bundle.Report{Runtime: "munich", Sequence: 1, Time: noon, KubernetesVersion: "x"}, f.keys.Signer)
+	f.must(err)
+	f.must(store.PushReport(t.Context(), f.place, "munich", report))
+	asked = nil
+	f.gather(options)
+	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
+		t.Errorf("a report that names no version: asked for %s", got)
+	}
 	asked, options.KubernetesVersion = nil, "v1.36.3"
 	f.publish("munich", f.installed("mail"))
 	f.gather(options)
@@ -66,7 +74,7 @@ func TestImagesThatObjectsUseAreCarriedThoughNoModuleListsThem(t *testing.T) {
 		t.Errorf("an image that nobody has: %v", err)
 	}
 	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) { return nil, errors.New("no objects") }
-	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda: images of its objects: no objects") {
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda: find the images of its objects: no objects; --renderer=none") {
 		t.Errorf("content that cannot be rendered: %v", err)
 	}
 	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {

@@ -241,6 +241,9 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
+	if ctx.Err() != nil {
+		return // the agent is ending, which says nothing of the registry
+	}
 	a.unread, a.notKept = err != nil, nil
 	if errors.Is(err, pull.ErrNotKept) {
 		a.notKept = err
