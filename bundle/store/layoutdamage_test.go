@@ -51,12 +51,7 @@ func TestWhatCannotBeReadIsNotMissing(t *testing.T) {
 
 // TestABlobThatIsWrittenAnewInTheSamePlaceIsKept has the system give the new file the place on the disk that the damaged one had.
 func TestABlobThatIsWrittenAnewInTheSamePlaceIsKept(t *testing.T) {
-	repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
-	if err != nil {
-		t.Fatal(err)
-	}
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
-	path := repository.blob(blob.Descriptor)
 	long := time.Now().Add(-time.Hour)
 	for name, c := range map[string]struct {
 		damaged string
@@ -65,6 +60,11 @@ func TestABlobThatIsWrittenAnewInTheSamePlaceIsKept(t *testing.T) {
 		"one of the same size":         {"CONTENT", time.Now()},
 		"a half one, of the same time": {"con", long},
 	} {
+		repository, err := openLayout(newLayoutIndex(t.TempDir()), "content") // a new one: files once found whole are remembered
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := repository.blob(blob.Descriptor)
 		if err := errors.Join(os.WriteFile(path, []byte(c.damaged), 0o600), os.Chtimes(path, long, long)); err != nil {
 			t.Fatal(err)
 		}
