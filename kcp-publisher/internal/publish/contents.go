@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -61,7 +62,7 @@ func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request res
 	p.mu.Lock()
 	known := p.contentsNeeded[asked]
 	p.mu.Unlock()
-	if age := now.Sub(known.at); known.by == rules && age >= 0 && age < contentLife && !known.at.IsZero() {
+	if known.by == rules && inLife(known.at, now) {
 		return known, nil
 	}
 	contents, ids, err := p.contents(ctx, resolve.Needs(request, snapshot))
@@ -76,11 +77,29 @@ func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request res
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.dropStale(now)
 	if len(p.contentsNeeded) >= maxNeeded {
 		clear(p.contentsNeeded)
 	}
 	p.contentsNeeded[asked] = fresh
 	return fresh, nil
+}
+
+// inLife reports whether what was found at a time, zero for never, is not looked for again.
+func inLife(at, now time.Time) bool {
+	age := now.Sub(at)
+	return !at.IsZero() && age >= 0 && age < contentLife
+}
+
+// dropStale drops what will be looked for again anyway, now and then: versions that nobody asks for any more must not stay for good. The
+// caller holds the lock.
+func (p *Publisher) dropStale(now time.Time) {
+	if inLife(p.contentsSwept, now) {
+		return
+	}
+	p.contentsSwept = now
+	maps.DeleteFunc(p.contentsFound, func(_ contentKey, found foundContent) bool { return !inLife(found.at, now) })
+	maps.DeleteFunc(p.contentsNeeded, func(_ resolutionKey, needed neededContents) bool { return !inLife(needed.at, now) })
 }
 
 // contents reads the components that a request needs, each once, and returns what tells them from others. A component that cannot be read is
@@ -109,7 +128,7 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	p.mu.Lock()
 	known := p.contentsFound[key]
 	p.mu.Unlock()
-	if age := now.Sub(known.at); known.by == rules && age >= 0 && age < contentLife && !known.at.IsZero() {
+	if known.by == rules && inLife(known.at, now) {
 		return known, nil
 	}
 	content, err := p.content(ctx, need)
@@ -122,6 +141,7 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.dropStale(now)
 	if len(p.contentsFound) >= maxContents {
 		clear(p.contentsFound)
 	}

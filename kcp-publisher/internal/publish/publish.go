@@ -75,6 +75,8 @@ type Publisher struct {
 	contentsFound map[contentKey]foundContent
 	// contentsNeeded are those of whole requests, by what is asked for.
 	contentsNeeded map[resolutionKey]neededContents
+	// contentsSwept is when what is out of date was dropped from both last.
+	contentsSwept time.Time
 }
 
 type resolution struct {

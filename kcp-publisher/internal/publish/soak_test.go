@@ -1,0 +1,86 @@
+package publish
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// holds is how many entries a publisher has in each of its memories.
+func (p *Publisher) holds() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return map[string]int{
+		"runtimes": len(p.known), "contents of components": len(p.contentsFound), "contents of requests": len(p.contentsNeeded),
+		"resolutions": p.resolved.recent.Len(), "resolutions by key": len(p.resolved.byKey), "requests": len(p.resolved.current), "bytes of resolutions": p.resolved.bytes / 1024,
+		"allowances": len(p.documents.byRuntime), "certificates": len(p.certificates.checked), "opened documents": len(p.opened.states),
+	}
+}
+
+// TestADayOfPublishingHoldsNoMoreThanItsFirstHours lives a day in which a version is promoted and a runtime created and deleted every
+// twenty minutes.
+func TestADayOfPublishingHoldsNoMoreThanItsFirstHours(t *testing.T) {
+	const (
+		runtimes = 4
+		step     = 20 * time.Minute
+		name     = "example.com/scaler"
+	)
+	f, source := newFleet(t), components{store.NewMemory()}
+	p := f.started()
+	p.Recheck = time.Hour
+	p.Components = component.NewReader(component.Options{Sources: []component.Source{source}, Revalidate: time.Hour})
+	remembered := map[string]*plan.Memory{}
+	var early map[string]int
+	for i := range int(24 * time.Hour / step) {
+		f.now = noon.Add(time.Duration(i) * step)
+		version := fmt.Sprintf("1.%d.0", i)
+		source.add(t, name, version, fmt.Sprintf("kind: ConfigMap\nmetadata: {name: scaler-%d}\n", i))
+		snapshot, err := catalog.New([]v1beta2.ModuleTemplate{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler-" + version}, Spec: v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: version},
+		}}, []v1beta2.ModuleReleaseMeta{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler"},
+			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "scaler", OcmComponentName: name,
+				Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: version}}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := []string{fmt.Sprint("passing-", i)}
+		for n := range runtimes {
+			ids = append(ids, fmt.Sprint("one-", n))
+		}
+		for _, id := range ids {
+			runtime := runtimeNamed(id)
+			runtime.Remembered = remembered[id]
+			spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
+			outcome, err := p.Publish(t.Context(), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+			if err != nil || !outcome.Pushed || outcome.Published.Versions["scaler"] != version {
+				t.Fatalf("%s at %s: %+v, %v", id, f.now, outcome, err)
+			}
+			remembered[id] = after(outcome.Published)
+		}
+		p.Drop(ids[0])
+		delete(remembered, ids[0])
+		if i == int(8*time.Hour/step) {
+			early = p.holds()
+		}
+	}
+	late := p.holds()
+	if early["runtimes"] != runtimes || early["resolutions"] == 0 || early["contents of components"] == 0 {
+		t.Errorf("after a third of the day it holds %v", early)
+	}
+	for what, n := range late {
+		if n > early[what]+early[what]/4+1 {
+			t.Errorf("%s: %d after a third of the day, %d after all of it", what, early[what], n)
+		}
+	}
+}
