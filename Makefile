@@ -16,7 +16,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos try-module release test-release test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release test-release test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ try-module: build assets ## a module through install, upgrade, faults, undo and 
 chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 18 SIMULATED runtimes, and a checker; SEED=N for a plan again
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
 	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(FLAGS)
+
+soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, goroutines and files grow, as a table, also in .chaos/soak.md
+	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 # Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.

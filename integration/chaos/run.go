@@ -29,6 +29,8 @@ type Options struct {
 	Seed   uint64
 	Length time.Duration
 	Shape  Shape
+	// Soak has people do what they do and breaks nothing, samples what the programs hold, and judges whether it grows.
+	Soak bool
 	// Dir keeps logs and the story.
 	Dir string
 	// Live gets every line of the story at once, Progress what takes long.
@@ -42,19 +44,25 @@ type Outcome struct {
 	Checks   map[Invariant]int
 	Injected map[Kind]int
 	Story    *Story
+	// Trends are those of a soak, sorted by name.
+	Trends []Trend
 }
 
 // Run carries the plan of a seed out. An error says that the run did not take place.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
+	plan := Generate(options.Seed, options.Shape, options.Length)
+	if options.Soak {
+		plan = Calm(plan)
+	}
 	s := &stage{
-		plan: Generate(options.Seed, options.Shape, options.Length), shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
+		plan: plan, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
 		reals: map[string]*fleet.Runtime{}, sims: map[string]*fleet.Simulated{}, programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
 	}
 	s.story = NewStory(s.began, options.Live)
 	s.tap = &tap{checker: checker, since: s.since, bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}}
 	err := s.run(ctx, options)
-	outcome := Outcome{Violations: checker.Violations(), Checks: checker.Checks(), Injected: s.injected, Story: s.story}
+	outcome := Outcome{Violations: checker.Violations(), Checks: checker.Checks(), Injected: s.injected, Story: s.story, Trends: s.trends}
 	return outcome, errors.Join(err, s.close())
 }
 
@@ -75,9 +83,15 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	defer watches.Wait()
 	defer stop()
 
-	s.story.Tell("everything has converged; the faults begin")
-	s.carryOut(ctx)
-	s.story.Tell("the faults have ended")
+	s.story.Tell("everything has converged; the plan begins")
+	if options.Soak {
+		if err := s.soak(ctx, options.Length); err != nil {
+			return err
+		}
+	} else {
+		s.carryOut(ctx)
+	}
+	s.story.Tell("the plan has ended")
 	s.last(ctx)
 	began := time.Now()
 	if problems := s.converge(ctx, lastVersion); len(problems) > 0 {

@@ -71,6 +71,7 @@ type stage struct {
 	channel  string          // the version that the channel has now
 	before   string          // the good one that it had before
 	injected map[Kind]int
+	trends   []Trend
 }
 
 func (s *stage) since() time.Duration { return time.Since(s.began) }

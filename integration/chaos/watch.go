@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"maps"
@@ -192,22 +191,13 @@ func (s *stage) sample(ctx context.Context) []Sample {
 }
 
 func goroutines(ctx context.Context, address string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	said, err := figures(ctx, http.DefaultClient, "http://"+address+"/metrics")
 	if err != nil {
 		return 0, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
+	n, known := said["go_goroutines"]
+	if !known {
+		return 0, fmt.Errorf("no go_goroutines at %s", address)
 	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if text, found := strings.CutPrefix(lines.Text(), "go_goroutines "); found {
-			var n int
-			_, err := fmt.Sscan(text, &n)
-			return n, err
-		}
-	}
-	return 0, fmt.Errorf("no go_goroutines at %s: %w", address, lines.Err())
+	return int(n), nil
 }

@@ -211,6 +211,9 @@ func (f *Fleet) Components() string { return f.endpoint.Host + "/" + modulesPath
 // Keys is the folder with root of trust and keys.
 func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
 
+// ControlKubeconfig is the path of the admins' kubeconfig of the control plane.
+func (f *Fleet) ControlKubeconfig() string { return filepath.Join(f.Dir, ControlPlane+".kubeconfig") }
+
 // PublisherKubeconfig is the path of a kubeconfig with the publisher's rights in the control plane.
 func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 

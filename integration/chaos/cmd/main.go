@@ -34,6 +34,7 @@ func main() {
 	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "how long faults are injected")
 	flags.IntVar(&options.Shape.Real, "real", 2, "runtimes with an API server and an agent")
 	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that speak the wire only")
+	flags.BoolVar(&options.Soak, "soak", false, "break nothing, and judge whether what the programs hold grows")
 	flags.BoolVar(&plan, "plan", false, "print the plan, and run nothing")
 	flags.BoolVar(&quiet, "quiet", false, "print the story only when a promise was broken")
 	if err := flags.Parse(os.Args[1:]); err != nil {
@@ -48,7 +49,11 @@ func main() {
 		options.Seed = uint64(rand.Uint32())
 	}
 	if plan {
-		for _, step := range chaos.Generate(options.Seed, options.Shape, options.Length) {
+		steps := chaos.Generate(options.Seed, options.Shape, options.Length)
+		if options.Soak {
+			steps = chaos.Calm(steps)
+		}
+		for _, step := range steps {
 			fmt.Printf("%8s  %s\n", step.At, step)
 		}
 		return
@@ -76,7 +81,11 @@ func run(ctx context.Context, options chaos.Options) error {
 	if options.Dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	again := fmt.Sprintf("make chaos SEED=%d DURATION=%s REAL=%d SIMULATED=%d", options.Seed, options.Length, options.Shape.Real, options.Shape.Simulated)
+	target := "chaos"
+	if options.Soak {
+		target = "soak"
+	}
+	again := fmt.Sprintf("make %s SEED=%d DURATION=%s REAL=%d SIMULATED=%d", target, options.Seed, options.Length, options.Shape.Real, options.Shape.Simulated)
 	fmt.Println("This is", again)
 	outcome, err := chaos.Run(ctx, options)
 	if err := os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()), 0o644); err != nil {
@@ -88,6 +97,11 @@ func run(ctx context.Context, options chaos.Options) error {
 	if len(outcome.Violations) > 0 && options.Live == nil {
 		fmt.Print(outcome.Story)
 	}
+	if options.Soak {
+		if err := writeTrends(again, outcome.Trends); err != nil {
+			return err
+		}
+	}
 	count(os.Stdout, "Injected:", outcome.Injected)
 	count(os.Stdout, "Checked:", outcome.Checks)
 	for _, v := range outcome.Violations {
@@ -97,6 +111,19 @@ func run(ctx context.Context, options chaos.Options) error {
 		return fmt.Errorf("%d violations; the story and all logs are in %s; again: %s", n, options.Dir, again)
 	}
 	return nil
+}
+
+// writeTrends prints what a soak found, also into a file.
+func writeTrends(again string, trends []chaos.Trend) error {
+	file, err := os.Create(filepath.Join(dir, "soak.md"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := fmt.Fprintf(file, "# `%s`\n\n", again); err != nil {
+		return err
+	}
+	return chaos.WriteTrends(io.MultiWriter(os.Stdout, file), trends)
 }
 
 func count[K ~string](to io.Writer, title string, counts map[K]int) {

@@ -1,0 +1,127 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// Series is one figure over time, at equal intervals.
+type Series struct {
+	Name string
+	// Unit is how a value is printed: bytes, or a plain number.
+	Unit   Unit
+	Values []float64
+	// Least is a growth that says nothing, whatever the level.
+	Least float64
+	// Grows says that the figure may grow, with what is published or recorded; it is printed and not judged.
+	Grows bool
+}
+
+// Unit is what a series counts.
+type Unit string
+
+// Units.
+const (
+	Count Unit = ""
+	MiB   Unit = "MiB"
+)
+
+// Trend is how a series developed after its first third, in which programs fill their caches.
+type Trend struct {
+	Series
+	// First and Last are the medians of the first and of the last third.
+	First, Last float64
+	// Growth is what the slope adds up to after the first third, and Allowed the most that still counts as flat.
+	Growth, Allowed float64
+}
+
+const (
+	// fewestValues are needed for a trend: with less, each third has too few for a median.
+	fewestValues = 9
+	// allowedShare is how much of the first third's level may be added.
+	allowedShare = 0.25
+	// noises is how many times the usual distance from the slope counts as noise.
+	noises = 3
+)
+
+// Judge fits a slope to what follows the first third. The median of the slopes of all pairs is used, which outliers such as a collection of
+// garbage or a busy minute do not move.
+func (s Series) Judge() (Trend, error) {
+	n := len(s.Values)
+	if n < fewestValues {
+		return Trend{}, fmt.Errorf("%s: %d values, want at least %d: let it run for longer", s.Name, n, fewestValues)
+	}
+	t := Trend{Series: s, First: median(s.Values[:n/3]), Last: median(s.Values[n-n/3:])}
+	rest := s.Values[n/3:]
+	slope := slopeOf(rest)
+	var distances []float64
+	center, middle := median(rest), float64(len(rest)-1)/2
+	for i, v := range rest {
+		distances = append(distances, math.Abs(v-center-slope*(float64(i)-middle)))
+	}
+	t.Growth = slope * float64(len(rest)-1)
+	t.Allowed = max(s.Least, allowedShare*t.First, noises*median(distances))
+	return t, nil
+}
+
+// Flat reports whether the series may be taken for bounded.
+func (t Trend) Flat() bool { return t.Grows || t.Growth <= t.Allowed }
+
+func slopeOf(values []float64) float64 {
+	var slopes []float64
+	for i := range values {
+		for j := i + 1; j < len(values); j++ {
+			slopes = append(slopes, (values[j]-values[i])/float64(j-i))
+		}
+	}
+	return median(slopes)
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+func (t Trend) verdict() string {
+	switch {
+	case t.Grows:
+		return "with use"
+	case t.Flat():
+		return "flat"
+	}
+	return "**GROWS**"
+}
+
+func (t Trend) text(value float64) string {
+	if t.Unit == MiB {
+		return fmt.Sprintf("%.1f MiB", value/(1<<20))
+	}
+	return fmt.Sprintf("%.0f", value)
+}
+
+func (t Trend) String() string {
+	return fmt.Sprintf("%s grows by %s, from %s, and %s are allowed", t.Name, t.text(t.Growth), t.text(t.First), t.text(t.Allowed))
+}
+
+// WriteTrends writes a table for people.
+func WriteTrends(to io.Writer, trends []Trend) error {
+	if _, err := fmt.Fprintln(to, "| what | values | first third | last third | growth by slope | allowed | verdict |\n|---|---:|---:|---:|---:|---:|---|"); err != nil {
+		return err
+	}
+	for _, t := range trends {
+		if _, err := fmt.Fprintf(to, "| %s | %d | %s | %s | %s | %s | %s |\n",
+			t.Name, len(t.Values), t.text(t.First), t.text(t.Last), t.text(t.Growth), t.text(t.Allowed), t.verdict()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
