@@ -1,0 +1,87 @@
+package publish
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+)
+
+// breakable are components that cannot be read while there is an error.
+type breakable struct {
+	components
+	err error
+}
+
+func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.components.Open(name)
+}
+
+// TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack: the registry lost the bundle, the publisher started again, and the disk of its component
+// cache is full. The bundle, by which keys and revocations reach the runtime, goes out, removes nothing, and has the module once it can be read.
+func TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack(t *testing.T) {
+	const name = "example.com/scaler"
+	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")
+	source.add(t, name, "1.0.0", "kind: ConfigMap\n")
+	snapshot, err := catalog.New([]v1beta2.ModuleTemplate{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: "1.0.0"},
+	}}, []v1beta2.ModuleReleaseMeta{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler"},
+		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "scaler", OcmComponentName: name,
+			Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish := func(p *Publisher) Outcome {
+		t.Helper()
+		spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
+		request := resolve.Request{Seed: spec, Asked: spec}
+		if runtime.Remembered != nil {
+			request.Versions = runtime.Remembered.Versions
+		}
+		outcome, err := p.Publish(t.Context(), runtime, request, snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.Remembered = after(outcome.Published)
+		f.now = f.now.Add(time.Minute)
+		return outcome
+	}
+	started := func() *Publisher {
+		p := f.started()
+		p.Components = component.NewReader(component.Options{Sources: []component.Source{source}})
+		return p
+	}
+	if first := publish(started()); len(first.Published.State.Manifests) != 1 {
+		t.Fatalf("got %+v", first)
+	}
+	if err := os.RemoveAll(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	p := started()
+	source.err = fmt.Errorf("remember the digest: %w", &fs.PathError{Op: "write", Path: "partial/123", Err: syscall.ENOSPC})
+	poor := publish(p)
+	if !poor.Pushed || len(poor.Published.Predicate.Removals) != 0 || len(poor.Problems) != 1 || poor.Published.Versions["scaler"] != "1.0.0" ||
+		poor.Published.Predicate.RootVersion != f.root.Version {
+		t.Errorf("while it cannot be read: %+v", poor)
+	}
+	source.err = nil
+	if healed := publish(p); !healed.Pushed || len(healed.Published.State.Manifests) != 1 || len(healed.Published.Predicate.Removals) != 0 {
+		t.Errorf("once it can be read: %+v", healed)
+	}
+}
