@@ -52,6 +52,7 @@ type Commit struct {
 
 // Commit fetches the newest commit.
 func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
+	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	head, branch, objects, err := r.fetch(ctx)

@@ -41,6 +41,7 @@ var ErrMoved = errors.New("the branch changed meanwhile: run the command again")
 // Push makes the change a commit on top of base and a branch name it: base's own branch, which must not have moved, or one that
 // does not exist yet. It gives the hash of the new commit.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
+	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	old := plumbing.ZeroHash

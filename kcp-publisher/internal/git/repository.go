@@ -44,12 +44,16 @@ type Repository struct {
 	endpoint *transport.Endpoint
 	client   transport.Transport
 	auth     transport.AuthMethod
+	// rest closes connections that nobody uses, nil where none are kept.
+	rest func()
 }
 
-// dialTimeout bounds how long a connection may take, operationTimeout one look, fetch or push as a whole.
+// dialTimeout bounds how long a connection may take, operationTimeout one look, fetch or push as a whole, and idleTimeout how long a connection
+// stays between two requests of one.
 const (
 	dialTimeout      = 30 * time.Second
 	operationTimeout = 5 * time.Minute
+	idleTimeout      = 10 * time.Second
 )
 
 // Open checks the options. It does not talk to anybody.
@@ -97,10 +101,12 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		web := http.DefaultTransport.(*http.Transport).Clone()
 		web.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
 		web.ResponseHeaderTimeout = operationTimeout
+		web.IdleConnTimeout = idleTimeout
 		if web.TLSClientConfig, err = r.Credentials.tls(); err != nil {
 			return err
 		}
 		r.client = githttp.NewClient(&http.Client{Transport: bounded{web}})
+		r.rest = web.CloseIdleConnections
 		r.auth = r.Credentials.http()
 		return nil
 	case "ssh":
@@ -138,8 +144,17 @@ func (r *Repository) At(branch, tag string) *Repository {
 	return &other
 }
 
+// finished ends a look, fetch or push. Whoever polls opens the repository anew each time, for credentials that may have changed: connections
+// that are kept would only pile up until they time out.
+func (r *Repository) finished() {
+	if r.rest != nil {
+		r.rest()
+	}
+}
+
 // Head returns the hash of the newest commit without fetching it; of an annotated tag it may be the tag's own.
 func (r *Repository) Head(ctx context.Context) (string, error) {
+	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	hash, session, _, err := r.advertised(ctx)
