@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
@@ -19,6 +21,40 @@ import (
 // earlier is a commit from before there were features. Its programs refuse fields that they do not know, and know nothing of takeovers, a Secret to
 // pull images with, and labels of kyma-system.
 const earlier = "414502e1970ae67cac9d25a05dd5535a7b945a6f"
+
+// previous is a commit that has features: its agents list them, and skip fields that they do not know.
+const previous = "31e75d29c5dc0747f6d0f301fecbd06393e5ea47"
+
+// programsAt builds the programs of a commit, which must be in the history of every whole clone.
+func programsAt(t *testing.T, commit string) fleet.Binaries {
+	t.Helper()
+	programs, err := fleet.BuildAt(t.Context(), commit)
+	if errors.Is(err, fleet.ErrNoHistory) {
+		t.Skip(err)
+	}
+	must(t, err)
+	return programs
+}
+
+// carried carries the runtime's newest bundle by a file, and its newest report back, with programs of two versions. The report comes to a place of its
+// own: where the agent reports it may have been followed by a newer one, and would be refused.
+func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
+	t.Helper()
+	dir := t.TempDir()
+	file, report, target := filepath.Join(dir, "file.tar.zst"), filepath.Join(dir, "report.json"), "oci-layout:"+filepath.Join(dir, "target")
+	export := append([]string{"export", r.ID, "--from", f.Location(), "--keys", f.Keys(), "-o", file, "--zstd"}, f.RegistryFlags("publisher")...)
+	ended(t, 0, publisher.Publisher, export...)
+	trust := filepath.Join(f.Keys(), "root.json")
+	ended(t, 0, agent.Agent, "import", file, "--to", target, "--trust", trust)
+	ended(t, 0, agent.Agent, "verify", target, "--runtime", r.ID, "--trust", trust)
+	ended(t, 0, agent.Agent, append([]string{"export-report", "--location", f.Location(), "--runtime", r.ID, "-o", report}, f.RegistryFlags(r.ID)...)...)
+	ended(t, 0, publisher.Publisher, "import-report", report, "--to", "oci-layout:"+filepath.Join(dir, "reports"))
+	delta := ended(t, 0, publisher.Publisher, append(export, "--since", report)...)
+	ended(t, 0, agent.Agent, "import", file, "--to", target, "--trust", trust)
+	if !strings.Contains(delta, r.ID) {
+		t.Errorf("the export since the report says:\n%s", delta)
+	}
+}
 
 // untilUnderstood waits until the control plane says whether the agent understands all of its bundle.
 func untilUnderstood(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
@@ -29,6 +65,19 @@ func untilUnderstood(t *testing.T, r *fleet.Runtime, status metav1.ConditionStat
 		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures)
 		return c != nil && c.Status == status && c.Reason == reason, fmt.Sprint(record.Status.Conditions)
 	})
+}
+
+// wantNothingLeftOut fails the test if the runtime's agent was too old for anything yet.
+func wantNothingLeftOut(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	record, err := r.Record(t.Context())
+	must(t, err)
+	if c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures); c != nil {
+		t.Errorf("%s: %+v", r.ID, c)
+	}
+	if len(record.Status.Runtime.Observed.Features) == 0 {
+		t.Errorf("%s lists no features", r.ID)
+	}
 }
 
 // untilLabeled waits until kyma-system has the label for sidecars, or not.
@@ -42,11 +91,7 @@ func untilLabeled(t *testing.T, r *fleet.Runtime, want string) {
 }
 
 func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
-	before, err := fleet.BuildAt(t.Context(), earlier)
-	if errors.Is(err, fleet.ErrNoHistory) {
-		t.Skipf("needs the repository's history: git fetch --unshallow: %v", err)
-	}
-	must(t, err)
+	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
 	must(t, err)
 	const label = "--runtime-namespace-label=istio-injection=enabled"
@@ -61,9 +106,20 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	if !strings.Contains(output, "the agent is too old for namespace-labels") {
 		t.Errorf("why says:\n%s", output)
 	}
+	// Another runtime has the agent of the version between, which understands all of it. A rollout reaches both, one after the other.
+	f.Use(fleet.Binaries{Agent: between.Agent})
+	paris := runtimeWith(t, f, "paris", map[string]string{"scaler": "1.7.0"})
+	untilLabeled(t, paris, "enabled")
+	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "first", Count: new(int32(1))}, {Name: "others", Percent: new(int32(100))}}}))
 	promote(t, f, "1.8.0")
-	must(t, berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+	for _, r := range []*fleet.Runtime{berlin, paris} {
+		must(t, r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+	}
+	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds over agents of two versions", rolledOut(v1alpha1.RolloutSucceeded)))
 	untilLabeled(t, berlin, "")
+	wantNothingLeftOut(t, paris)
+	carried(t, f, berlin, today, before)
+	carried(t, f, paris, today, between)
 
 	// The agent is upgraded, and gets what was left out.
 	f.Use(fleet.Binaries{Agent: today.Agent})
@@ -79,8 +135,19 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
 	}))
 	must(t, berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
+	carried(t, f, berlin, before, today)
 
-	// The agent goes back as well, to a bundle that it can read, and the publisher comes again.
+	// The version between is as good with the newer agent of one runtime, and with its own.
+	f.Use(fleet.Binaries{Publisher: between.Publisher})
+	must(t, f.RestartPublisher(label))
+	must(t, paris.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	must(t, paris.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
+	untilUnderstood(t, berlin, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
+	carried(t, f, berlin, between, today)
+
+	// The agent goes back as well, and nobody has taken back what it cannot read: it refuses that, reports, and gets a bundle without.
 	f.Use(fleet.Binaries{Agent: before.Agent})
 	berlin.Agent().Stop()
 	must(t, berlin.StartAgent())
