@@ -72,20 +72,51 @@ func git(ctx context.Context, root string, args ...string) *exec.Cmd {
 
 // buildAt leaves the programs in the folder bin of dir.
 func buildAt(ctx context.Context, root, commit, dir string) error {
-	source, archive := filepath.Join(dir, "source"), filepath.Join(dir, "source.tar")
-	if err := os.Mkdir(source, 0o755); err != nil {
+	source := filepath.Join(dir, "source")
+	if err := unpack(ctx, root, commit, source, "go.mod", "go.sum", "apis", "bundle", "charts", "internal", "kcp-publisher", "skr-agent"); err != nil {
 		return err
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin")+"/", "./kcp-publisher", "./skr-agent")
 	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	for _, cmd := range []*exec.Cmd{
-		git(ctx, root, "archive", "--format=tar", "--output="+archive, commit, "go.mod", "go.sum", "apis", "bundle", "charts", "internal", "kcp-publisher", "skr-agent"),
-		exec.CommandContext(ctx, "tar", "-xf", archive, "-C", source),
-		build,
-	} {
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, output)
-		}
+	return run(build)
+}
+
+// ChartsAt writes the charts of an earlier commit to a folder that is not there yet.
+func ChartsAt(ctx context.Context, commit, dir string) error {
+	root, err := checkout()
+	if err != nil {
+		return err
+	}
+	if err := inHistory(ctx, root, commit); err != nil {
+		return err
+	}
+	source, err := os.MkdirTemp(filepath.Dir(dir), "source-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(source) }()
+	if err := unpack(ctx, root, commit, source, "charts"); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(source, "charts"), dir)
+}
+
+// unpack writes files and folders of a commit below dir.
+func unpack(ctx context.Context, root, commit, dir string, paths ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	archive := dir + ".tar"
+	defer func() { _ = os.Remove(archive) }()
+	if err := run(git(ctx, root, append([]string{"archive", "--format=tar", "--output=" + archive, commit}, paths...)...)); err != nil {
+		return err
+	}
+	return run(exec.CommandContext(ctx, "tar", "-xf", archive, "-C", dir))
+}
+
+func run(cmd *exec.Cmd) error {
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, output)
 	}
 	return nil
 }
