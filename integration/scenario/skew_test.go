@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,24 +37,41 @@ func programsAt(t *testing.T, commit string) fleet.Binaries {
 	return programs
 }
 
-// carried carries the runtime's newest bundle by a file, and its newest report back, with programs of two versions. The report comes to a place of its
-// own: where the agent reports it may have been followed by a newer one, and would be refused.
+// carried carries the runtime's newest bundle by a file, and its newest report back, with programs of two versions, and then what is new since that
+// report. It begins again where another bundle was published in the middle of it.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
+	t.Helper()
+	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {
+		said := carry(t, f, r, publisher, agent)
+		return said == "", said
+	})
+}
+
+// carry returns what went wrong. The report comes to a place of its own: where the agent reports, a newer one may have followed.
+func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
 	file, report, target := filepath.Join(dir, "file.tar.zst"), filepath.Join(dir, "report.json"), "oci-layout:"+filepath.Join(dir, "target")
-	export := append([]string{"export", r.ID, "--from", f.Location(), "--keys", f.Keys(), "-o", file, "--zstd"}, f.RegistryFlags("publisher")...)
-	ended(t, 0, publisher.Publisher, export...)
 	trust := filepath.Join(f.Keys(), "root.json")
-	ended(t, 0, agent.Agent, "import", file, "--to", target, "--trust", trust)
-	ended(t, 0, agent.Agent, "verify", target, "--runtime", r.ID, "--trust", trust)
-	ended(t, 0, agent.Agent, append([]string{"export-report", "--location", f.Location(), "--runtime", r.ID, "-o", report}, f.RegistryFlags(r.ID)...)...)
-	ended(t, 0, publisher.Publisher, "import-report", report, "--to", "oci-layout:"+filepath.Join(dir, "reports"))
-	delta := ended(t, 0, publisher.Publisher, append(export, "--since", report)...)
-	ended(t, 0, agent.Agent, "import", file, "--to", target, "--trust", trust)
-	if !strings.Contains(delta, r.ID) {
-		t.Errorf("the export since the report says:\n%s", delta)
+	export := []string{"export", r.ID, "--from", f.Location(), "--keys", f.Keys(), "-o", file, "--zstd"}
+	load := []string{"import", file, "--to", target, "--trust", trust}
+	for _, command := range []struct {
+		program string
+		args    []string
+	}{
+		{publisher.Publisher, export},
+		{agent.Agent, load},
+		{agent.Agent, []string{"verify", target, "--runtime", r.ID, "--trust", trust}},
+		{agent.Agent, []string{"export-report", "--location", f.Location(), "--runtime", r.ID, "-o", report}},
+		{publisher.Publisher, []string{"import-report", report, "--to", "oci-layout:" + filepath.Join(dir, "reports")}},
+		{publisher.Publisher, slices.Concat(export, []string{"--since", report})},
+		{agent.Agent, load},
+	} {
+		if output, code := fleet.Run(t.Context(), command.program, command.args...); code != 0 {
+			return fmt.Sprintf("%s %v: exit code %d\n%s", filepath.Base(command.program), command.args, code, output)
+		}
 	}
+	return ""
 }
 
 // untilUnderstood waits until the control plane says whether the agent understands all of its bundle.
