@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // ErrNoHistory says that the checkout cannot have a commit: it is shallow, or no repository. The error that wraps it says how to get it.
@@ -30,6 +31,9 @@ func inHistory(ctx context.Context, root, commit string) error {
 	return fmt.Errorf("commit %s is no ancestor of HEAD, so that other clones lack it: pin one that is: %s", commit, output)
 }
 
+// building has what several tests want built once.
+var building sync.Mutex
+
 // BuildAt builds the two programs of an earlier commit. They are kept in the user's cache folder by the commit, which is a whole hash.
 func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	root, err := checkout()
@@ -45,6 +49,8 @@ func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	}
 	dir := filepath.Join(cache, "kyma-pull", "programs-"+commit)
 	built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
+	building.Lock()
+	defer building.Unlock()
 	if _, err := os.Stat(dir); err == nil {
 		return built, nil
 	}

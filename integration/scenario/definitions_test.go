@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,8 +79,9 @@ func (d *definitions) writes(mailer bool) {
 		_, digest, _ := d.berlin.Bundle()
 		m := moduleOf(kyma, "mailer")
 		r := kyma.Status.Runtime
-		ok := (d.berlin.Has("mailer") != "") == mailer && (m.State == v1beta2.StateReady) == mailer && d.berlin.Has("scaler") == "1.8.0" &&
-			moduleOf(kyma, "scaler").Version == "1.8.0" && kyma.Status.State == v1beta2.StateReady && r != nil && r.Published != nil && r.Published.Digest == digest.String()
+		ok := (d.berlin.Has("mailer") != "") == mailer && (m.State == v1beta2.StateReady) == mailer &&
+			d.berlin.Has("scaler") == "1.8.0" && moduleOf(kyma, "scaler").Version == "1.8.0" && kyma.Status.State == v1beta2.StateReady &&
+			r != nil && r.Published != nil && r.Published.Digest == digest.String()
 		return ok, fmt.Sprintf("%v, trouble %v, %+v", d.berlin.All(), d.berlin.Trouble(), kyma.Status)
 	})
 }
@@ -147,7 +150,15 @@ func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
 	today, err := fleet.Build()
 	must(t, err)
 	f := newFleet(t, fleet.Options{})
-	d := &definitions{t: t, f: f, s: newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig")), blocks: guide(t, "upgrade-and-skew.md")}
+	d := &definitions{t: t, f: f, blocks: guide(t, "upgrade-and-skew.md")}
+	d.s = newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
+
+	// Those of releases are run with Helm, by the test of the guides on installing and uninstalling, and convert with the webhooks.
+	names := slices.Sorted(maps.Keys(d.blocks))
+	want := []string{"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases", "releases-back"}
+	if !slices.Equal(names, want) {
+		t.Errorf("the guide has commands for %v, and tests run %v", names, want)
+	}
 
 	t.Log("All is of the oldest version.")
 	must(t, f.Publisher().Stop())

@@ -113,7 +113,7 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	today, err := fleet.Build()
 	must(t, err)
 	const label = "--runtime-namespace-label=istio-injection=enabled"
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{label}})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{label, "--keys-poll-interval=1s"}})
 
 	// The publisher is newer: its first bundle, written before the agent reported, has a setting that the agent refuses. The next one does without.
 	f.Use(fleet.Binaries{Agent: before.Agent})
@@ -128,7 +128,8 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	f.Use(fleet.Binaries{Agent: between.Agent})
 	paris := runtimeWith(t, f, "paris", map[string]string{"scaler": "1.7.0"})
 	untilLabeled(t, paris, "enabled")
-	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "first", Count: new(int32(1))}, {Name: "others", Percent: new(int32(100))}}}))
+	waves := []v1alpha1.Wave{{Name: "first", Count: new(int32(1))}, {Name: "others", Percent: new(int32(100))}}
+	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: waves}))
 	promote(t, f, "1.8.0")
 	for _, r := range []*fleet.Runtime{berlin, paris} {
 		must(t, r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
@@ -136,6 +137,12 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds over agents of two versions", rolledOut(v1alpha1.RolloutSucceeded)))
 	untilLabeled(t, berlin, "")
 	wantNothingLeftOut(t, paris)
+
+	// Both follow a root of trust that today's program has rotated, and read carried files.
+	ended(t, 0, today.Publisher, "keys", "rotate", "publisher", "--keys", f.Keys())
+	for _, r := range []*fleet.Runtime{berlin, paris} {
+		untilRoot(t, r, 2)
+	}
 	carried(t, f, berlin, today, before)
 	carried(t, f, paris, today, between)
 
