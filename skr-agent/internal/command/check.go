@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/charts"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 )
@@ -34,9 +35,9 @@ const (
 	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace + ":skr-agent, or as somebody who may read Secrets of " + v1beta2.RuntimeNamespace
 )
 
-// adviceFor returns what to do about something that could not be read: the advice, unless the API server refused.
+// adviceFor returns what to do about something that could not be read: the advice, unless the API server refused or did not answer.
 func adviceFor(err error, advice string) string {
-	if apierrors.ReasonForError(err) != "" {
+	if manager.IsPassing(err) {
 		return readAdvice
 	}
 	return advice

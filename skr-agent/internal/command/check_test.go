@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ func TestNoBundleIsAcceptedByWhatIsNotKnown(t *testing.T) {
 		"the agent's key is not known":    {seen{uid: "u"}, nil, true, nil, preflight.Warning, "not known whether it would be accepted: the agent's key"},
 		"the cluster is not known":        {seen{thumbprint: "mine"}, nil, true, nil, preflight.Warning, "the UID of the cluster"},
 		"the memory must not be read":     {seen{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's memory"},
+		"the memory cannot be read now":   {seen{thumbprint: "mine", uid: "u"}, context.DeadlineExceeded, true, nil, preflight.Warning, "the agent's memory"},
 		"the memory is damaged":           {seen{thumbprint: "mine", uid: "u"}, errors.New("accepted.json: eof"), true, nil, preflight.Passed, "would be accepted"},
 		"what is refused without all":     {seen{}, nil, false, refusal.New(refusal.Expired, "over"), preflight.Failed, "over"},
 		"what is installed is not known":  {seen{thumbprint: "mine", uid: "u"}, nil, false, forbidden, preflight.Failed, "not known"},

@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
@@ -60,7 +61,7 @@ func (s seen) unknown(restored error) string {
 		return "the agent's key"
 	case s.uid == "":
 		return "the UID of the cluster"
-	case apierrors.ReasonForError(restored) != "":
+	case manager.IsPassing(restored): // the agent does not start before it can be read
 		return "the agent's memory"
 	}
 	return ""
@@ -68,7 +69,7 @@ func (s seen) unknown(restored error) string {
 
 // judgeMemory says what it means that the agent's memory could not be restored: the agent goes on without what is damaged.
 func judgeMemory(err error) preflight.Finding {
-	if apierrors.ReasonForError(err) != "" {
+	if manager.IsPassing(err) {
 		return preflight.Fail(checkOfMemory, err.Error(), readAdvice)
 	}
 	return preflight.Warn(checkOfMemory, err.Error(), "what is installed stays; the agent takes the next bundle from the registry")
