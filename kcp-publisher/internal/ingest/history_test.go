@@ -41,7 +41,6 @@ func (m *fleetMember) wantHistory(lines ...string) {
 	}
 }
 
-
 func TestTheLastBundlesAreRememberedWithWhatBecameOfThem(t *testing.T) {
 	m := member(t)
 	m.facts.Published.Versions = map[string]string{"keda": "1.0.0", "mail": "1.0.0"}
