@@ -42,7 +42,8 @@ const (
 // Reasons are all of them, in the order in which the checks run.
 var Reasons = []Reason{
 	TooLarge, MediaType, Malformed, Unsigned, UnknownKey, BadSignature, PredicateType, WrongRuntime, WrongCluster, WrongEpoch, Expired, NotYetIssued, Rollback,
-	Equivocation, Downgrade, WrongDigest, ForeignKey, BadRoot, RootExpired, Revoked, NotReleased, Incomplete, NotEnrolled,
+	Equivocation, Downgrade, WrongDigest, ForeignKey, BadRoot, RootExpired, Revoked, NotReleased, Incomplete,
+	UnsupportedFeature, NotEnrolled,
 }
 
 // AboutRoot tells refusals of a root of trust from those of a bundle.

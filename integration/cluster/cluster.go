@@ -183,6 +183,9 @@ func tail(path string) []byte {
 // Kubeconfig is the path of a kubeconfig with all rights, good for as long as the cluster runs.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
+// Etcd returns the address of etcd, for whoever writes more objects than the API server would take in the time.
+func (c *Cluster) Etcd() string { return c.env.ControlPlane.Etcd.URL.String() }
+
 // WriteKubeconfig writes the same to a file of the caller's, readable by nobody else.
 func (c *Cluster) WriteKubeconfig(path string) error {
 	content, err := os.ReadFile(c.kubeconfig)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -136,12 +137,51 @@ func TestAnOperatorApprovesAWaveOnThePage(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	p.untilShows(t, "/rollouts", "No rollout is under way", "Succeeded", "1.7.0 → 1.8.0")
 	p.untilShows(t, "/?module=scaler&version=1.8.0", "of 3")
+	tellsItsBundles(t, f, p, "other-0")
 
 	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil || !strings.Contains(output, "--external-url") {
 		t.Errorf("a page for everybody with one's own rights: %v\n%s", err, output)
 	}
 	if output, err := f.Ask(ctx, "ui", "--trust", filepath.Join(f.Keys(), "root.json")); err == nil || !strings.Contains(output, "--location and --trust belong together") {
 		t.Errorf("a root of trust without a registry: %v\n%s", err, output)
+	}
+}
+
+// tellsItsBundles looks at what the page and status tell of a runtime's bundles from before and after a promotion, all of which the registry has.
+func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
+	t.Helper()
+	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready", "scaler 1.7.0")
+	registry := []string{"--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json")}
+	with := func(args ...string) []string { return append(args, registry...) }
+	output, err := f.Ask(t.Context(), with("status", runtime, "-o", "json")...)
+	must(t, err)
+	var told struct {
+		Bundles []struct {
+			Digest, Outcome, State, Unverified string
+			Applied                            *time.Time
+			Signed                             *struct{ Digest, PublisherKey string }
+		}
+	}
+	must(t, json.Unmarshal([]byte(output), &told))
+	outcomes := map[string]int{}
+	for i, b := range told.Bundles {
+		if b.Unverified != "" || b.Signed == nil || b.Signed.Digest != b.Digest || b.Signed.PublisherKey == "" {
+			t.Errorf("bundle %d is %+v", i, b)
+		}
+		if b.Applied != nil && b.State == "Ready" {
+			outcomes[b.Outcome]++
+		}
+	}
+	if outcomes["InForce"] != 1 || outcomes["Applied"] == 0 {
+		t.Errorf("bundles that were applied and ready: %v\n%s", outcomes, output)
+	}
+	output, err = f.Ask(t.Context(), with("status", runtime)...)
+	if err != nil || !strings.Contains(output, "scaler 1.7.0 → 1.8.0") || strings.Contains(output, "not verified") {
+		t.Errorf("%v\n%s", err, output)
+	}
+	output, err = f.Why(t.Context(), with(runtime, "-o", "json")...)
+	if err != nil || !strings.Contains(output, told.Bundles[len(told.Bundles)-1].Digest) {
+		t.Errorf("why does not tell of the bundles before: %v\n%s", err, output)
 	}
 }
 

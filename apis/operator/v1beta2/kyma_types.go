@@ -189,6 +189,12 @@ type RuntimeStatus struct {
 	// Published is the newest bundle.
 	// +optional
 	Published *PublishedBundle `json:"published,omitempty"`
+	// History are the newest bundles with what became of them, the newest first and at most five. It is written together with what changes besides, and
+	// begins with the first bundle that a publisher which knows of it has published.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems:=5
+	History []BundleRecord `json:"history,omitempty"`
 	// Requested is the spec of the runtime's own Kyma as last reported; it is what is resolved.
 	// +optional
 	Requested *RequestedSpec `json:"requested,omitempty"`
@@ -242,6 +248,45 @@ type PublishedBundle struct {
 	// this one, and none of which everything was changed.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
+}
+
+// BundleRecord is what is remembered of a bundle for people, whether it is in force or not. Who signed it, only the bundle itself proves.
+type BundleRecord struct {
+	// +optional
+	Epoch    int64  `json:"epoch,omitempty"`
+	Sequence int64  `json:"sequence"`
+	Digest   string `json:"digest"`
+	// Published is when it was issued.
+	Published metav1.Time `json:"published"`
+	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows none.
+	// +optional
+	Commit string `json:"commit,omitempty"`
+	// Changes are the first modules of which it asks for another version than the bundle before, sorted by name and at most three; More is how many
+	// others there are. It has none where it changes no version.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems:=3
+	Changes []VersionChange `json:"changes,omitempty"`
+	// +optional
+	More int32 `json:"more,omitempty"`
+	// Applied is when the control plane first heard, by its clock, that the runtime has applied it; none before.
+	// +optional
+	Applied *metav1.Time `json:"applied,omitempty"`
+	// State is the worst of its modules' states that was known last while it was the newest bundle and applied.
+	// +optional
+	State State `json:"state,omitempty"`
+	// Refused is the runtime's reason for refusing it, one of those of bundle/refusal, or Other for one that the publisher does not know.
+	// +optional
+	Refused string `json:"refused,omitempty"`
+}
+
+// VersionChange is a module whose version a bundle changes. From is empty for one that is new, To for one that is removed.
+type VersionChange struct {
+	Module string `json:"module"`
+	// +optional
+	From string `json:"from,omitempty"`
+	// +optional
+	To string `json:"to,omitempty"`
 }
 
 // CertificateLife is from when until when a certificate holds.

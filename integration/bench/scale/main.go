@@ -25,6 +25,7 @@ import (
 // options are what the command line says.
 type options struct {
 	Runtimes      int
+	Seen          int
 	AgentPoll     time.Duration
 	AgentReport   time.Duration
 	Idle          time.Duration
@@ -72,6 +73,7 @@ func parse(args []string) (commandLine, error) {
 	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "how often an agent reports that nothing changed")
 	flags.DurationVar(&c.Idle, "idle", time.Minute, "how long the idle fleet is watched")
 	flags.Int64Var(&limit, "memory-limit", 500, "MiB that the publisher gets in the stage memory-limit")
+	flags.IntVar(&c.Seen, "seen", 10000, "runtimes that the stage status has, up to 99,999; those beyond -n are copies")
 	flags.StringVar(&publisher, "publisher-flags", "", "flags for `kcp-publisher run` beside its defaults, separated by spaces")
 	flags.StringVar(&c.Profiles, "profiles", "", "folder for CPU and heap profiles of the publisher, one of each stage")
 	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
@@ -81,6 +83,9 @@ func parse(args []string) (commandLine, error) {
 	}
 	if c.Runtimes < 100 || c.Runtimes > 10000 {
 		return c, fmt.Errorf("-n %d: want 100 to 10000", c.Runtimes)
+	}
+	if c.Seen > 99999 {
+		return c, fmt.Errorf("-seen %d: want 99999 at most", c.Seen)
 	}
 	c.MemoryLimit, c.PublisherArgs = limit<<20, strings.Fields(publisher)
 	for _, name := range strings.FieldsFunc(only, func(r rune) bool { return r == ',' }) {

@@ -39,6 +39,7 @@ var stages = []stage{
 	{"baselines", false, (*world).baselines},
 	{"restart", false, (*world).restart},
 	{"memory-limit", false, (*world).memoryLimit},
+	{"status", false, (*world).seeing},
 }
 
 func (s stage) runs(only []string) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 )
 
@@ -31,57 +32,104 @@ func (f *originFlags) add(flags *pflag.FlagSet) {
 	f.registry.AddFlags(flags)
 }
 
+// asked reports whether the registry is to be asked.
+func (f *originFlags) asked() (bool, error) {
+	if (f.location == "") != (f.trust == "") {
+		return false, cli.Usage(errors.New("--location and --trust belong together"))
+	}
+	return f.location != "", nil
+}
+
 // origins returns where the modules of the bundle come from that the Kyma says was published, of one module if it is named; nothing when
 // nobody asks. A bundle that this fleet's keys did not sign is a *bundle.Refusal.
 func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
-	if f.location == "" && f.trust == "" {
-		return nil, nil
-	}
-	if f.location == "" || f.trust == "" {
-		return nil, cli.Usage(errors.New("--location and --trust belong together"))
-	}
-	pinned, err := cli.ReadRoot(f.trust)
-	if err != nil {
-		return nil, err
-	}
-	place, _, err := f.registry.Open("--location", f.location, store.Access{})
-	if err != nil {
+	if asked, err := f.asked(); !asked {
 		return nil, err
 	}
 	id := plan.RuntimeID(kyma)
-	published, err := publishedTo(ctx, place, id, kyma.Status.Runtime, pinned)
+	desired, err := f.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	verified, err := desired.verify(ctx, publishedReference(kyma))
+	if err != nil {
+		return nil, fmt.Errorf("bundle of runtime %s: %w", id, err)
+	}
+	published, err := store.FetchBundle(ctx, desired.repository, verified)
 	if err != nil {
 		return nil, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
 	return slices.DeleteFunc(published.Origins(), func(o bundle.Origin) bool { return module != "" && o.Module != module }), nil
 }
 
-// publishedTo reads the bundle that the Kyma's status names by digest, or before there is a status, the newest.
-func publishedTo(ctx context.Context, place store.Store, id string, status *v1beta2.RuntimeStatus, pinned trust.Root) (bundle.Bundle, error) {
+// chain returns what the registry has of the runtime's last bundles, each verified; the zero value when nobody asks. That a bundle cannot be verified is
+// part of what it returns.
+func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
+	if asked, err := f.asked(); !asked {
+		return fleet.Chain{}, err
+	}
+	desired, err := f.open(ctx, plan.RuntimeID(kyma))
+	if err != nil {
+		return fleet.Chain{}, err
+	}
+	return fleet.ReadChain(kyma, func(digest string) (bundle.BundleIdentity, error) {
+		verified, err := desired.verify(ctx, digest)
+		if err != nil {
+			return bundle.BundleIdentity{}, fmt.Errorf("bundle %s: %w", digest, err)
+		}
+		return verified.Identity(), nil
+	}), nil
+}
+
+// desired is a runtime's repository of bundles, with what they are verified by.
+type desired struct {
+	repository     store.Reader
+	runtime        string
+	newest, pinned trust.Root
+}
+
+func (f *originFlags) open(ctx context.Context, id string) (desired, error) {
+	pinned, err := cli.ReadRoot(f.trust)
+	if err != nil {
+		return desired{}, err
+	}
+	place, _, err := f.registry.Open("--location", f.location, store.Access{})
+	if err != nil {
+		return desired{}, err
+	}
 	newest, refusal, _, err := store.FollowRoot(ctx, place, pinned)
 	if err != nil {
-		return bundle.Bundle{}, err
+		return desired{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
 	if refusal != nil {
-		return bundle.Bundle{}, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refusal)
-	}
-	reference := bundle.TagDesired
-	if status != nil && status.Published != nil {
-		reference = cmp.Or(status.Published.Digest, reference)
+		return desired{}, fmt.Errorf("bundle of runtime %s: root of trust version %d: %w", id, newest.Version+1, refusal)
 	}
 	repository, err := place.Reading(ctx, bundle.DesiredRepository(id))
 	if err != nil {
-		return bundle.Bundle{}, err
+		return desired{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
-	fetched, err := store.Fetch(ctx, repository, reference)
+	return desired{repository, id, newest, pinned}, nil
+}
+
+// publishedReference is the digest of the bundle that the Kyma's status names, or before there is a status, the tag of the newest.
+func publishedReference(kyma *v1beta2.Kyma) string {
+	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
+		return cmp.Or(status.Published.Digest, bundle.TagDesired)
+	}
+	return bundle.TagDesired
+}
+
+// verify reads a bundle without its documents.
+func (d desired) verify(ctx context.Context, reference string) (bundle.Verified, error) {
+	fetched, err := store.Fetch(ctx, d.repository, reference)
 	if err != nil {
-		return bundle.Bundle{}, err
+		return bundle.Verified{}, err
 	}
-	verified, err := bundle.Adopt(fetched, id, newest, pinned)
-	if err != nil {
-		return bundle.Bundle{}, err
+	verified, err := bundle.Adopt(fetched, d.runtime, d.newest, d.pinned)
+	if err == nil && reference != bundle.TagDesired && verified.Digest.String() != reference {
+		err = fmt.Errorf("the registry returned %s", verified.Digest)
 	}
-	return store.FetchBundle(ctx, repository, verified)
+	return verified, err
 }
 
 func drawOrigins(out io.Writer, origins []bundle.Origin) {

@@ -67,6 +67,15 @@ func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
 			}
 		})
 	}
+	if c, err := asking.chain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 || c.Ends != "" || c.Bundles[0].PublisherKey == "" || c.Bundles[0].Digest.String() != rows[0].Digest {
+		t.Errorf("the bundles that lead to the published one: %+v, %v", c, err)
+	}
+	if c, err := asking.chain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 || c.Ends == "" {
+		t.Errorf("a bundle of another runtime: %+v, %v", c, err)
+	}
+	if c, err := (&originFlags{}).chain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
+		t.Errorf("nobody asked: %+v, %v", c, err)
+	}
 	for name, c := range map[string]struct {
 		flags  originFlags
 		digest string

@@ -29,6 +29,7 @@ type statusFlags struct {
 	selector, format string
 	all, watch       bool
 	exitCode         bool
+	registry         originFlags
 }
 
 func newStatus() *cobra.Command {
@@ -37,7 +38,8 @@ func newStatus() *cobra.Command {
 		Use: "status [RUNTIME]", Short: "says whether the fleet is well, and if not, what comes first",
 		Long: "status reads the Kymas of the control plane. It says how many runtimes are how, what is in the way of those that are not well, which rollouts are\n" +
 			"under way, and lists the runtimes. A larger fleet's healthy runtimes are listed with --all only, or where a filter selects them.\n" +
-			"With RUNTIME it shows one runtime: its modules, the first cause of what is wrong, and what to do about it.\n\n" +
+			"With RUNTIME it shows one runtime: its modules, the first cause of what is wrong, what to do about it, and its last bundles. With --location and --trust\n" +
+			"those are read from the registry too, and verified: who signed them, and of which commit.\n\n" +
 			"It exits with 0 however the fleet is; with --exit-code it exits with 3 when a runtime that it selects is Failing or Silent.",
 		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n  kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -61,6 +63,7 @@ func newStatus() *cobra.Command {
 	flags.BoolVar(&f.all, "all", false, "list healthy runtimes of a large fleet too")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "go on, and print a line whenever a runtime changes")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 when a selected runtime is Failing or Silent")
+	f.registry.add(flags)
 	cli.OutputFlag(flags, &f.format, formatWide, formatName)
 	cli.Complete(cmd, f.runtimes)
 	cli.CompleteFlag(cmd, "module", f.modules)
@@ -89,7 +92,13 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	case f.watch && f.exitCode:
 		return cli.Usage(errors.New("--exit-code: has no end to wait for with --watch"))
 	}
-	if f.watch {
+	asked, err := f.registry.asked()
+	switch {
+	case err != nil:
+		return err
+	case asked && (f.runtime == "" || f.watch):
+		return cli.Usage(errors.New("--location: the registry is asked about one RUNTIME, without --watch"))
+	case f.watch:
 		return f.follow(cmd, selector)
 	}
 	api, err := f.connect()
@@ -101,7 +110,28 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	in.Now = time.Now()
-	return f.print(cmd.OutOrStdout(), fleet.Look(in))
+	whole := fleet.Look(in)
+	if err := f.addBundles(cmd.Context(), in.Kymas, whole.Runtimes); err != nil {
+		return err
+	}
+	return f.print(cmd.OutOrStdout(), whole)
+}
+
+// addBundles adds the last bundles of the runtime that is asked for.
+func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all []fleet.Runtime) error {
+	for i := range all {
+		r := &all[i]
+		if f.runtime == "" || !f.selects(r) {
+			continue
+		}
+		at := slices.IndexFunc(kymas, func(k v1beta2.Kyma) bool { return k.Namespace == r.Namespace && k.Name == r.Kyma })
+		chain, err := f.registry.chain(ctx, &kymas[at])
+		if err != nil {
+			return err
+		}
+		r.Bundles = fleet.Timeline(&kymas[at], chain)
+	}
+	return nil
 }
 
 // print shows what the filters select of a fleet.
@@ -131,6 +161,7 @@ func (f *statusFlags) show(out io.Writer, v statusView) error {
 	case "table", formatWide:
 		if one {
 			v.drawRuntime(out, v.selected[0])
+			drawBundles(out, v.selected[0].Bundles)
 		} else {
 			v.draw(out)
 		}

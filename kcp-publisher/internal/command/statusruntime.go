@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -54,6 +56,39 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 		}
 	}
 }
+
+// drawBundles shows a runtime's last bundles: when each was published and why, who signed it, and what became of it.
+func drawBundles(out io.Writer, bundles []fleet.Bundle) {
+	if len(bundles) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	t := newTable(out)
+	t.AppendHeader(table.Row{"BUNDLE", "PUBLISHED", "WHY", "APPLIED", "OUTCOME", "COMMIT", "SIGNED BY"})
+	verified, unverified := false, ""
+	for i := range bundles {
+		b := &bundles[i]
+		applied, by := "", "not verified"
+		if b.Applied != nil {
+			applied = b.Applied.UTC().Format(time.RFC3339)
+		}
+		if b.Signed != nil {
+			verified, by = true, b.Signed.PublisherKey
+		}
+		unverified = cmp.Or(unverified, b.Unverified)
+		t.AppendRow(table.Row{strconv.FormatInt(b.Sequence, 10), b.Published.UTC().Format(time.RFC3339), b.Why(), applied, b.Became(), b.Commit[:min(len(b.Commit), shownCommit)], by})
+	}
+	t.Render()
+	switch {
+	case unverified != "":
+		fmt.Fprintln(out, "not verified: "+bundle.PrintableLine(unverified))
+	case !verified:
+		fmt.Fprintln(out, "as the publisher noted it: --location and --trust read the bundles and verify who signed them")
+	}
+}
+
+// shownCommit is how much of a commit's hash is shown.
+const shownCommit = 12
 
 // hanging writes a text after a title, in lines that fit and begin below its own first word where that leaves room.
 func (v statusView) hanging(out io.Writer, title, words string) {

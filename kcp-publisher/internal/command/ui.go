@@ -121,6 +121,7 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 		options.Origins = func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error) {
 			return f.origins.origins(ctx, kyma, "")
 		}
+		options.Chain = f.origins.chain
 	}
 	if f.signIn.enabled() {
 		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.namespace, log)

@@ -69,6 +69,13 @@ func newWhy() *cobra.Command {
 			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}
+			if module == "" {
+				chain, err := registry.chain(cmd.Context(), kyma)
+				if err != nil {
+					return err
+				}
+				answer.Bundles = fleet.Timeline(kyma, chain)
+			}
 			return cli.Print(cmd.OutOrStdout(), format, answer, answer.draw)
 		},
 	}
@@ -116,6 +123,8 @@ type answer struct {
 	Warnings []fleet.Cause `json:"warnings,omitempty"`
 
 	Modules []v1beta2.ModuleStatus `json:"modules"`
+	// Bundles are the runtime's last bundles, the newest first, where no single module is asked about.
+	Bundles []fleet.Bundle `json:"bundles,omitempty"`
 	// Origins are where the modules of the published bundle come from, when the registry was asked.
 	Origins []bundle.Origin `json:"origins,omitempty"`
 }
@@ -182,6 +191,7 @@ func (a answer) draw(out io.Writer) {
 		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message})
 	}
 	t.Render()
+	drawBundles(out, a.Bundles)
 	drawOrigins(out, a.Origins)
 }
 

@@ -20,6 +20,7 @@ var (
 	knownModules    held[[]v1beta2.ModuleStatus]
 	reportedModules held[[]bundle.ReportedModule]
 	knownVersions   held[map[string]string]
+	knownChanges    held[[]v1beta2.VersionChange]
 	trackedObjects  held[*v1beta2.TrackingObject]
 	texts           held[string]
 )
@@ -104,6 +105,13 @@ func slimRuntime(r *v1beta2.RuntimeStatus) {
 	}
 	if r.Published != nil && len(r.Published.Versions) > 0 {
 		r.Published.Versions = knownVersions.one(r.Published.Versions, func(all map[string]string) map[string]string { return all })
+	}
+	for i := range r.History {
+		b := &r.History[i]
+		b.Commit, b.State = common(b.Commit), v1beta2.State(common(string(b.State)))
+		if len(b.Changes) > 0 {
+			b.Changes = knownChanges.one(b.Changes, func(all []v1beta2.VersionChange) []v1beta2.VersionChange { return all })
+		}
 	}
 	if r.Observed != nil {
 		r.Observed.AgentVersion, r.Observed.KubernetesVersion = common(r.Observed.AgentVersion), common(r.Observed.KubernetesVersion)

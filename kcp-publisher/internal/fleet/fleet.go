@@ -105,6 +105,8 @@ type Runtime struct {
 	CertificateExpires *time.Time      `json:"certificateExpires,omitempty"`
 	Kubernetes         string          `json:"kubernetes,omitempty"`
 	Modules            []RuntimeModule `json:"modules,omitempty"`
+	// Bundles are the last bundles, the newest first, where one runtime is asked for.
+	Bundles []Bundle `json:"bundles,omitempty"`
 }
 
 // RuntimeModule is a module of one runtime.

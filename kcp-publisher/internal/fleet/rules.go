@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -171,21 +170,6 @@ func clockBehind(k *known) *found {
 		return nil
 	}
 	return of(RuntimeClockBehind, k.reporting)
-}
-
-func bundleRefused(k *known) *found {
-	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
-		return nil
-	}
-	switch k.accepted.Reason {
-	case v1beta2.ReasonBundleRefused:
-		return of(cmp.Or(refusals[reasonIn(k.accepted.Message)], BundleRefused), k.accepted)
-	case string(refusal.Expired):
-		return of(BundleExpired, k.accepted)
-	case v1beta2.ReasonStorageRefused:
-		return of(BundleNotKept, k.accepted)
-	}
-	return nil
 }
 
 func unsynced(k *known) *found {

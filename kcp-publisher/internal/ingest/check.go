@@ -35,7 +35,7 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 		if after.Runtime == nil {
 			after.Runtime = &v1beta2.RuntimeStatus{}
 		}
-		after.Runtime.ID, after.Runtime.Published = refused.Runtime.ID, refused.Runtime.Published
+		after.Runtime.ID, after.Runtime.Published, after.Runtime.History = refused.Runtime.ID, refused.Runtime.Published, refused.Runtime.History
 	}
 	set := setter(&after.Conditions, generation, now)
 	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "what is known of the runtime makes a status that the API server refuses: "+

@@ -3,8 +3,6 @@ package ingest
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -130,18 +128,11 @@ const maxToldModules = 10
 // differences says in one line how versions differ, empty where they do not.
 func differences(before, after map[string]string) string {
 	var lines []string
-	names := maps.Clone(before)
-	if names == nil {
-		names = map[string]string{}
-	}
-	maps.Copy(names, after)
-	for _, module := range slices.Sorted(maps.Keys(names)) {
-		switch from, to := before[module], after[module]; {
-		case from == to:
-		case to == "":
-			lines = append(lines, module+" "+from+" removed")
-		default:
-			lines = append(lines, module+" "+cmp.Or(from, "(none)")+" → "+to)
+	for _, c := range versionChanges(before, after) {
+		if c.To == "" {
+			lines = append(lines, c.Module+" "+c.From+" removed")
+		} else {
+			lines = append(lines, c.Module+" "+cmp.Or(c.From, "(none)")+" → "+c.To)
 		}
 	}
 	if more := len(lines) - maxToldModules; more > 0 {

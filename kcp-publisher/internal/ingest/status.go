@@ -157,6 +157,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 			operation, after.State == v1beta2.StateReady)
 	}
 	after.Operated(before, operation, now)
+	after.Runtime.History = history(before.Runtime, after, facts)
 	return after
 }
 

@@ -34,6 +34,9 @@ type runtimePage struct {
 	OriginsAsked bool
 	OriginsError string
 	EventsError  string
+	// Newest is what became of the published bundle, nil before the first; Earlier are those before it, the newest first.
+	Newest  *fleet.Bundle
+	Earlier []fleet.Bundle
 }
 
 type label struct{ Key, Value string }
@@ -86,12 +89,35 @@ func (p *pages) history(r asked, page *runtimePage) {
 		}
 		page.Events = viewEvents(events)
 	}
+	var chain fleet.Chain
+	if p.Chain != nil {
+		page.OriginsAsked = true
+		chain = p.known.chainOf(r.Context(), page.ID, kyma, p.Chain)
+	}
+	page.timeline(fleet.Timeline(kyma, chain))
 	if p.Origins != nil {
 		page.OriginsAsked = true
 		if page.Origins, err = p.known.of(r.Context(), page.ID, kyma, p.Origins); err != nil {
 			page.OriginsError = err.Error()
 		}
 	}
+}
+
+// timeline takes the runtime's last bundles. That which is in force is told once.
+func (page *runtimePage) timeline(bundles []fleet.Bundle) {
+	for i := range bundles {
+		b := &bundles[i]
+		if page.PublishedInfo != nil && b.Digest == page.PublishedInfo.Digest {
+			page.Newest = b
+			continue
+		}
+		page.Earlier = append(page.Earlier, *b)
+	}
+}
+
+// InForceTold reports whether an earlier bundle is the one in force, so that it is not told twice.
+func (page runtimePage) InForceTold() bool {
+	return slices.ContainsFunc(page.Earlier, func(b fleet.Bundle) bool { return b.Outcome == fleet.OutcomeInForce })
 }
 
 // viewEvents returns the newest events, the newest first.
@@ -117,12 +143,15 @@ func viewEvents(events []corev1.Event) []event {
 	return all[:min(len(all), maxEvents)]
 }
 
-// Bundle is which bundle the origins are of.
+// Bundle is what the published bundle says of itself, nil where it was not verified.
 func (r runtimePage) Bundle() *bundle.BundleIdentity {
-	if len(r.Origins) == 0 {
-		return nil
+	switch {
+	case len(r.Origins) > 0:
+		return &r.Origins[0].Bundle
+	case r.Newest != nil:
+		return r.Newest.Signed
 	}
-	return &r.Origins[0].Bundle
+	return nil
 }
 
 // Current reports whether the runtime has in force what was published to it last.

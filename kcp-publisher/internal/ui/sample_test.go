@@ -7,10 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
 
@@ -155,8 +157,48 @@ func sampleKyma(_ context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 	}}
 	if r.InForce != 0 {
 		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{
-			Epoch: 1, Sequence: r.InForce, Digest: "sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752", Time: metav1.NewTime(noon.Add(-3 * time.Hour)),
+			Epoch: 1, Sequence: r.InForce, Digest: sampleInForce, Time: metav1.NewTime(noon.Add(-3 * time.Hour)),
 		}
 	}
+	kyma.Status.Runtime.History = sampleHistory(kyma.Status.Runtime)
+	if newest := &kyma.Status.Runtime.History[0]; r.InForce == r.Published {
+		applied := metav1.NewTime(noon.Add(-2 * time.Minute))
+		newest.Applied, newest.State = &applied, r.State
+		kyma.Status.Runtime.Observed.Digest = newest.Digest
+	}
 	return kyma, nil
+}
+
+// Digests of a sample's bundles.
+const (
+	sampleInForce = "sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
+	sampleRefused = "sha256:fd61a03af4f77d870fc21e05e7e80678095c92d808cfb3b5c279ee04c74aca13"
+	sampleOldest  = "sha256:a4e624d686e03ed2767c0abd85c14426b0b1157d2ce81d27bb4fe4f6f01d688a"
+	sampleCommit  = "5d41402abc4b2a76b9719d911017c592aabbccdd"
+)
+
+// sampleHistory is what is remembered of a runtime's bundles: the newest, the one in force, one that was refused and one whose texts are hostile.
+func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
+	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
+	applied, before := ago(3*time.Hour), ago(50*time.Hour)
+	return []v1beta2.BundleRecord{
+		{Epoch: 1, Sequence: r.Published.Sequence, Digest: r.Published.Digest, Published: r.Published.Time, Changes: []v1beta2.VersionChange{{Module: "keda", From: "1.7.0", To: "1.8.0"}}},
+		{Epoch: 1, Sequence: 1763801000000, Digest: sampleInForce, Published: ago(4 * time.Hour), Applied: &applied, State: v1beta2.StateReady, Commit: sampleCommit,
+			Changes: []v1beta2.VersionChange{{Module: "keda", From: "1.6.0", To: "1.7.0"}, {Module: "mailer", From: "0.3.0"}, {Module: "serverless", To: "2.1.0"}}, More: 2},
+		{Epoch: 1, Sequence: 1763701000000, Digest: sampleRefused, Published: ago(30 * time.Hour), Refused: "Downgrade"},
+		{Epoch: 1, Sequence: 1763601000000, Digest: sampleOldest, Published: ago(51 * time.Hour), Applied: &before, State: v1beta2.StateError, Commit: hostile,
+			Changes: []v1beta2.VersionChange{{Module: hostile, From: hostile, To: hostile}}},
+	}
+}
+
+// sampleChain is what the registry has of it: two bundles that the root of trust proves.
+func sampleChain(_ context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
+	p := kyma.Status.Runtime.Published
+	signed := func(sequence int64, of string, at time.Time) bundle.BundleIdentity {
+		return bundle.BundleIdentity{Digest: digest.Digest(of), Epoch: 1, Sequence: sequence, IssuedAt: at, ExpiresAt: at.Add(720 * time.Hour), RootVersion: 3,
+			PublisherKey: "RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY=", Source: &bundle.Source{Repository: "https://git.example.org/fleet", Commit: sampleCommit}}
+	}
+	return fleet.Chain{Asked: true, Ends: "bundle " + sampleRefused + ": not found in registry.example.org", Bundles: []bundle.BundleIdentity{
+		signed(p.Sequence, p.Digest, p.Time.Time), signed(1763801000000, sampleInForce, noon.Add(-4*time.Hour)),
+	}}, nil
 }

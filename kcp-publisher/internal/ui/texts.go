@@ -23,7 +23,7 @@ const maxText = 600
 // texts are what templates call.
 var texts = template.FuncMap{
 	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural, "short": shortDigest,
-	"when": when, "stamp": stamp, "words": words, "tone": tone, "stateTone": stateTone, "rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
+	"when": when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone, "rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
 	"ready": ready, "sum": func(a, b int) int { return a + b },
 }
 
@@ -135,6 +135,19 @@ func when(now time.Time, t any) *moment {
 	}
 	at = at.UTC()
 	return &moment{at.Format(time.RFC3339), stamp(at), since(now.Sub(at))}
+}
+
+// bundleTone is how a bundle is shown by what became of it.
+func bundleTone(b fleet.Bundle) string {
+	switch {
+	case b.Outcome == fleet.OutcomeRefused || b.State == v1beta2.StateError:
+		return "bad"
+	case b.State == v1beta2.StateWarning:
+		return "lost"
+	case b.Outcome == fleet.OutcomeInForce || b.Outcome == fleet.OutcomeApplied:
+		return "good"
+	}
+	return "idle"
 }
 
 // stamp returns a time for people.

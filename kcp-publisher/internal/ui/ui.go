@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
 
 const (
@@ -32,6 +33,8 @@ type Options struct {
 	Source *Source
 	// Origins reads the bundle that was published to a runtime, verifies it, and returns where its modules come from. Nil without a registry.
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
+	// Chain reads the bundles that were published to a runtime last, and verifies them. Nil without a registry.
+	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
 	// Events returns the Events of a Kyma, read with the rights of whose request ctx is of. Nil shows none.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	Log    logr.Logger

@@ -44,7 +44,7 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 			},
 		}
 	}
-	pages := Handler(Options{Source: s.source, Log: logr.Discard(), Now: func() time.Time { return noon }, Events: sampleEvents})
+	pages := Handler(Options{Source: s.source, Log: logr.Discard(), Now: func() time.Time { return noon }, Events: sampleEvents, Chain: sampleChain})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pages.ServeHTTP(w, r.WithContext(WithViewer(r.Context(), viewer)))
 	}))

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/kyma-pull/kyma-pull/integration/bench/process"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// seenTimes is how often each command is run: the figure is the median.
+const seenTimes = 3
+
+// seeing measures what people wait for who look at a fleet: `status` and the page. Of the Kymas that a real publisher has written so many copies are put
+// into etcd that the fleet has as many runtimes as are to be seen. Nobody publishes to those, so that the publisher is ended, and the stage is the last.
+func (w *world) seeing(ctx context.Context) error {
+	if err := w.killPublisher(); err != nil {
+		return err
+	}
+	w.kymas.close() // it would be told of every copy
+	each, err := w.copyKymas(ctx)
+	if err != nil {
+		return err
+	}
+	w.add(each, size, "a Kyma in etcd", fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen, max(0, w.Seen-w.Runtimes)))
+	if _, err := w.see(ctx, "status", "-o", "name"); err != nil { // the API server has read all of them once
+		return err
+	}
+	for _, args := range [][]string{{"status"}, {"status", "--failing"}, {"status", "-o", "name"}, {"status", "-o", "json"}} {
+		if err := w.seeStatus(ctx, args); err != nil {
+			return err
+		}
+	}
+	return w.seePage(ctx)
+}
+
+// keyOfKyma is where the API server keeps a Kyma in etcd.
+func keyOfKyma(i int) []byte {
+	return []byte("/registry/operator.kyma-project.io/kymas/" + sample.Namespace + "/" + runtimeID(i))
+}
+
+// copyKymas adds copies until there are as many Kymas as are to be seen, and returns how many bytes one has.
+func (w *world) copyKymas(ctx context.Context) (float64, error) {
+	etcd := etcdGateway{w.kcp.Etcd()}
+	originals := make([][]byte, w.Runtimes)
+	bytes := 0
+	for i := range originals {
+		data, err := etcd.get(ctx, keyOfKyma(i))
+		if err != nil {
+			return 0, err
+		}
+		if data, err = troubled(i, data); err != nil {
+			return 0, err
+		}
+		if err := etcd.put(ctx, keyOfKyma(i), data); err != nil {
+			return 0, err
+		}
+		originals[i] = data
+		bytes += len(data)
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := w.Runtimes; i < w.Seen; i++ {
+		group.Go(func() error {
+			original := i % w.Runtimes
+			data := strings.ReplaceAll(string(originals[original]), runtimeID(original), runtimeID(i))
+			data = uid.ReplaceAllString(data, fmt.Sprintf(`"uid":"00000000-0000-4000-8000-%012d"`, i))
+			return etcd.put(within, keyOfKyma(i), []byte(data))
+		})
+	}
+	return float64(bytes / w.Runtimes), group.Wait()
+}
+
+var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
+
+// troubled makes of every twentieth Kyma one of a silent runtime, and of every fiftieth one with a broken module, in the words of the programs.
+func troubled(i int, data []byte) ([]byte, error) {
+	if i%20 != 7 && i%50 != 3 {
+		return data, nil
+	}
+	var kyma map[string]any
+	if err := json.Unmarshal(data, &kyma); err != nil {
+		return nil, fmt.Errorf("read Kyma %s in etcd: %w", runtimeID(i), err)
+	}
+	status, _ := kyma["status"].(map[string]any)
+	modules, _ := status["modules"].([]any)
+	conditions, _ := status["conditions"].([]any)
+	if i%50 == 3 && len(modules) > 0 {
+		modules[0].(map[string]any)["state"] = "Error"
+		modules[0].(map[string]any)["message"] = "not ready after 10m0s: Deployment kyma-system/operator has 0 of 1 available replicas"
+	}
+	for _, c := range conditions {
+		c := c.(map[string]any)
+		switch {
+		case i%20 == 7 && c["type"] == "Reporting":
+			c["status"], c["reason"], c["message"] = "False", "Silent", "the runtime has not reported for 30m0s"
+		case c["type"] == "Ready":
+			c["status"], c["reason"], c["message"] = "False", "Error", "not all is well"
+		}
+	}
+	status["state"] = "Error"
+	return json.Marshal(kyma)
+}
+
+// ran is what one run of a command took.
+type ran struct {
+	wall, cpu, server time.Duration
+	peak, read        int64
+	lines             int
+}
+
+// see runs the publisher's program as a user does.
+func (w *world) see(ctx context.Context, args ...string) (ran, error) {
+	server, started := w.cpu("kube-apiserver"), time.Now()
+	cmd := exec.CommandContext(ctx, w.binaries.Publisher, append(args, "--kubeconfig", w.kcp.Kubeconfig())...)
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return ran{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return ran{}, err
+	}
+	var s ran
+	for lines := bufio.NewReader(output); err == nil; {
+		if _, err = lines.ReadSlice('\n'); err == nil || errors.Is(err, bufio.ErrBufferFull) {
+			s.lines, err = s.lines+1, nil
+		}
+	}
+	// What it has read is known of a process that has ended, as long as nobody has waited for it.
+	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return ran{}, fmt.Errorf("wait for %s: %w", args, err)
+	}
+	s.wall = time.Since(started)
+	if counts, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", cmd.Process.Pid)); err == nil {
+		_, _ = fmt.Sscanf(string(counts), "rchar: %d", &s.read)
+	}
+	if err := cmd.Wait(); err != nil {
+		return ran{}, fmt.Errorf("%s: %w: %s", args, err, problems.String())
+	}
+	s.cpu, s.server = cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), w.cpu("kube-apiserver")-server
+	if usage, is := cmd.ProcessState.SysUsage().(*syscall.Rusage); is {
+		s.peak = usage.Maxrss << 10
+	}
+	return s, nil
+}
+
+func (w *world) seeStatus(ctx context.Context, args []string) error {
+	var all []ran
+	for range seenTimes {
+		s, err := w.see(ctx, args...)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b ran) int { return int(a.wall - b.wall) })
+	s, what := all[len(all)/2], "`"+strings.Join(args, " ")+"`"
+	w.add(s.wall.Seconds(), seconds, what, fmt.Sprintf("%d lines; fastest %.1f s", s.lines, all[0].wall.Seconds()))
+	w.add(float64(s.cpu.Milliseconds()), cpuMillis, what, "")
+	w.add(float64(s.server.Milliseconds()), cpuMillis, what+": kube-apiserver", "")
+	w.add(float64(s.read), size, what+": bytes read", "as they came, compressed where they were")
+	w.add(float64(s.peak), size, what+": peak of memory", "")
+	return nil
+}
+
+// seePage starts the page and measures until it shows a runtime.
+func (w *world) seePage(ctx context.Context) (err error) {
+	log := filepath.Join(w.dir, "ui.log")
+	started := time.Now()
+	page, err := start(log, w.binaries.Publisher, []string{"ui", "--kubeconfig", w.kcp.Kubeconfig(), "--bind-address", "127.0.0.1:0"}, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, page.end(syscall.SIGTERM)) }()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	browser := &http.Client{Jar: jar, Timeout: time.Minute}
+	address, bytes := "", 0
+	err = w.until(ctx, "the page shows a runtime", func() (bool, string) {
+		if address == "" {
+			address = pageAddress.FindString(page.tail(1 << 16))
+		}
+		if address == "" {
+			return !page.running(), page.tail(1 << 12)
+		}
+		var row bool
+		row, bytes, err = firstRow(ctx, browser, address)
+		return row, fmt.Sprint(err)
+	})
+	if err == nil && !page.running() {
+		err = fmt.Errorf("the page ended: %s", page.tail(1<<12))
+	}
+	if err != nil {
+		return err
+	}
+	w.add(time.Since(started).Seconds(), seconds, "start of the page -> its first row", strconv.Itoa(bytes)+" bytes of HTML")
+	again := time.Now()
+	for range 10 {
+		if _, _, err := firstRow(ctx, browser, address); err != nil {
+			return err
+		}
+	}
+	w.add(time.Since(again).Seconds()/10*1000, "ms", "first screen once the page runs", "mean of 10")
+	used, err := process.UsageOf(page.pid())
+	if err != nil {
+		return err
+	}
+	w.add(used.CPU.Seconds()*1000, cpuMillis, "page until then", "")
+	w.add(float64(used.Resident), size, "memory of the page", "")
+	w.add(float64(used.Peak), size, "memory of the page: its peak", "")
+	return nil
+}
+
+var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\S+`)
+
+// firstRow reports whether the first screen lists a runtime.
+func firstRow(ctx context.Context, browser *http.Client, address string) (bool, int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return false, 0, err
+	}
+	answer, err := browser.Do(request)
+	if err != nil {
+		return false, 0, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	return answer.StatusCode == http.StatusOK && strings.Contains(string(data), "runtime-0"), len(data), err
+}

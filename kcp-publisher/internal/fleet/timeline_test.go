@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func digestOf(n int) digest.Digest { return digest.FromString(fmt.Sprint(n)) }
+
+// sequences is a Kyma whose last bundles are numbered; newest was published last, observed is in force.
+func sequences(newest, observed int, history ...v1beta2.BundleRecord) *v1beta2.Kyma {
+	kyma := &v1beta2.Kyma{}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		Published: &v1beta2.PublishedBundle{Epoch: 1, Sequence: int64(newest), Digest: digestOf(newest).String(), Time: metav1.NewTime(noon)},
+		Observed:  &v1beta2.ObservedBundle{Epoch: 1, Sequence: int64(observed), Digest: digestOf(observed).String()}, History: history,
+	}
+	return kyma
+}
+
+func record(n int, change func(*v1beta2.BundleRecord)) v1beta2.BundleRecord {
+	b := v1beta2.BundleRecord{Epoch: 1, Sequence: int64(n), Digest: digestOf(n).String(), Published: metav1.NewTime(noon.Add(time.Duration(n) * time.Minute)), Commit: "noted"}
+	change(&b)
+	return b
+}
+
+func applied(state v1beta2.State) func(*v1beta2.BundleRecord) {
+	return func(b *v1beta2.BundleRecord) { b.Applied, b.State = &metav1.Time{Time: noon}, state }
+}
+
+func identity(n int) bundle.BundleIdentity {
+	i := bundle.BundleIdentity{Digest: digestOf(n), Epoch: 1, Sequence: int64(n), IssuedAt: noon, PublisherKey: "key", Source: &bundle.Source{Commit: "signed"}}
+	if n > 1 {
+		i.Previous = &bundle.Position{Sequence: int64(n - 1), Digest: digestOf(n - 1)}
+	}
+	return i
+}
+
+func told(bundles []Bundle) string {
+	var lines []string
+	for i := range bundles {
+		b := &bundles[i]
+		lines = append(lines, fmt.Sprintf("%d %s; %s; %s; signed %t %s", b.Sequence, b.Became(), b.Why(), b.Commit, b.Signed != nil, b.Unverified))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestATimelineTellsWhatIsSignedBeforeWhatIsNoted(t *testing.T) {
+	kyma := sequences(9, 8, record(9, func(b *v1beta2.BundleRecord) {
+		b.Changes, b.More = []v1beta2.VersionChange{{Module: "keda", From: "1.0.0", To: "2.0.0"}, {Module: "mail", To: "1.0.0"}, {Module: "old", From: "3.0.0"}}, 1
+	}), record(8, applied(v1beta2.StateError)), record(7, func(b *v1beta2.BundleRecord) { b.Refused = "Downgrade" }), record(6, func(*v1beta2.BundleRecord) {}), record(5, applied(v1beta2.StateReady)))
+	for name, c := range map[string]struct {
+		chain Chain
+		want  string
+	}{
+		"nobody asked": {Chain{}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; noted; signed false 
+8 in force, Error; no other versions; noted; signed false 
+7 refused: Downgrade; no other versions; noted; signed false 
+6 replaced before it was reported; no other versions; noted; signed false 
+5 was applied, Ready; no other versions; noted; signed false `},
+		"two are there": {Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}, Ends: "gone"}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; signed; signed true 
+8 in force, Error; no other versions; signed; signed true 
+7 refused: Downgrade; no other versions; noted; signed false gone
+6 replaced before it was reported; no other versions; noted; signed false gone
+5 was applied, Ready; no other versions; noted; signed false gone`},
+	} {
+		if got := told(Timeline(kyma, c.chain)); got != c.want {
+			t.Errorf("%s: got\n%s\n\nwant\n%s", name, got, c.want)
+		}
+	}
+	// A status of a publisher that remembers nothing: the registry has the bundles, and what became of them nobody knows.
+	want := "9 in force; not noted; signed; signed true \n8 not noted; not noted; signed; signed true "
+	if got := told(Timeline(sequences(9, 9), Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {
+		t.Errorf("got\n%s\n\nwant\n%s", got, want)
+	}
+	if got := Timeline(&v1beta2.Kyma{}, Chain{}); got != nil {
+		t.Errorf("before the first bundle there are %v", got)
+	}
+}
+
+func TestAChainIsFollowedAsFarAsItIsProven(t *testing.T) {
+	asked := 0
+	read := func(missing int) func(string) (bundle.BundleIdentity, error) {
+		return func(want string) (bundle.BundleIdentity, error) {
+			asked++
+			for n := range 20 {
+				if digestOf(n).String() == want && n != missing {
+					return identity(n), nil
+				}
+			}
+			return bundle.BundleIdentity{}, errors.New("not there\x1b[31m")
+		}
+	}
+	if c := ReadChain(sequences(9, 9), read(0)); len(c.Bundles) != maxTimeline || c.Ends != "" || asked != maxTimeline {
+		t.Errorf("%d bundles by %d requests, %q", len(c.Bundles), asked, c.Ends)
+	}
+	if c := ReadChain(sequences(9, 9), read(7)); len(c.Bundles) != 2 || !strings.HasPrefix(c.Ends, "not there") || strings.Contains(c.Ends, "\x1b") {
+		t.Errorf("%d bundles, %q", len(c.Bundles), c.Ends)
+	}
+	// A bundle that names itself as the one before ends the chain.
+	if c := ReadChain(sequences(2, 2), func(string) (bundle.BundleIdentity, error) {
+		i := identity(2)
+		i.Previous = &bundle.Position{Sequence: 2, Digest: digestOf(2)}
+		return i, nil
+	}); len(c.Bundles) != 1 {
+		t.Errorf("%d bundles of a circle", len(c.Bundles))
+	}
+}
+
+func TestTextsOfATimelineAreBoundedAndPrintable(t *testing.T) {
+	hostile := strings.Repeat("x", 10_000) + "\x1b[31m\u202e\n"
+	all := Timeline(sequences(9, 9, record(9, func(b *v1beta2.BundleRecord) {
+		b.Commit, b.Refused, b.Changes = hostile, hostile, []v1beta2.VersionChange{{Module: hostile, From: hostile, To: hostile}}
+	})), Chain{})
+	if got := told(all); len(got) > 2000 || strings.ContainsAny(got, "\x1b\u202e\n") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}

@@ -1,0 +1,30 @@
+package ui
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestARuntimesPageTellsItsLastBundles(t *testing.T) {
+	s := serve(t, sampleFleet(100, false), nil)
+	status, body, _ := s.get(t, "/runtimes/r-00007")
+	if status != http.StatusOK {
+		t.Fatalf("%d\n%s", status, body)
+	}
+	at := 0
+	for _, want := range []string{
+		"keda 1.7.0 → 1.8.0", "waits for the runtime",
+		"In force, published", "in force, Ready", "keda 1.6.0 → 1.7.0, mailer removed, serverless 2.1.0, and 2 other modules", "RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY", "version 3", sampleCommit,
+		"refused: Downgrade", "Not verified", "not found in registry.example.org", "was applied, Error", "&lt;script&gt;",
+	} {
+		next := strings.Index(body[at:], want)
+		if next < 0 {
+			t.Fatalf("%q does not follow in the page:\n%s", want, body[strings.Index(body, "Bundles"):])
+		}
+		at += next
+	}
+	if strings.Contains(body, "<script>document") || strings.Contains(body, "\u202e") {
+		t.Error("a hostile text is no text")
+	}
+}
