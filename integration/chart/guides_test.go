@@ -29,7 +29,7 @@ func guideBlocks(t *testing.T, page string) (blocks [][2]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
 	require.NoError(t, err)
-	for _, found := range regexp.MustCompile("(?ms)^```sh(?: test=([^\n ]+))?\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile("(?ms)^ *```sh(?: test=([^\n ]+))?\n(.*?)^ *```").FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, [2]string{found[1], found[2]})
 	}
 	require.NotEmpty(t, blocks)
@@ -59,8 +59,9 @@ func newOperator(t *testing.T) *operator {
 	charts, err := filepath.Abs(filepath.Join("..", "..", "charts"))
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(charts, filepath.Join(dir, "charts")))
-	home := t.TempDir()
-	return &operator{g, dir, append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "KUBECONFIG="+g.kubeconfig,
+	home, kubeconfig := t.TempDir(), filepath.Join(dir, "kubeconfig")
+	g.nameContexts(kubeconfig, "kcp", "berlin")
+	return &operator{g, dir, append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig,
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
 }
 
@@ -132,8 +133,8 @@ func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 	install := func(pages ...string) {
 		for _, page := range pages {
 			for _, block := range guideBlocks(t, page) {
-				if strings.HasPrefix(block[1], "make ") {
-					continue // images, which the kind clusters' tests build
+				if strings.HasPrefix(block[1], "make ") || block[0] != "" {
+					continue // images, which the kind clusters' tests build, and what has its own place below
 				}
 				o.follow(block[1])
 			}
@@ -143,6 +144,7 @@ func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 	require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:1.0.0", "registry.example/kyma-pull/skr-agent:1.0.0"}, o.images(), "an upgrade forgot what was set")
 	install("guides/upgrade-and-skew.md")
 	require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:1.1.0", "registry.example/kyma-pull/skr-agent:1.1.0"}, o.images(), "an upgrade forgot what was set")
+	o.otherPages()
 
 	t.Log("The agent goes first.")
 	manifest := o.held("Manifest", "kyma-system", "scaler", v1beta2.FinalizerManifest, false)
