@@ -87,7 +87,7 @@ func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
 	}
 
 	guide := lines(blocksOf(t, "docs/guides/troubleshooting.md", 3)[1])
-	s := newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--registry-config", "--registry-ca ca.pem --registry-config")
+	s := newPlainShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--registry-config", "--registry-ca ca.pem --registry-config")
 	s.env = append(s.env, "KUBECONFIG="+filepath.Join(f.Dir, "kcp.kubeconfig"))
 	s.run(guide[0])
 	s.env = append(s.env, "KUBECONFIG="+r.Kubeconfig())

@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -176,11 +175,7 @@ func (w *walk) operations() {
 		w.says(line)
 	}
 	w.says("kubectl get kyma -n kcp-system --field-selector status.runtime.id=berlin -o name", "kyma.operator.kyma-project.io/berlin")
-	for _, configured := range []client.Object{
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"}},
-	} {
-		must(t, w.f.Control.Create(t.Context(), configured))
-	}
+	must(t, w.f.Control.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"}}))
 	w.says(blocksOf(t, "docs/git.md", 4)[1], "annotated")
 	w.says(blocksOf(t, "docs/airgap.md", 4)[2], "annotated")
 }

@@ -39,8 +39,8 @@ func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
 	}
 	tutorial := blocksOf(t, "docs/tutorials/try-a-module.md", 4)
 	must(t, os.Symlink(filepath.Dir(binaries.Publisher), filepath.Join(dir, "bin")))
-	newShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(tutorial[1])
-	tried := newShell(t, checkout, binaries).run("make --no-print-directory --dry-run --old-file=build --old-file=assets " + strings.TrimPrefix(strings.TrimSpace(tutorial[2]), "make "))
+	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(tutorial[1])
+	tried := newPlainShell(t, checkout, binaries).run("make --no-print-directory --dry-run --old-file=build --old-file=assets " + strings.TrimPrefix(strings.TrimSpace(tutorial[2]), "make "))
 	if want := "--component 'sample.example/module/lamp' --from '1.0.0' --to '1.1.0' "; !strings.Contains(tried, want) || !strings.Contains(tried, "--components 'ctf:archive' --templates 'templates'") {
 		t.Errorf("the tutorial tries something else:\n%s", tried)
 	}
