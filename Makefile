@@ -40,9 +40,12 @@ chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 
 	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(FLAGS)
 
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
-test: build assets ## all tests, over real API servers and a real registry
+# Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
+test: build assets ## all tests, over real API servers and a real registry; RERUNS=1 runs up to three that failed once more, and lists them
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
-	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" go test -vet=off -timeout $(TIMEOUT) ./integration/scenario ./...
+	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
+	  $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(or $(RERUNS),0) --rerun-fails-max-failures 3 \
+	  --packages './integration/scenario ./...' -- -vet=off -timeout $(TIMEOUT)
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
 # the rest would tell little.

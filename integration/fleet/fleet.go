@@ -19,6 +19,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -266,16 +267,18 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 // Release says which version of a module each channel has; saying it again is a promotion.
 func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
 	want := sample.Release(module, component, channels...)
-	have := &v1beta2.ModuleReleaseMeta{}
-	err := f.Control.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if apierrors.IsNotFound(err) {
-		return f.Control.Create(ctx, want)
-	}
-	if err != nil {
-		return err
-	}
-	have.Spec = want.Spec
-	return f.Control.Update(ctx, have)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		have := &v1beta2.ModuleReleaseMeta{}
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(want), have)
+		if apierrors.IsNotFound(err) {
+			return f.Control.Create(ctx, want)
+		}
+		if err != nil {
+			return err
+		}
+		have.Spec = want.Spec
+		return f.Control.Update(ctx, have) // the publisher writes the status
+	})
 }
 
 // Why runs `kcp-publisher why`.

@@ -30,8 +30,7 @@ func TestARuntimeFollowsItsAdminWhileTheControlPlaneIsAway(t *testing.T) {
 	bound := runtimeWith(t, f, "bound", map[string]string{"scaler": "1.7.0"})
 	record, err := bound.Record(ctx)
 	must(t, err)
-	record.Annotations = map[string]string{v1beta2.AnnotationAutonomy: ""}
-	must(t, f.Control.Update(ctx, record))
+	change(t, f.Control, record, func(record *v1beta2.Kyma) { record.Annotations = map[string]string{v1beta2.AnnotationAutonomy: ""} })
 	until(t, 60*time.Second, "bound has no offers any more", func() (bool, string) {
 		fetched, err := bound.Desired(ctx)
 		if err != nil {

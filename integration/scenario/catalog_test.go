@@ -54,10 +54,8 @@ func TestTheCatalogIsSyncedAndFollowsVisibility(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
-	release := &v1beta2.ModuleReleaseMeta{}
-	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler"}, release))
-	release.Spec.Beta = true
-	must(t, f.Control.Update(ctx, release))
+	release := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "scaler"}}
+	change(t, f.Control, release, func(release *v1beta2.ModuleReleaseMeta) { release.Spec.Beta = true })
 	untilSeen(t, r, "mailer-1.0.0")
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.True)
 	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
@@ -151,16 +149,13 @@ func TestSkippedObjectsAreLeftAlone(t *testing.T) {
 	before := manifest.DeepCopy()
 	manifest.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	must(t, r.API.Patch(ctx, manifest, client.MergeFrom(before)))
-	config, err := settings(ctx, r)
-	must(t, err)
-	config.Data["level"] = "debug"
-	must(t, r.API.Update(ctx, config))
+	drift(t, r)
 	promote(t, f, "1.8.0")
 	until(t, 30*time.Second, "the new version is asked for", func() (bool, string) {
 		must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
 		return manifest.Spec.Version == "1.8.0", manifest.Spec.Version
 	})
-	if config, err = settings(ctx, r); err != nil || config.Data["level"] != "debug" || config.Data["version"] != "1.7.0" {
+	if config, err := settings(ctx, r); err != nil || config.Data["level"] != "debug" || config.Data["version"] != "1.7.0" {
 		t.Errorf("a skipped Manifest was worked on: %v, %v", config.Data, err)
 	}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))

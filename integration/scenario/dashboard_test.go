@@ -77,11 +77,12 @@ func TestAnAdminWorksWithTheKymaDashboard(t *testing.T) {
 	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.11.0"), sample.Channel("fast", "1.11.0")))
 	kyma, err := r.Kyma(ctx)
 	must(t, err)
-	for i := range kyma.Spec.Modules {
-		kyma.Spec.Modules[i].Version = "" // the CLI does not know the field
-	}
-	kyma.Spec.Modules = kyma.Spec.Modules[:1]
-	must(t, r.API.Update(ctx, kyma))
+	change(t, r.API, kyma, func(kyma *v1beta2.Kyma) {
+		for i := range kyma.Spec.Modules {
+			kyma.Spec.Modules[i].Version = "" // the CLI does not know the field
+		}
+		kyma.Spec.Modules = kyma.Spec.Modules[:1]
+	})
 	must(t, r.UntilGone(ctx, "mailer"))
 	must(t, r.UntilState(ctx, "scaler", "1.10.0", v1beta2.StateReady))
 

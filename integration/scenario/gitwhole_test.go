@@ -200,10 +200,8 @@ func TestTheRepositoryOwnsWhatItBringsAndAsksBeforeItEmptiesRuntimes(t *testing.
 		earlier := meta.DeepCopy()
 		meta.Spec.Channels = append(meta.Spec.Channels, sample.Channel("experimental", "1.8.0"))
 		must(t, f.Control.Patch(ctx, meta, client.MergeFrom(earlier)))
-		reordered := &v1beta2.Kyma{}
-		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "two"}, reordered))
-		slices.Reverse(reordered.Spec.Modules)
-		must(t, f.Control.Update(ctx, reordered))
+		reordered := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "two"}}
+		change(t, f.Control, reordered, func(two *v1beta2.Kyma) { slices.Reverse(two.Spec.Modules) })
 		until(t, time.Minute, "the control plane has what Git has", func() (bool, string) {
 			kyma, err := r.Record(ctx)
 			must(t, err)

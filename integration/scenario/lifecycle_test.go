@@ -121,13 +121,12 @@ func TestDriftIsCorrectedWhereWeOwnAndLeftWhereWeDoNot(t *testing.T) {
 	})
 
 	cr := scalerCR()
-	must(t, r.API.Get(ctx, inKyma("default"), cr))
-	must(t, unstructured.SetNestedField(cr.Object, int64(5), "spec", "interval"))
-	must(t, r.API.Update(ctx, cr))
-	config, err = settings(ctx, r) // one more correction, so that a round has passed
-	must(t, err)
-	config.Data["level"] = "trace"
-	must(t, r.API.Update(ctx, config))
+	cr.SetNamespace(v1beta2.RuntimeNamespace)
+	cr.SetName("default")
+	change(t, r.API, cr, func(cr *unstructured.Unstructured) {
+		must(t, unstructured.SetNestedField(cr.Object, int64(5), "spec", "interval"))
+	})
+	drift(t, r) // one more correction, so that a round has passed
 	until(t, 20*time.Second, "the setting is back", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)

@@ -36,10 +36,7 @@ func TestAgentRestartedWithRegistryGoneStillCorrectsDrift(t *testing.T) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
-	config, err = settings(ctx, r)
-	must(t, err)
-	config.Data["level"] = "debug"
-	must(t, r.API.Update(ctx, config))
+	drift(t, r)
 	until(t, 30*time.Second, "the drift is corrected", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)

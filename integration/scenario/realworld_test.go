@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -46,10 +47,8 @@ func TestKymasOwnModulesAreInstalledAndUpgraded(t *testing.T) {
 	must(t, r.UntilState(ctx, "keda", "1.7.0", v1beta2.StateReady))
 	must(t, r.API.Get(ctx, inKyma("keda-manager"), &appsv1.Deployment{}))
 
-	release := &v1beta2.ModuleReleaseMeta{}
-	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "keda"}, release))
-	release.Spec.Channels[0].Version = "1.8.0"
-	must(t, f.Control.Update(ctx, release))
+	release := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda"}}
+	change(t, f.Control, release, func(release *v1beta2.ModuleReleaseMeta) { release.Spec.Channels[0].Version = "1.8.0" })
 	must(t, r.UntilState(ctx, "keda", "1.8.0", v1beta2.StateReady))
 	until(t, 20*time.Second, "the PriorityClass that 1.8.0 drops is pruned", func() (bool, string) {
 		var classes schedulingv1.PriorityClassList

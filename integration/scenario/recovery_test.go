@@ -235,10 +235,7 @@ func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
 	asWished("a Manifest was deleted")
 	loseDefinitions(t, r, "moduletemplates", "manifests", "kymas", "modulereleasemetas")()
 	asWished("all definitions were deleted")
-	drift, err := settings(ctx, r)
-	must(t, err)
-	drift.Data["level"] = "debug"
-	must(t, r.API.Update(ctx, drift))
+	drift(t, r)
 	until(t, 30*time.Second, "drift is corrected", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(err)

@@ -192,10 +192,7 @@ func TestAnUpgradeThatIsRefusedIsTakenBackOrRecreatesWhatItMay(t *testing.T) {
 	must(t, f.Offer(ctx, fixed, wrong))
 	drifts := func() {
 		t.Helper()
-		config, err := settings(ctx, r)
-		must(t, err)
-		config.Data["level"] = "debug"
-		must(t, r.API.Update(ctx, config))
+		drift(t, r)
 		until(t, 20*time.Second, "drift of the version in force is reverted", func() (bool, string) {
 			config, err := settings(ctx, r)
 			return err == nil && config.Data["level"] == "info" && config.Data["version"] == "1.7.0", fmt.Sprint(config.Data, err)

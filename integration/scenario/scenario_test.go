@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -115,6 +116,26 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	config := &corev1.ConfigMap{}
 	err := r.API.Get(ctx, inKyma("scaler-settings"), config)
 	return config, err
+}
+
+// change gets an object and updates it, again when somebody else was faster, as publisher and agents are at any time.
+func change[T client.Object](t *testing.T, api client.Client, object T, how func(T)) {
+	t.Helper()
+	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		how(object)
+		return api.Update(t.Context(), object)
+	}))
+}
+
+// drift changes an object of module scaler as somebody does whom the agent has to correct.
+func drift(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	config, err := settings(t.Context(), r)
+	must(t, err)
+	change(t, r.API, config, func(c *corev1.ConfigMap) { c.Data["level"] = "debug" })
 }
 
 // until waits for as long as is generous at least, as the others may have the processors.

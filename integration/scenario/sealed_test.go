@@ -194,8 +194,7 @@ func TestEachRuntimeGetsItsOwnSecretsAndNobodyElseReadsThem(t *testing.T) {
 	there = untilSecret(t, a, "scaler-login", first)
 	a.Agent().Kill()
 	must(t, f.Registry.Stop())
-	there.Data = map[string][]byte{"password": []byte("defaced")}
-	must(t, a.API.Update(ctx, there))
+	change(t, a.API, there, func(there *corev1.Secret) { there.Data = map[string][]byte{"password": []byte("defaced")} })
 	must(t, a.StartAgent())
 	untilSecret(t, a, "scaler-login", first)
 	must(t, f.Registry.Resume())
@@ -302,9 +301,10 @@ func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
 		return bytes.Contains(log, []byte("a Secret is for a runtime that no Kyma has")), fmt.Sprint(err)
 	})
 	stripped := untilSecret(t, a, "scaler-login", "for the scaler")
-	delete(stripped.Labels, v1beta2.LabelSealed)
-	stripped.Data = map[string][]byte{"password": []byte("a tenant's")}
-	must(t, a.API.Update(ctx, stripped))
+	change(t, a.API, stripped, func(stripped *corev1.Secret) {
+		delete(stripped.Labels, v1beta2.LabelSealed)
+		stripped.Data = map[string][]byte{"password": []byte("a tenant's")}
+	})
 	if back := untilSecret(t, a, "scaler-login", "for the scaler"); back.Labels[v1beta2.LabelSealed] != v1beta2.True {
 		t.Errorf("it has the labels %v", back.Labels)
 	}

@@ -185,9 +185,10 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)
 		meta := &v1beta2.ModuleReleaseMeta{}
-		must(t, l.f.Control.Get(ctx, inKCP("mailer"), meta))
-		meta.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
-		must(t, l.f.Control.Update(ctx, meta))
+		meta.Namespace, meta.Name = sample.Namespace, "mailer"
+		change(t, l.f.Control, meta, func(meta *v1beta2.ModuleReleaseMeta) {
+			meta.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
+		})
 		l.says(l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"), "finalizer operator.kyma-project.io/mandatory-module of ModuleReleaseMeta kcp-system/mailer is removed", "labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one are removed")
 	})
 	if after := l.versions(others); !maps.Equal(after, untouched) {
