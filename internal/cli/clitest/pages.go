@@ -35,7 +35,7 @@ var (
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
 	pages := []string{"CONTRIBUTING.md", "README.md"}
-	err := filepath.WalkDir(filepath.Join(checkout, "docs"), func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(checkout, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		page, _ := filepath.Rel(checkout, path) // both are below the same folder
 		if filepath.Ext(page) == ".md" && !strings.HasPrefix(page, "docs/reference/cli/") {
 			pages = append(pages, page)
