@@ -12,6 +12,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Packing says how a file is laid down.
@@ -59,11 +61,7 @@ func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	folder, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return store.SyncFolder(filepath.Dir(to))
 }
 
 // writeTar writes what the file lacks. Where each entry starts follows from those before it, so that what is there already needs

@@ -104,12 +104,3 @@ func (b *layoutBlobs) written(d digest.Digest) error {
 	b.whole[d] = info
 	return nil
 }
-
-// syncFolder makes the names in a folder last.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}

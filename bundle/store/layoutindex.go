@@ -179,7 +179,7 @@ func (x *layoutIndex) write() error {
 		data, err = json.Marshal(x.known.index())
 	}
 	if err == nil {
-		err = syncFolder(filepath.Join(x.dir, ocispec.ImageBlobsDir, "sha256"))
+		err = SyncFolder(filepath.Join(x.dir, ocispec.ImageBlobsDir, "sha256"))
 	}
 	var info os.FileInfo
 	if err == nil {
@@ -208,7 +208,7 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(file.Name()))
 	}
-	return info, syncFolder(dir)
+	return info, SyncFolder(dir)
 }
 
 // indexed is an index in which a change costs the same whatever its size. Places of what was taken out stay empty until it is written.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -22,17 +21,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/guides"
 )
 
-// guideBlocks are the shell blocks of a page with the name that their first line gives them, empty for none.
-func guideBlocks(t *testing.T, page string) (blocks [][2]string) {
+// guideBlocks are the shell blocks of a page.
+func guideBlocks(t *testing.T, page string) []guides.Block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	blocks, err := guides.Read(filepath.Join("..", "..", "docs", page))
 	require.NoError(t, err)
-	for _, found := range regexp.MustCompile("(?ms)^ *```sh(?: test=([^\n ]+))?\n(.*?)^ *```").FindAllStringSubmatch(string(text), -1) {
-		blocks = append(blocks, [2]string{found[1], found[2]})
-	}
-	require.NotEmpty(t, blocks)
 	return blocks
 }
 
@@ -73,17 +69,20 @@ func (o *operator) follow(script string) {
 	require.NoError(o, err, "%s\n%s", script, output)
 }
 
+// steps follows the blocks of a page that have a name.
+func (o *operator) steps(page, name string) {
+	o.Helper()
+	blocks := guides.Named(guideBlocks(o.T, page), name)
+	require.NotEmpty(o, blocks, name)
+	for _, block := range blocks {
+		o.follow(block.Script)
+	}
+}
+
 // uninstall follows the blocks of the guide on uninstalling that have a name.
 func (o *operator) uninstall(name string) {
 	o.Helper()
-	found := 0
-	for _, block := range guideBlocks(o.T, "guides/uninstall.md") {
-		if block[0] == name {
-			o.follow(block[1])
-			found++
-		}
-	}
-	require.Positive(o, found, name)
+	o.steps("guides/uninstall.md", name)
 }
 
 // images are what the Deployments of both programs run.
@@ -126,24 +125,24 @@ func (o *operator) gone(objects ...client.Object) {
 	}
 }
 
-// TestTheGuidesOnInstallingAndUninstallingAreRight runs every command of both and of the guide on upgrades, in one cluster that is control plane
-// and runtime. No program runs there, which is what makes things stick.
+// TestTheGuidesOnInstallingAndUninstallingAreRight runs every command of both and those with Helm of the guide on upgrades, in one cluster that is
+// control plane and runtime. No program runs there, which is what makes things stick.
 func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 	o, ctx := newOperator(t), t.Context()
-	install := func(pages ...string) {
-		for _, page := range pages {
-			for _, block := range guideBlocks(t, page) {
-				if strings.HasPrefix(block[1], "make ") || block[0] != "" {
-					continue // images, which the kind clusters' tests build, and what has its own place below
-				}
-				o.follow(block[1])
-			}
+	for _, block := range guideBlocks(t, "install.md") {
+		if !strings.HasPrefix(block.Script, "make ") && block.Name == "" { // images, which the kind clusters' tests build, and what otherPages runs
+			o.follow(block.Script)
 		}
 	}
-	install("install.md")
-	require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:1.0.0", "registry.example/kyma-pull/skr-agent:1.0.0"}, o.images(), "an upgrade forgot what was set")
-	install("guides/upgrade-and-skew.md")
-	require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:1.1.0", "registry.example/kyma-pull/skr-agent:1.1.0"}, o.images(), "an upgrade forgot what was set")
+	running := func(tag, wrong string) {
+		t.Helper()
+		require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:" + tag, "registry.example/kyma-pull/skr-agent:" + tag}, o.images(), wrong)
+	}
+	running("1.0.0", "an upgrade forgot what was set")
+	o.steps("guides/upgrade-and-skew.md", "releases")
+	running("1.1.0", "an upgrade forgot what was set")
+	o.steps("guides/upgrade-and-skew.md", "releases-back")
+	running("1.0.0", "the former release is not back")
 	o.otherPages()
 
 	t.Log("The agent goes first.")
@@ -172,7 +171,7 @@ func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 
 	t.Log("In order, after both were installed again.")
 	for _, block := range guideBlocks(t, "install.md") {
-		for line := range strings.Lines(block[1]) {
+		for line := range strings.Lines(block.Script) {
 			if strings.HasPrefix(line, "helm install") {
 				o.follow(line)
 			}

@@ -138,6 +138,11 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must(publisher("upgrade", "charts/kcp-publisher", "--set", "webhook.enabled=true")...)
 	require.True(t, g.current(), "the definition is not upgraded")
 	require.Equal(t, apiextensionsv1.WebhookConverter, g.definition().Spec.Conversion.Strategy)
+	g.must("rollback", "kcp-publisher", "--namespace", "kcp-system")
+	require.False(t, g.current(), "the former definition is not back")
+	require.Equal(t, apiextensionsv1.WebhookConverter, g.definition().Spec.Conversion.Strategy)
+	g.must(publisher("upgrade", "charts/kcp-publisher", "--set", "webhook.enabled=true")...)
+	require.True(t, g.current(), "the definition is not upgraded again")
 
 	// A runtime that is the control plane's own cluster.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")

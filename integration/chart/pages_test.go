@@ -68,7 +68,7 @@ func (o *operator) otherPages() {
 		"port-forward service/kcp-publisher-ui 8085:80", "get service/kcp-publisher-ui")
 	for _, page := range []string{"rights.md", "notifications.md", "guides/monitoring.md", "guides/ui-in-cluster.md", "guides/migrate-from-lifecycle-manager.md"} {
 		for _, block := range guideBlocks(o.T, page) {
-			script := renamed.Replace(block[1])
+			script := renamed.Replace(block.Script)
 			if words := strings.Fields(script); words[0] == "skr-agent" || words[0] == "kcp-publisher" && !strings.Contains(script, "kubectl") {
 				continue // which TestCommandsOfThePagesAreTaken has
 			}
@@ -84,8 +84,8 @@ func (o *operator) otherPages() {
 
 	gone := o.held("Kyma", "kcp-system", "ada", "", false)
 	for _, block := range guideBlocks(o.T, "install.md") {
-		if block[0] != "" {
-			o.follow(renamed.Replace(block[1]))
+		if block.Name != "" {
+			o.follow(renamed.Replace(block.Script))
 		}
 	}
 	require.NoError(o, o.api.Get(ctx, client.ObjectKeyFromObject(gone), gone))

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // ErrNoHistory says that the checkout cannot have a commit: it is shallow, or no repository. The error that wraps it says how to get it.
@@ -30,6 +31,9 @@ func inHistory(ctx context.Context, root, commit string) error {
 	return fmt.Errorf("commit %s is no ancestor of HEAD, so that other clones lack it: pin one that is: %s", commit, output)
 }
 
+// building has what several tests want built once.
+var building sync.Mutex
+
 // BuildAt builds the two programs of an earlier commit. They are kept in the user's cache folder by the commit, which is a whole hash.
 func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	root, err := checkout()
@@ -45,6 +49,8 @@ func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	}
 	dir := filepath.Join(cache, "kyma-pull", "programs-"+commit)
 	built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
+	building.Lock()
+	defer building.Unlock()
 	if _, err := os.Stat(dir); err == nil {
 		return built, nil
 	}
@@ -72,20 +78,51 @@ func git(ctx context.Context, root string, args ...string) *exec.Cmd {
 
 // buildAt leaves the programs in the folder bin of dir.
 func buildAt(ctx context.Context, root, commit, dir string) error {
-	source, archive := filepath.Join(dir, "source"), filepath.Join(dir, "source.tar")
-	if err := os.Mkdir(source, 0o755); err != nil {
+	source := filepath.Join(dir, "source")
+	if err := unpack(ctx, root, commit, source, "go.mod", "go.sum", "apis", "bundle", "charts", "internal", "kcp-publisher", "skr-agent"); err != nil {
 		return err
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin")+"/", "./kcp-publisher", "./skr-agent")
 	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	for _, cmd := range []*exec.Cmd{
-		git(ctx, root, "archive", "--format=tar", "--output="+archive, commit, "go.mod", "go.sum", "apis", "bundle", "charts", "internal", "kcp-publisher", "skr-agent"),
-		exec.CommandContext(ctx, "tar", "-xf", archive, "-C", source),
-		build,
-	} {
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, output)
-		}
+	return run(build)
+}
+
+// ChartsAt writes the charts of an earlier commit to a folder that is not there yet.
+func ChartsAt(ctx context.Context, commit, dir string) error {
+	root, err := checkout()
+	if err != nil {
+		return err
+	}
+	if err := inHistory(ctx, root, commit); err != nil {
+		return err
+	}
+	source, err := os.MkdirTemp(filepath.Dir(dir), "source-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(source) }()
+	if err := unpack(ctx, root, commit, source, "charts"); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(source, "charts"), dir)
+}
+
+// unpack writes files and folders of a commit below dir.
+func unpack(ctx context.Context, root, commit, dir string, paths ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	archive := dir + ".tar"
+	defer func() { _ = os.Remove(archive) }()
+	if err := run(git(ctx, root, append([]string{"archive", "--format=tar", "--output=" + archive, commit}, paths...)...)); err != nil {
+		return err
+	}
+	return run(exec.CommandContext(ctx, "tar", "-xf", archive, "-C", dir))
+}
+
+func run(cmd *exec.Cmd) error {
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, output)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 // TestChecksSayWhatIsWrongBeforeAProgramRuns has several things wrong at once, for both programs, and then right.
 func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml"}, AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
+	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}, AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
@@ -98,9 +98,15 @@ func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
 	got = runCheck(t, 0, f.Binaries().Agent, agent...)
 	findings(t, got, map[string][2]string{
 		"rights, agent": {"Passed", ""}, "rights, all-modules": {"Passed", ""}, "key of the agent": {"Passed", "can be read"}, "registry": {"Passed", ""},
-		"registry, to report": {"Passed", ""}, "bundle": {"Passed", "would be accepted"}, "enrollment": {"Passed", "knows the agent's key"},
+		"registry, to report": {"Passed", ""}, "bundle": {"Passed", "accepted"}, "enrollment": {"Passed", "knows the agent's key"},
 		"root of trust": {"Passed", "version 2"}, "definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
+	// Modules with an account of their own take other rights than the agent has, and the account has some.
+	got = runCheck(t, 0, f.Binaries().Agent, append(agent, "--module-service-account", "modules")...)
+	findings(t, got, map[string][2]string{"rights, module-account": {"Passed", ""}, "ServiceAccount system:serviceaccount:kyma-system:modules": {"Warning", "has no rights"}})
+	if _, asked := got["rights, all-modules"]; asked {
+		t.Error("the agent needs no rights of modules")
+	}
 	must(t, f.Registry.Stop())
 	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...), map[string][2]string{"registry": {"Failed", f.Location()}})
 	must(t, f.Registry.Resume())

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,20 +18,18 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/guides"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-var guideBlock = regexp.MustCompile("(?ms)^```sh([^\n]*)\n(.*?)^```$")
-
-// guide returns the shell blocks of the guide by what they recover from: each names that in its first line.
-func guide(t *testing.T) map[string][]step {
+// guide returns the shell blocks of a guide by their names.
+func guide(t *testing.T, page string) map[string][]guides.Block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "disaster-recovery.md"))
+	all, err := guides.Read(filepath.Join(checkout, "docs", "guides", page))
 	must(t, err)
-	blocks := map[string][]step{}
-	for _, found := range guideBlock.FindAllStringSubmatch(string(text), -1) {
-		name, check := strings.CutSuffix(strings.TrimPrefix(found[1], " test="), " check")
-		blocks[name] = append(blocks[name], step{section: name, script: found[2], check: check})
+	blocks := map[string][]guides.Block{}
+	for _, block := range all {
+		blocks[block.Name] = append(blocks[block.Name], block)
 	}
 	return blocks
 }
@@ -55,7 +52,7 @@ type disaster struct {
 	f      *fleet.Fleet
 	r      *fleet.Runtime
 	s      shell
-	blocks map[string][]step
+	blocks map[string][]guides.Block
 	ran    []string
 	// mounted is the folder in which the publisher has what the Secret fleet-keys holds.
 	mounted string
@@ -80,7 +77,7 @@ func (d *disaster) mount() {
 }
 
 // recover runs steps of a section, all unless some are given, and does what Kubernetes would do about them.
-func (d *disaster) recover(name string, steps ...step) {
+func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
 	if len(steps) == 0 {
 		steps = d.blocks[name]
@@ -90,15 +87,15 @@ func (d *disaster) recover(name string, steps ...step) {
 	}
 	d.ran = append(d.ran, name)
 	for _, step := range steps {
-		if step.check {
+		if step.Check {
 			checkStep(d.t, d.s, step)
 			continue
 		}
-		d.s.run(step.script)
-		if strings.Contains(step.script, "secret generic fleet-keys") {
+		d.s.run(step.Script)
+		if strings.Contains(step.Script, "secret generic fleet-keys") {
 			d.mount()
 		}
-		if strings.Contains(step.script, "restart deployment skr-agent") {
+		if strings.Contains(step.Script, "restart deployment skr-agent") {
 			must(d.t, d.r.Agent().Stop())
 			must(d.t, d.r.StartAgent())
 		}
@@ -106,7 +103,7 @@ func (d *disaster) recover(name string, steps ...step) {
 }
 
 // keysGiven is the step with which operators give the publisher its keys.
-func (d *disaster) keysGiven() step { return d.blocks["kcp-restored"][0] }
+func (d *disaster) keysGiven() guides.Block { return d.blocks["kcp-restored"][0] }
 
 func kymaOfStage(id, stage string, modules ...string) string {
 	return strings.Replace(kymaOf(id, modules...), "labels: {", "labels: {stage: "+stage+", ", 1)
@@ -132,7 +129,7 @@ func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
 	files["fleet/kymas/munich.yaml"] = kymaOfStage("munich", "production", "scaler")
 	repo.push(files)
 	f := startFollowing(t, append(repo.flags(), "--keys-poll-interval", "500ms", "--registry-check-interval", "1s"))
-	d := &disaster{t: t, f: f, blocks: guide(t), mounted: filepath.Join(f.Dir, "mounted"),
+	d := &disaster{t: t, f: f, blocks: guide(t, "disaster-recovery.md"), mounted: filepath.Join(f.Dir, "mounted"),
 		s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--timeout=2m", "--timeout=15s")}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -142,7 +139,7 @@ func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
 		}
 	})
 	must(t, os.Mkdir(d.mounted, 0o700))
-	d.s.run(d.keysGiven().script)
+	d.s.run(d.keysGiven().Script)
 	d.mount()
 	flags := func(more ...string) []string {
 		return slices.Concat(repo.flags(), []string{"--git-poll-interval", "500ms", "--keys-poll-interval", "500ms", "--registry-check-interval", "1s", "--keys", d.mounted}, more)
@@ -218,7 +215,7 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
 	d.s.run("kcp-publisher keys rotate publisher --drop-old --keys keys")
-	d.s.run(d.keysGiven().script)
+	d.s.run(d.keysGiven().Script)
 	d.mount()
 	untilRoot(t, d.r, 2)
 	before := agentKey(t, d.r)
@@ -303,7 +300,7 @@ func registryRecovered(t *testing.T, f *fleet.Fleet, runtime string) {
 		return
 	}
 	s := newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "berlin", runtime)
-	for _, step := range guide(t)["registry-lost"] {
+	for _, step := range guide(t, "disaster-recovery.md")["registry-lost"] {
 		checkStep(t, s, step)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,40 +23,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/guides"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// step is a shell block of a runbook.
-type step struct {
-	section, script string
-	// check says that it follows "Check:", and others that it is not for the fleet.
-	check, others bool
-}
-
-var runbookLine = regexp.MustCompile("(?ms)^## ([^\n]+)$|^(Check:[^\n]*)|^(<!-- of others -->)\n|^```sh\n(.*?)^```$")
-
 // runbook returns the shell blocks of docs/runbooks/NAME.
-func runbook(t *testing.T, name string) []step {
+func runbook(t *testing.T, name string) []guides.Block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "runbooks", name))
+	blocks, err := guides.Read(filepath.Join(checkout, "docs", "runbooks", name))
 	must(t, err)
-	var steps []step
-	var next step
-	for _, found := range runbookLine.FindAllStringSubmatch(string(text), -1) {
-		switch {
-		case found[1] != "":
-			next = step{section: found[1]}
-		case found[2] != "":
-			next.check = true
-		case found[3] != "":
-			next.others = true
-		default:
-			next.script = found[4]
-			steps = append(steps, next)
-			next.others = false
-		}
-	}
-	return steps
+	return blocks
 }
 
 // shell runs scripts in a folder, where the programs are on the path.
@@ -124,23 +99,23 @@ func TestTheRunbookForStolenKeysIsRight(t *testing.T) {
 	agent := agentKey(t, r)
 	sections := []string{}
 	for _, step := range runbook(t, "stolen-keys.md") {
-		if step.others {
+		if step.Others {
 			continue
 		}
-		if !slices.Contains(sections, step.section) {
-			sections = append(sections, step.section)
+		if !slices.Contains(sections, step.Section) {
+			sections = append(sections, step.Section)
 		}
-		if step.check {
+		if step.Check {
 			checkStep(t, s, step)
-			afterwards(t, f, r, s, step.section, agent)
+			afterwards(t, f, r, s, step.Section, agent)
 			continue
 		}
-		s.run(step.script)
-		if strings.Contains(step.script, "restart deployment kcp-publisher") {
+		s.run(step.Script)
+		if strings.Contains(step.Script, "restart deployment kcp-publisher") {
 			f.Publisher().Stop()
 			must(t, f.StartPublisher())
 		}
-		if strings.Contains(step.script, "restart deployment skr-agent") {
+		if strings.Contains(step.Script, "restart deployment skr-agent") {
 			r.Agent().Stop()
 			must(t, r.StartAgent())
 		}
@@ -202,10 +177,10 @@ func rootIn(t *testing.T, keys string) trust.Root {
 }
 
 // checkStep runs a check until it succeeds: what was done takes a moment to arrive.
-func checkStep(t *testing.T, s shell, step step) {
+func checkStep(t *testing.T, s shell, step guides.Block) {
 	t.Helper()
-	until(t, 2*time.Minute, "the check of "+step.section+" succeeds", func() (bool, string) {
-		output, err := s.try(step.script)
+	until(t, 2*time.Minute, "the check of "+step.Section+" succeeds", func() (bool, string) {
+		output, err := s.try(step.Script)
 		return err == nil, fmt.Sprint(err, "\n", output)
 	})
 }
@@ -288,8 +263,8 @@ func TestTheRunbookForStolenKeysOfOthersIsRight(t *testing.T) {
 	}
 	ran := 0
 	for _, step := range runbook(t, "stolen-keys.md") {
-		if step.others {
-			s.run(step.script)
+		if step.Others {
+			s.run(step.Script)
 			ran++
 		}
 	}

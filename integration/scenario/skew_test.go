@@ -3,6 +3,8 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
@@ -19,6 +22,57 @@ import (
 // earlier is a commit from before there were features. Its programs refuse fields that they do not know, and know nothing of takeovers, a Secret to
 // pull images with, and labels of kyma-system.
 const earlier = "414502e1970ae67cac9d25a05dd5535a7b945a6f"
+
+// previous is a commit that has features: its agents list them, and skip fields that they do not know.
+const previous = "31e75d29c5dc0747f6d0f301fecbd06393e5ea47"
+
+// programsAt builds the programs of a commit, which must be in the history of every whole clone.
+func programsAt(t *testing.T, commit string) fleet.Binaries {
+	t.Helper()
+	programs, err := fleet.BuildAt(t.Context(), commit)
+	if errors.Is(err, fleet.ErrNoHistory) {
+		t.Skip(err)
+	}
+	must(t, err)
+	return programs
+}
+
+// carried carries the runtime's newest bundle by a file, and its newest report back, with programs of two versions, and then what is new since that
+// report. It begins again where another bundle was published in the middle of it.
+func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
+	t.Helper()
+	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {
+		said := carry(t, f, r, publisher, agent)
+		return said == "", said
+	})
+}
+
+// carry returns what went wrong. The report comes to a place of its own: where the agent reports, a newer one may have followed.
+func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
+	t.Helper()
+	dir := t.TempDir()
+	file, report, target := filepath.Join(dir, "file.tar.zst"), filepath.Join(dir, "report.json"), "oci-layout:"+filepath.Join(dir, "target")
+	trust := filepath.Join(f.Keys(), "root.json")
+	export := []string{"export", r.ID, "--from", f.Location(), "--keys", f.Keys(), "-o", file, "--zstd"}
+	load := []string{"import", file, "--to", target, "--trust", trust}
+	for _, command := range []struct {
+		program string
+		args    []string
+	}{
+		{publisher.Publisher, export},
+		{agent.Agent, load},
+		{agent.Agent, []string{"verify", target, "--runtime", r.ID, "--trust", trust}},
+		{agent.Agent, []string{"export-report", "--location", f.Location(), "--runtime", r.ID, "-o", report}},
+		{publisher.Publisher, []string{"import-report", report, "--to", "oci-layout:" + filepath.Join(dir, "reports")}},
+		{publisher.Publisher, slices.Concat(export, []string{"--since", report})},
+		{agent.Agent, load},
+	} {
+		if output, code := fleet.Run(t.Context(), command.program, command.args...); code != 0 {
+			return fmt.Sprintf("%s %v: exit code %d\n%s", filepath.Base(command.program), command.args, code, output)
+		}
+	}
+	return ""
+}
 
 // untilUnderstood waits until the control plane says whether the agent understands all of its bundle.
 func untilUnderstood(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
@@ -29,6 +83,19 @@ func untilUnderstood(t *testing.T, r *fleet.Runtime, status metav1.ConditionStat
 		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures)
 		return c != nil && c.Status == status && c.Reason == reason, fmt.Sprint(record.Status.Conditions)
 	})
+}
+
+// wantNothingLeftOut fails the test if the runtime's agent was too old for anything yet.
+func wantNothingLeftOut(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	record, err := r.Record(t.Context())
+	must(t, err)
+	if c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures); c != nil {
+		t.Errorf("%s: %+v", r.ID, c)
+	}
+	if len(record.Status.Runtime.Observed.Features) == 0 {
+		t.Errorf("%s lists no features", r.ID)
+	}
 }
 
 // untilLabeled waits until kyma-system has the label for sidecars, or not.
@@ -42,15 +109,11 @@ func untilLabeled(t *testing.T, r *fleet.Runtime, want string) {
 }
 
 func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
-	before, err := fleet.BuildAt(t.Context(), earlier)
-	if errors.Is(err, fleet.ErrNoHistory) {
-		t.Skipf("needs the repository's history: git fetch --unshallow: %v", err)
-	}
-	must(t, err)
+	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
 	must(t, err)
 	const label = "--runtime-namespace-label=istio-injection=enabled"
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{label}})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{label, "--keys-poll-interval=1s"}})
 
 	// The publisher is newer: its first bundle, written before the agent reported, has a setting that the agent refuses. The next one does without.
 	f.Use(fleet.Binaries{Agent: before.Agent})
@@ -61,9 +124,27 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	if !strings.Contains(output, "the agent is too old for namespace-labels") {
 		t.Errorf("why says:\n%s", output)
 	}
+	// Another runtime has the agent of the version between, which understands all of it. A rollout reaches both, one after the other.
+	f.Use(fleet.Binaries{Agent: between.Agent})
+	paris := runtimeWith(t, f, "paris", map[string]string{"scaler": "1.7.0"})
+	untilLabeled(t, paris, "enabled")
+	waves := []v1alpha1.Wave{{Name: "first", Count: new(int32(1))}, {Name: "others", Percent: new(int32(100))}}
+	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: waves}))
 	promote(t, f, "1.8.0")
-	must(t, berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+	for _, r := range []*fleet.Runtime{berlin, paris} {
+		must(t, r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+	}
+	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds over agents of two versions", rolledOut(v1alpha1.RolloutSucceeded)))
 	untilLabeled(t, berlin, "")
+	wantNothingLeftOut(t, paris)
+
+	// Both follow a root of trust that today's program has rotated, and read carried files.
+	ended(t, 0, today.Publisher, "keys", "rotate", "publisher", "--keys", f.Keys())
+	for _, r := range []*fleet.Runtime{berlin, paris} {
+		untilRoot(t, r, 2)
+	}
+	carried(t, f, berlin, today, before)
+	carried(t, f, paris, today, between)
 
 	// The agent is upgraded, and gets what was left out.
 	f.Use(fleet.Binaries{Agent: today.Agent})
@@ -79,8 +160,19 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
 	}))
 	must(t, berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
+	carried(t, f, berlin, before, today)
 
-	// The agent goes back as well, to a bundle that it can read, and the publisher comes again.
+	// The version between is as good with the newer agent of one runtime, and with its own.
+	f.Use(fleet.Binaries{Publisher: between.Publisher})
+	must(t, f.RestartPublisher(label))
+	must(t, paris.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	must(t, paris.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
+	untilUnderstood(t, berlin, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
+	carried(t, f, berlin, between, today)
+
+	// The agent goes back as well, and nobody has taken back what it cannot read: it refuses that, reports, and gets a bundle without.
 	f.Use(fleet.Binaries{Agent: before.Agent})
 	berlin.Agent().Stop()
 	must(t, berlin.StartAgent())

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -57,6 +59,7 @@ func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
 		err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "old"}, &kyma)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Published != nil, fmt.Sprint(err, kyma.Status)
 	})
+	t.Run("the guide's commands convert it", func(t *testing.T) { convertedByTheGuide(t, f, old) })
 	broken := &v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "scaler-9.0.0"},
 		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: "9.0.0", Descriptor: runtime.RawExtension{Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`)}},
@@ -72,6 +75,22 @@ func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
+}
+
+// convertedByTheGuide follows what docs/guides/upgrade-and-skew.md says of objects in another version, with a Kyma of v1beta1.
+func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
+	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
+	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))
+	for _, block := range guide(t, "upgrade-and-skew.md")["convert"] {
+		checkStep(t, s, block) // again, because an API server lists a version some time after it serves it
+	}
+	for version, want := range map[string]string{"v1beta1": "  sync:\n", "v1beta2": "v1beta1-sync"} {
+		data, err := os.ReadFile(filepath.Join(s.dir, old.GetName()+"-"+version+".yaml"))
+		must(t, err)
+		if text := string(data); !strings.Contains(text, "apiVersion: operator.kyma-project.io/"+version+"\n") || !strings.Contains(text, want) {
+			t.Errorf("%s:\n%s", version, data)
+		}
+	}
 }
 
 // comesBack takes away what the webhooks need, as who applies the chart's definitions again does, and expects it back.

@@ -82,6 +82,15 @@ func TestAFullDiskIsNamedWithTheWayOut(t *testing.T) {
 			t.Errorf("%q does not say %q", got, want)
 		}
 	}
+	moved := fmt.Errorf("write: %w", &os.LinkError{Op: "rename", Old: "/a", New: "/b", Err: syscall.ENOSPC})
+	if got := hint(moved); !strings.Contains(got, "free space on the disk") {
+		t.Errorf("%q does not name the disk", got)
+	}
+	// What inotify says when a user watches too many files: the disk has room.
+	watching := fmt.Errorf("watch the certificate: %w", syscall.ENOSPC)
+	if got := hint(watching); strings.Contains(got, "disk") || !strings.Contains(got, "fs.inotify.max_user_watches") {
+		t.Errorf("got %q", got)
+	}
 	if got := hint(&fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT}); got != "" {
 		t.Errorf("got %q", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -13,6 +14,10 @@ import (
 
 // hint returns what a person can do about an error that a registry's answer or a disk explains badly, empty for other errors.
 func hint(err error) string {
+	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
+		// Go's own functions name the file of a full disk. What watches files has this error alone from the system.
+		return "too many files are watched on this machine: raise the limit with `sysctl fs.inotify.max_user_watches`, or stop what watches them"
+	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return diskFull(err)
 	}
@@ -28,6 +33,11 @@ func hint(err error) string {
 		return host + " does not let this user do that: give the user the right, or name a docker config.json of another user with --registry-config"
 	}
 	return ""
+}
+
+// aboutFile reports whether an error names a file or a call of the system.
+func aboutFile(err error) bool {
+	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) || errors.As(err, new(*os.SyscallError))
 }
 
 // diskFull says where room is needed. Every command may be repeated: what it writes appears as a whole or not at all.

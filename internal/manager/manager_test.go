@@ -3,6 +3,7 @@ package manager
 import (
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -103,7 +104,17 @@ func TestFlagsThatMeanNothingAreUsageErrors(t *testing.T) {
 	}
 }
 
+// TestIntervalsVaryAsTheFlagSays runs in a process of its own: the first manager of a process decides how intervals vary there.
 func TestIntervalsVaryAsTheFlagSays(t *testing.T) {
+	const own = "KYMA_PULL_TEST_JITTER"
+	if os.Getenv(own) == "" {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIntervalsVaryAsTheFlagSays$", "-test.count=1")
+		child.Env = append(os.Environ(), own+"=1")
+		if output, err := child.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return
+	}
 	f := parse(t, "--interval-jitter-percentage=50")
 	if f.jitter.Percentage != 50 || parse(t).jitter.Percentage != intervalJitter {
 		t.Errorf("got %d, and without the flag %d", f.jitter.Percentage, parse(t).jitter.Percentage)

@@ -2,11 +2,13 @@ package measure
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -27,25 +29,31 @@ func gathered(t *testing.T) map[string]*dto.MetricFamily {
 	return found
 }
 
+var runs atomic.Int64
+
+// name returns a name that no metric has yet: they stay registered when a test runs once more.
+func name(of string) string { return fmt.Sprintf("test_%d_%s", runs.Add(1), of) }
+
 func TestWhatNobodyHasSetIsNotExported(t *testing.T) {
-	value := Gauge(Definition{Name: "test_known", Help: "A value."})
-	Counters(Definition{Name: "test_refused_total", Help: "Refusals.", Labels: []string{"reason"}}, "Expired")
-	if f := gathered(t)["test_known"]; f != nil {
+	known, refused := name("known"), name("refused_total")
+	value := Gauge(Definition{Name: known, Help: "A value."})
+	Counters(Definition{Name: refused, Help: "Refusals.", Labels: []string{"reason"}}, "Expired")
+	if f := gathered(t)[known]; f != nil {
 		t.Errorf("exported before it was set: %v", f)
 	}
 	value.Set(0)
-	if f := gathered(t)["test_known"]; f == nil || f.GetMetric()[0].GetGauge().GetValue() != 0 {
+	if f := gathered(t)[known]; f == nil || f.GetMetric()[0].GetGauge().GetValue() != 0 {
 		t.Errorf("a 0 that was set is %v", f)
 	}
 	value.Unset()
-	if f := gathered(t)["test_known"]; f != nil {
+	if f := gathered(t)[known]; f != nil {
 		t.Errorf("exported after it was unset: %v", f)
 	}
-	if f := gathered(t)["test_refused_total"]; f == nil || f.GetMetric()[0].GetCounter().GetValue() != 0 {
+	if f := gathered(t)[refused]; f == nil || f.GetMetric()[0].GetCounter().GetValue() != 0 {
 		t.Errorf("a counter starts as %v", f)
 	}
 	all := Definitions()
-	if !slices.ContainsFunc(all, func(d Definition) bool { return d.Name == "test_known" && d.Kind == KindGauge }) {
+	if !slices.ContainsFunc(all, func(d Definition) bool { return d.Name == known && d.Kind == KindGauge }) {
 		t.Errorf("defined are %v", all)
 	}
 }
@@ -93,7 +101,8 @@ func TestRequestsAreCountedByMethodAndClass(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	measure := Requests(Definition{Name: "test_request_duration_seconds", Help: "Requests."})
+	duration := name("request_duration_seconds")
+	measure := Requests(Definition{Name: duration, Help: "Requests."})
 	ask := func(transport http.RoundTripper, method, path string) {
 		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
 		if err != nil {
@@ -113,7 +122,7 @@ func TestRequestsAreCountedByMethodAndClass(t *testing.T) {
 	ask(http.DefaultTransport, "BREW", "/")
 	ask(failing{}, http.MethodPut, "/")
 	var got []string
-	for _, m := range gathered(t)["test_request_duration_seconds"].GetMetric() {
+	for _, m := range gathered(t)[duration].GetMetric() {
 		labels := map[string]string{}
 		for _, l := range m.GetLabel() {
 			labels[l.GetName()] = l.GetValue()

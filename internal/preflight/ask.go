@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -56,27 +57,28 @@ func (c *Cluster) Rights(ctx context.Context, files fs.FS, dir string, parts []s
 	for _, part := range parts {
 		file := dir + "/" + part + ".yaml"
 		permissions, err := Permissions(files, file, namespaces)
-		var denied []Permission
-		if err == nil {
-			denied, err = c.denied(ctx, permissions)
-		}
 		if err != nil {
 			findings = append(findings, Fail("rights, "+part, err.Error(), ""))
 			continue
 		}
-		findings = append(findings, Rights(part, len(permissions), denied, advice(file)))
+		findings = append(findings, c.Given(ctx, part, permissions, advice(file)))
 	}
 	return findings
+}
+
+// Given asks whether all permissions of a part are given.
+func (c *Cluster) Given(ctx context.Context, part string, permissions []Permission, advice string) Finding {
+	denied, err := c.denied(ctx, permissions)
+	if err != nil {
+		return Fail("rights, "+part, err.Error(), "")
+	}
+	return Rights(part, len(permissions), denied, advice)
 }
 
 func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permission, error) {
 	var denied []Permission
 	for _, p := range permissions {
-		review, err := c.clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Name: p.Name, Namespace: p.Namespace,
-			}},
-		}, metav1.CreateOptions{})
+		review, err := c.clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, p.review(), metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("ask whether one may %s: %w", p, err)
 		}
@@ -85,6 +87,29 @@ func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permi
 		}
 	}
 	return denied, nil
+}
+
+// ActsAs asks who one is while one acts as a user, as the agent does to install modules.
+func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
+	check := "ServiceAccount " + user
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return Fail(check, err.Error(), "")
+	}
+	_, err = clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return Fail(check, err.Error(), "let the agent impersonate it, as charts/skr-agent/rbac/module-account.yaml does for kyma-system/modules")
+	}
+	namespace, _, _ := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount:"), ":")
+	found, err := clients.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return Fail(check, err.Error(), "")
+	}
+	return Account(check, namespace, found.Status)
 }
 
 // Definitions asks whether the API server serves all kinds as the program needs them. It reads what every account may read. Worst is how bad

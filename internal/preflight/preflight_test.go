@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/charts"
 )
@@ -22,8 +24,8 @@ func TestWhatAFindingMeans(t *testing.T) {
 		return Root("keys/root.json", trust.Root{Version: 3, Expires: now.Add(left)}, "sign it again", now)
 	}
 	crd := Definition{CRD: "kymas.operator.kyma-project.io", Version: "v1beta2"}
-	lease := Permission{"get", "coordination.k8s.io", "leases", "", "kcp-publisher.kyma-pull.dev", "kcp-system"}
-	status := Permission{"patch", "operator.kyma-project.io", "kymas", "status", "", "kcp-system"}
+	lease := Permission{"get", "coordination.k8s.io", "leases", "", "kcp-publisher.kyma-pull.dev", "kcp-system", ""}
+	status := Permission{"patch", "operator.kyma-project.io", "kymas", "status", "", "kcp-system", ""}
 	for name, c := range map[string]struct {
 		got  Finding
 		want Result
@@ -104,10 +106,10 @@ func TestPermissionsAreThoseOfTheCharts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []Permission{
-		{"patch", "operator.kyma-project.io", "kymas", "status", "", "fleet"},
-		{"create", "", "events", "", "", "fleet"},
-		{"create", "events.k8s.io", "events", "", "", "fleet"},
-		{"update", "coordination.k8s.io", "leases", "", "kcp-publisher.kyma-pull.dev", "fleet"},
+		{"patch", "operator.kyma-project.io", "kymas", "status", "", "fleet", ""},
+		{"create", "", "events", "", "", "fleet", ""},
+		{"create", "events.k8s.io", "events", "", "", "fleet", ""},
+		{"update", "coordination.k8s.io", "leases", "", "kcp-publisher.kyma-pull.dev", "fleet", ""},
 	} {
 		if !slices.Contains(all, want) {
 			t.Errorf("%s is not among %v", want, all)
@@ -117,6 +119,32 @@ func TestPermissionsAreThoseOfTheCharts(t *testing.T) {
 	all, err = Permissions(charts.PublisherRBAC, "kcp-publisher/rbac/ui.yaml", nil)
 	if err != nil || slices.ContainsFunc(all, func(p Permission) bool { return p.Resource == "rollouts" && p.Verb == "patch" }) {
 		t.Error(all, err)
+	}
+}
+
+// What is no resource is asked for too: who installs modules with all rights needs those on URLs.
+func TestRightsOnURLsAreAskedFor(t *testing.T) {
+	all, err := Permissions(charts.AgentRBAC, "skr-agent/rbac/all-modules.yaml", nil)
+	if err != nil || !slices.Contains(all, Permission{Verb: "*", URL: "*"}) {
+		t.Error(all, err)
+	}
+	url := Permission{Verb: "get", URL: "/metrics"}
+	if spec := url.review().Spec; spec.ResourceAttributes != nil || spec.NonResourceAttributes == nil || spec.NonResourceAttributes.Path != "/metrics" || url.String() != "get URL /metrics" {
+		t.Errorf("%s: %+v", url, spec)
+	}
+	if spec := (Permission{Verb: "get", Resource: "pods", Namespace: "a"}).review().Spec; spec.NonResourceAttributes != nil || spec.ResourceAttributes.Namespace != "a" {
+		t.Errorf("%+v", spec)
+	}
+}
+
+func TestAnAccountWithoutRightsIsAWarning(t *testing.T) {
+	rules := authorizationv1.SubjectRulesReviewStatus{ResourceRules: []authorizationv1.ResourceRule{{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}}}}
+	if got := Account("a", "n", rules); got.Result != Warning || got.Advice == "" {
+		t.Errorf("%+v", got)
+	}
+	rules.ResourceRules = append(rules.ResourceRules, authorizationv1.ResourceRule{Verbs: []string{"get"}, APIGroups: []string{""}})
+	if got := Account("a", "n", rules); got.Result != Passed {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -9,21 +9,27 @@ import (
 	"slices"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Permission is one verb on one kind of resource, or on one object of it.
+// Permission is one verb on one kind of resource, on one object of it, or on a URL that is no resource's.
 type Permission struct {
 	Verb, Group, Resource, Subresource string
 	// Name is empty for all objects.
 	Name string
 	// Namespace is empty for the whole cluster.
 	Namespace string
+	// URL is empty for resources.
+	URL string
 }
 
 // String returns it as a person would say it: "get leases kcp-publisher.kyma-pull.dev in kcp-system".
 func (p Permission) String() string {
+	if p.URL != "" {
+		return p.Verb + " URL " + p.URL
+	}
 	text := p.Verb + " " + p.Resource
 	if p.Subresource != "" {
 		text += "/" + p.Subresource
@@ -38,6 +44,19 @@ func (p Permission) String() string {
 		text += " in " + p.Namespace
 	}
 	return text
+}
+
+// review asks the API server for it.
+func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
+	var spec authorizationv1.SelfSubjectAccessReviewSpec
+	if p.URL != "" {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: p.URL, Verb: p.Verb}
+	} else {
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Name: p.Name, Namespace: p.Namespace,
+		}
+	}
+	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
 // Permissions returns what a file of a chart's RBAC gives to those whom it binds. Namespaces are replaced as the map says.
@@ -83,7 +102,7 @@ func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Perm
 	return all, nil
 }
 
-// expand returns each verb on each resource of a rule.
+// expand returns each verb on each resource and URL of a rule.
 func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 	names := rule.ResourceNames
 	if len(names) == 0 {
@@ -95,9 +114,14 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 			resource, sub, _ := strings.Cut(named, "/")
 			for _, name := range names {
 				for _, verb := range rule.Verbs {
-					all = append(all, Permission{verb, group, resource, sub, name, namespace})
+					all = append(all, Permission{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: name, Namespace: namespace})
 				}
 			}
+		}
+	}
+	for _, url := range rule.NonResourceURLs {
+		for _, verb := range rule.Verbs {
+			all = append(all, Permission{Verb: verb, URL: url})
 		}
 	}
 	return all
@@ -121,4 +145,18 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return Fail(check, fmt.Sprintf("%d of %d are missing: %s", len(denied), asked, text), advice)
+}
+
+// everybody are the API groups that every account may ask who it is and what it may.
+var everybody = []string{"authentication.k8s.io", "authorization.k8s.io"}
+
+// Account judges what a ServiceAccount may do in its namespace and everywhere. What its modules take is known when they are installed.
+func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
+	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
+		return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return !slices.Contains(everybody, group) })
+	})
+	if some || rules.Incomplete {
+		return passed(check, "one may act as it, and it has rights")
+	}
+	return Warn(check, "has no rights in the cluster and in "+namespace+": no module can be installed there with it", "create it, and give it what docs/rights.md lists for its modules")
 }

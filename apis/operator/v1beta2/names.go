@@ -48,7 +48,7 @@ const (
 	AnnotationReconcileRequested = "reconcile.fluxcd.io/requestedAt"
 	// AnnotationSuspendReason is ours: why a Kyma has LabelSkipReconciliation, for people.
 	AnnotationSuspendReason = "kyma-pull.dev/suspend-reason"
-	// AnnotationRootOfTrust is ours: on the publisher's Lease, in JSON, epoch, version and end of the root of trust that it signs by. It is for people
+	// AnnotationRootOfTrust is ours: on the publisher's Lease, in JSON, fleet, epoch, version and end of the root of trust that it signs by. It is for people
 	// and programs that have no keys; nothing is decided by it.
 	AnnotationRootOfTrust = "kyma-pull.dev/root-of-trust"
 	// AnnotationAutonomy is ours: "Catalog" on a Kyma whose runtime may choose from the offers of its last bundle by itself.

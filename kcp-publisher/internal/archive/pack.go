@@ -15,6 +15,8 @@ import (
 	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Close makes the archive visible at its path, all at once. When it fails, what was there before is there still.
@@ -88,12 +90,12 @@ func (w *Writer) publishFolder(data []byte) error {
 			return errors.Join(fmt.Errorf("%s: was changed by another writer meanwhile: write again", indexFile), err)
 		}
 	}
-	if err := syncDir(filepath.Join(w.dir, blobsDir)); err != nil {
+	if err := store.SyncFolder(filepath.Join(w.dir, blobsDir)); err != nil {
 		return err
 	}
 	err := w.writeFile(indexFile, func(to io.Writer) error { _, err := to.Write(data); return err })
 	if err != nil || w.before != nil {
-		return errors.Join(err, syncDir(w.dir))
+		return errors.Join(err, store.SyncFolder(w.dir))
 	}
 	if err := os.Chmod(w.dir, 0o755); err != nil {
 		return err
@@ -106,7 +108,7 @@ func (w *Writer) moveTo(finished string) error {
 	if err := os.Rename(finished, w.path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(w.path))
+	return store.SyncFolder(filepath.Dir(w.path))
 }
 
 // free says that nobody else has put a file at the path meanwhile.
@@ -115,14 +117,6 @@ func (w *Writer) free() error {
 		return nil
 	}
 	return errors.New("was made by somebody else meanwhile: remove it or name another one")
-}
-
-func syncDir(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // pack writes the archive as a tar: the index, then the blobs by name, all without times and owners.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 const (
@@ -129,7 +131,7 @@ func (c *Cache) syncPins() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return store.SyncAndClose(dir)
 }
 
 // readPins reads all pins, so that a damaged one is reported when somebody is there to read it.

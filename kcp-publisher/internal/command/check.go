@@ -50,7 +50,7 @@ func newCheck() *cobra.Command {
 	f.api.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	publisherKeyFlags(flags, &f.keys)
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringSliceVar(&f.rights, "rights", []string{"publisher"}, "parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
+	flags.StringSliceVar(&f.rights, "rights", []string{"publisher", "metrics"}, "parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
 	flags.StringVar(&f.secrets, "secrets-namespace", "kcp-secrets", "namespace of the Secrets for runtimes, for the part secrets")
 	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob, to see whether the registry lets the publisher write")
 	cli.OutputFlag(flags, &f.format)
@@ -110,11 +110,16 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 			findings = append(findings, preflight.KeyFile(path, info.Mode()))
 		}
 	}
-	path := filepath.Join(folder.Dir, keys.FileRootKey)
-	if _, err := os.Stat(path); err == nil {
+	return &root, append(findings, rootKeys(folder)...)
+}
+
+// rootKeys warns of the keys of the root of trust that are in the folder, by whatever name `keys` gave them.
+func rootKeys(folder keys.Folder) []preflight.Finding {
+	var findings []preflight.Finding
+	for _, path := range folder.RootKeyFiles() {
 		findings = append(findings, preflight.Warn("file "+path, "is beside the keys of every day", "keep it where the publisher cannot reach it: its holder decides whom all runtimes trust"))
 	}
-	return &root, findings
+	return findings
 }
 
 // signingKeys judges the keys that sign, role by role.
@@ -204,5 +209,13 @@ func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root)
 		return preflight.Fail(check, fmt.Sprintf("root of trust version %d is there, and the key folder has version %d", newest.Version, root.Version),
 			"the key folder is of an old backup: restore the newest")
 	}
-	return preflight.Pass(check, fmt.Sprintf("no root of trust there is newer than version %d", root.Version))
+	there, err := store.HasRoot(ctx, place, root)
+	switch {
+	case err != nil:
+		return preflight.Registry(check, place.String(), "", err)
+	case !there:
+		return preflight.Warn(check, fmt.Sprintf("root of trust version %d is not there: nothing shows that this is the fleet's location", root.Version),
+			"the publisher puts it there when it starts; if it has run before, check --location")
+	}
+	return preflight.Pass(check, fmt.Sprintf("root of trust version %d is there, and none is newer", root.Version))
 }

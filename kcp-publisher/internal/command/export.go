@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"time"
 
@@ -71,6 +72,8 @@ type exported struct {
 	Contents     []export.Entry `json:"contents"`
 	// Unlisted are the modules whose components list no images, where images were asked for and nothing rendered the modules.
 	Unlisted []string `json:"unlistedImages,omitempty"`
+	// Modules say how the images of each module were found, where images were asked for.
+	Modules []export.ModuleImages `json:"modules,omitempty"`
 }
 
 func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
@@ -79,11 +82,14 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	if err != nil {
 		return err
 	}
+	if note := unconfined(goruntime.GOOS); options.Rendering != nil && note != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), note)
+	}
 	parcel, err := export.Gather(ctx, options)
 	if err != nil {
 		return err
 	}
-	told := exported{Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents, Unlisted: parcel.Unlisted}
+	told := exported{Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents, Unlisted: parcel.Unlisted, Modules: parcel.Modules}
 	for _, entry := range parcel.Contents {
 		told.LeftOutBytes += entry.LeftOutBytes
 	}
@@ -157,6 +163,14 @@ func (f *exportFlags) rendering() (export.Rendering, error) {
 		return export.Renderer{Program: program}.Images, nil
 	}
 	return nil, nil
+}
+
+// unconfined says what a system does not keep the charts from that are rendered on it, empty for nothing.
+func unconfined(system string) string {
+	if system == "linux" {
+		return ""
+	}
+	return "modules are rendered without a limit of memory: only Linux confines skr-agent's renderer; export on Linux, or with --renderer=none, what you do not trust"
 }
 
 // bases reads what runtimes have already, by runtime.
@@ -243,8 +257,30 @@ func (e exported) draw(out io.Writer) {
 	for _, file := range e.Files {
 		fmt.Fprintln(out, file)
 	}
-	if len(e.Unlisted) > 0 {
+	e.drawModules(out)
+}
+
+// drawModules says of which modules not all images are known. Problems are what the charts say, which anybody may have written.
+func (e exported) drawModules(out io.Writer) {
+	var none, listed []string
+	for _, m := range e.Modules {
+		switch {
+		case m.Rendered:
+		case m.Problem != "":
+			fmt.Fprintf(out, "! which images %s uses is not known, and only those that it lists, %d, are in it: it cannot be rendered: %s; it is offered and not installed: leave out all such with "+
+				"--offers=false, or name another skr-agent with --renderer\n", m, m.Listed, bundle.PrintableLine(m.Problem))
+		case m.Listed == 0:
+			none = append(none, m.String())
+		default:
+			listed = append(listed, m.String())
+		}
+	}
+	if len(none) > 0 {
 		fmt.Fprintf(out, "no images of %s are in it: their components list none, and nothing rendered them to see which they use; "+
-			"name an skr-agent program with --renderer\n", strings.Join(e.Unlisted, ", "))
+			"name an skr-agent program with --renderer\n", strings.Join(none, ", "))
+	}
+	if len(listed) > 0 {
+		fmt.Fprintf(out, "of the images of %s only those are in it that their components list: nothing rendered them to see which others they use; "+
+			"name an skr-agent program with --renderer\n", strings.Join(listed, ", "))
 	}
 }

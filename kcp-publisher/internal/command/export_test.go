@@ -104,3 +104,25 @@ func TestTheTableOfContentsIsForPeople(t *testing.T) {
 		}
 	}
 }
+
+func TestModulesWhoseImagesAreNotAllKnownAreNamed(t *testing.T) {
+	var told bytes.Buffer
+	exported{Modules: []export.ModuleImages{
+		{Module: "keda", Version: "1.0.0", Listed: 2, Rendered: true}, {Module: "mail", Version: "1.0.0", Listed: 1}, {Module: "nats", Version: "2.0.0"},
+		{Module: "offer", Version: "3.0.0", Listed: 1, Problem: "values.x is\x1b[2J required"},
+	}}.draw(&told)
+	for _, want := range []string{"no images of nats 2.0.0 are", "of the images of mail 1.0.0 only those are in it", "! which images offer 3.0.0 uses is not known", "--offers=false"} {
+		if !strings.Contains(told.String(), want) {
+			t.Errorf("does not say %q:\n%s", want, told.String())
+		}
+	}
+	if strings.Contains(told.String(), "keda") || strings.Contains(told.String(), "\x1b") {
+		t.Error(told.String())
+	}
+}
+
+func TestASystemThatDoesNotConfineTheRendererIsNamed(t *testing.T) {
+	if unconfined("linux") != "" || !strings.Contains(unconfined("darwin"), "--renderer=none") {
+		t.Error(unconfined("linux"), unconfined("darwin"))
+	}
+}

@@ -3,7 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
-	"strings"
+	"regexp"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +19,9 @@ import (
 
 // maxLeases is how many Leases of a namespace are looked at for those of publishers.
 const maxLeases = 500
+
+// publishersLease are the names of publishers' Leases: those with a selector go on with a digest of it.
+var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(control.LeaseName) + `(-[0-9a-f]{8})?$`)
 
 // rootExpires returns when the root of trust expires as publishers of a namespace note it at their Leases, zero where none did. Whoever may not list
 // Leases does not learn it. One that cannot be read says nothing.
@@ -36,8 +39,8 @@ func rootExpires(ctx context.Context, api client.Reader, namespace string) (time
 	for i := range leases.Items {
 		lease := &leases.Items[i]
 		text, is := lease.Annotations[v1beta2.AnnotationRootOfTrust]
-		if !is || !strings.HasPrefix(lease.Name, control.LeaseName) {
-			continue // those of publishers with a selector go on with a digest of it
+		if !is || !publishersLease.MatchString(lease.Name) {
+			continue
 		}
 		if note, err := fleet.ParseRootNote(text); err == nil {
 			notes = append(notes, note)

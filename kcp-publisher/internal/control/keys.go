@@ -69,7 +69,7 @@ func (k *Keys) Start(ctx context.Context) error {
 			k.trouble = ""
 		}
 		now := time.Now()
-		k.notes.note(ctx, k.Publisher.Root())
+		k.notes.note(ctx, k.Publisher.Root(), now)
 		k.announceExpiry(k.Publisher.Root(), looked, now)
 		looked = now
 		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {

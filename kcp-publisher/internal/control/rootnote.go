@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/util/retry"
@@ -19,15 +20,19 @@ type rootNotes struct {
 	reader client.Reader
 	writer client.Client
 	lease  client.ObjectKey
-	// noted is what the Lease says as far as this process knows, complained why it could not be written.
+	// noted is what the Lease said when it was read last, read when that was, and complained why it could not be written.
 	noted, complained string
+	read              time.Time
 }
+
+// noteAgain is how long a note is taken to be there that was there: somebody may delete it, or the Lease.
+const noteAgain = 30 * time.Minute
 
 // note writes the end of the root of trust to the publisher's Lease, which whoever has no keys can read. Nothing waits for it: one that failed is
 // written at the next look. Without leader election there is no Lease.
-func (n *rootNotes) note(ctx context.Context, root trust.Root) {
-	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC()}.String()
-	if n.writer == nil || root.Version == 0 || text == n.noted {
+func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
+	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(), Fleet: root.Fleet}.String()
+	if n.writer == nil || root.Version == 0 || text == n.noted && now.Sub(n.read) < noteAgain {
 		return
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -52,6 +57,6 @@ func (n *rootNotes) note(ctx context.Context, root trust.Root) {
 		return
 	}
 	if err == nil {
-		n.noted, n.complained = text, ""
+		n.noted, n.complained, n.read = text, "", now
 	}
 }

@@ -38,14 +38,15 @@ func TestTheRootsEndIsNotedAtTheLease(t *testing.T) {
 			return c.Update(ctx, o, opts...)
 		}}).Build()
 	notes := rootNotes{reader: api, writer: api, lease: key}
-	root := trust.Root{Epoch: 1, Version: 3, Expires: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	root := trust.Root{Fleet: "north", Epoch: 1, Version: 3, Expires: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
 
-	notes.note(ctx, root) // before there is a lease
+	notes.note(ctx, root, now) // before there is a lease
 	if err := api.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{"a": "b"}}}); err != nil {
 		t.Fatal(err)
 	}
 	between = func() error { return errors.New("no connection") }
-	notes.note(ctx, root)
+	notes.note(ctx, root, now)
 	renewed := "another process"
 	between = func() error {
 		if writes > 2 {
@@ -62,17 +63,31 @@ func TestTheRootsEndIsNotedAtTheLease(t *testing.T) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, key.Name, errors.New("was renewed"))
 	}
 	for range 3 {
-		notes.note(ctx, root)
+		notes.note(ctx, root, now)
 	}
 	lease := &coordinationv1.Lease{}
 	if err := api.Get(ctx, key, lease); err != nil {
 		t.Fatal(err)
 	}
 	got, err := fleet.ParseRootNote(lease.Annotations[v1beta2.AnnotationRootOfTrust])
-	if err != nil || got != (fleet.RootNote{Epoch: 1, Version: 3, Expires: root.Expires}) || lease.Annotations["a"] != "b" {
+	if err != nil || got != (fleet.RootNote{Epoch: 1, Version: 3, Expires: root.Expires, Fleet: "north"}) || lease.Annotations["a"] != "b" {
 		t.Errorf("got %+v, %v of %v", got, err, lease.Annotations)
 	}
 	if writes != 3 {
 		t.Errorf("it took %d writes, want one that failed, one beside a renewal, and one", writes)
+	}
+
+	// Somebody deletes the note.
+	between = func() error { return nil }
+	delete(lease.Annotations, v1beta2.AnnotationRootOfTrust)
+	if err := api.Update(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	for range 3 {
+		notes.note(ctx, root, now)
+	}
+	if err := api.Get(ctx, key, lease); err != nil || lease.Annotations[v1beta2.AnnotationRootOfTrust] == "" || writes != 5 {
+		t.Errorf("%v, %v after %d writes, want the note again by one", lease.Annotations, err, writes)
 	}
 }

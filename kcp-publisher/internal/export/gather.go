@@ -49,8 +49,8 @@ type gathering struct {
 	images *imageFinder
 	used   usedImages
 	roots  map[string]int64 // by runtime: the newest root that it has
-	// unlisted are modules with their versions that list no images.
-	unlisted map[string]bool
+	// modules are those whose images are asked for, by name and version.
+	modules map[string]*ModuleImages
 	// carried are the bundles that the file is about, and statements what they say.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
@@ -58,7 +58,7 @@ type gathering struct {
 
 // Gather reads the newest bundles of the runtimes and all that they refer to, but for the bytes of the contents.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
-	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, used: usedImages{}, roots: map[string]int64{}, unlisted: map[string]bool{}}
+	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, used: usedImages{}, roots: map[string]int64{}, modules: map[string]*ModuleImages{}}
 	for _, runtime := range options.Runtimes {
 		if err := g.runtime(ctx, runtime); err != nil {
 			return Parcel{}, fmt.Errorf("runtime %s: %w", runtime, err)
@@ -71,7 +71,13 @@ func Gather(ctx context.Context, options Options) (Parcel, error) {
 		return Parcel{}, fmt.Errorf("list of images: %w", err)
 	}
 	parcel := selected(g.needs, g.known)
-	parcel.Unlisted = slices.Sorted(maps.Keys(g.unlisted))
+	for _, key := range slices.Sorted(maps.Keys(g.modules)) {
+		m := *g.modules[key]
+		parcel.Modules = append(parcel.Modules, m)
+		if !m.Rendered && m.Listed == 0 {
+			parcel.Unlisted = append(parcel.Unlisted, m.String())
+		}
+	}
 	return parcel, nil
 }
 
@@ -101,6 +107,7 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	if err != nil {
 		return err
 	}
+	g.noteModules(newest)
 	needs, err := g.needsOf(ctx, runtime, newest, true)
 	if err != nil {
 		return err
@@ -110,21 +117,29 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	needs[0].always = true
 	needs[0].reference = bundle.DesiredRepository(runtime) + ":" + bundle.TagDesired
 	g.needs = append(g.needs, needs...)
-	g.noteUnlisted(newest)
 	return nil
 }
 
-// noteUnlisted notes whose images are asked for and not known.
-func (g *gathering) noteUnlisted(b published) {
-	taken := b.State.All()
-	if g.Offers {
-		taken = append(taken, b.State.Offers...)
+// noteModules notes whose images are asked for. What fails while they are rendered is noted there.
+func (g *gathering) noteModules(b published) {
+	if !g.Images {
+		return
 	}
-	for _, m := range taken {
-		if g.Images && g.Rendering == nil && len(m.Spec.LocalizedImages) == 0 {
-			g.unlisted[m.Module+" "+m.Version] = true
+	for _, m := range g.taken(b) {
+		images := ModuleImages{Module: m.Module, Version: m.Version, Rendered: g.Rendering != nil, Listed: len(m.Spec.LocalizedImages)}
+		if g.modules[images.String()] == nil { // another runtime may have it, too
+			g.modules[images.String()] = &images
 		}
 	}
+}
+
+// taken are the modules that are carried whole.
+func (g *gathering) taken(b published) []bundle.Manifest {
+	taken := b.State.All()
+	if g.Offers {
+		taken = slices.Concat(taken, b.State.Offers)
+	}
+	return taken
 }
 
 // published is a bundle with its own bytes.
@@ -180,7 +195,7 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 		}
 	}
 	if agent := b.State.Settings.Agent; g.Images && agent != "" {
-		return g.image(ctx, needs, runtime, agent)
+		return g.image(ctx, needs, runtime, agent, true)
 	}
 	return needs, nil
 }
@@ -210,15 +225,16 @@ func (g *gathering) module(ctx context.Context, needs []need, runtime string, m 
 	}
 	for _, reference := range m.Spec.LocalizedImages {
 		var err error
-		if needs, err = g.image(ctx, needs, runtime, reference); err != nil {
+		if needs, err = g.image(ctx, needs, runtime, reference, false); err != nil {
 			return nil, wrapped(err)
 		}
 	}
 	return needs, nil
 }
 
-func (g *gathering) image(ctx context.Context, needs []need, runtime, reference string) ([]need, error) {
-	found, err := g.images.find(ctx, reference)
+// image adds an image, one that the operator configured or one that a module names.
+func (g *gathering) image(ctx context.Context, needs []need, runtime, reference string, configured bool) ([]need, error) {
+	found, err := g.images.find(ctx, reference, configured)
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", reference, err)
 	}

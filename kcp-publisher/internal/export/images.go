@@ -12,11 +12,10 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // imageFinder finds images with all their blobs, each once.
@@ -31,7 +30,8 @@ type foundImage struct {
 	needs []need
 }
 
-func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error) {
+// find finds an image. One that nobody configured, as a module names it, leads neither to this machine nor to its link.
+func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {
 		return known, nil
 	}
@@ -39,7 +39,11 @@ func (f *imageFinder) find(ctx context.Context, text string) (foundImage, error)
 	if err != nil {
 		return foundImage{}, err
 	}
-	repository, err := f.registries.Repository(named.Name())
+	open := f.registries.Foreign
+	if configured {
+		open = f.registries.Repository
+	}
+	repository, err := open(named.Name())
 	if err != nil {
 		return foundImage{}, err
 	}

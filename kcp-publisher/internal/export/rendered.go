@@ -35,23 +35,32 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 			return nil, err
 		}
 	}
-	taken := b.State.All()
-	if g.Offers {
-		taken = append(taken, b.State.Offers...)
-	}
-	for _, m := range taken {
+	inForce := len(b.State.All())
+	for i, m := range g.taken(b) {
 		used, err := g.usedBy(ctx, m, b.State.Settings.ImagePaths, kubernetes)
+		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
+			// Nobody has it: what is in force has to go out all the same.
+			noted := g.modules[m.Module+" "+m.Version]
+			noted.Rendered, noted.Problem = false, err.Error()
+			continue
+		}
 		if err != nil {
-			return nil, fmt.Errorf("module %s: find the images of its objects: %w; --renderer=none carries only what modules list, --offers=false leaves out what is only offered", m.Module, err)
+			return nil, fmt.Errorf("module %s: find the images of its objects: %w; --renderer=none carries only what modules list", m.Module, err)
 		}
 		for _, text := range unlisted(used, m.Spec.LocalizedImages) {
-			if needs, err = g.image(ctx, needs, runtime, text); err != nil {
-				return nil, fmt.Errorf("module %s uses it and does not list it: %w; --renderer=none carries only what modules list", m.Module, err)
+			if needs, err = g.image(ctx, needs, runtime, text, false); err != nil {
+				return nil, fmt.Errorf("module %s uses it and does not list it: %w; --renderer=none carries only what modules list, --offers=false leaves out what is only offered", m.Module, err)
 			}
 		}
 	}
 	return needs, nil
 }
+
+// notRenderedError is why a module's objects are not known. It is the module's or the renderer's, not a registry's.
+type notRenderedError struct{ error }
+
+// Unwrap returns the reason.
+func (e notRenderedError) Unwrap() error { return e.error }
 
 // kubernetes returns what the runtime last reported to have, empty where it did not. Nothing is decided by it but how charts are rendered for
 // this runtime, so that the report need not be proven.
@@ -111,7 +120,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, paths []bundl
 		err = fmt.Errorf("are %d, at most %d", len(used), maxUsedImages)
 	}
 	if err != nil {
-		return nil, err
+		return nil, notRenderedError{err}
 	}
 	g.used[key] = used
 	return used, nil

@@ -91,6 +91,7 @@ func TestARendererThatIsNoneIsRefusedWithTheWayOut(t *testing.T) {
 		"a program that fails":           {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
 		"a program that says nothing":    {`true`, "its answer"},
 		"one that talks without end":     {`head -c 6000000 /dev/zero; exec sleep 60`, "says more than"},
+		"a chart that fails at length":   {`printf '{"refused":"no: '; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'`, "no: xxx"},
 		"a module that is refused":       {`echo '{"refused":"chart keda: no objects"}'`, "chart keda: no objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,9 +99,63 @@ func TestARendererThatIsNoneIsRefusedWithTheWayOut(t *testing.T) {
 			if err := os.WriteFile(program, []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+c.script+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (Renderer{program}).Images(t.Context(), airgap.UsedQuestion{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := (Renderer{program}).Images(t.Context(), airgap.UsedQuestion{}); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > bundle.MaxMessageBytes {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// An offer is in force nowhere: what is wrong with it must not keep from runtimes what they wait for.
+func TestAnOfferThatCannotBeRenderedIsToldAndEndsNothing(t *testing.T) {
+	f := newFleet(t)
+	listed, _ := f.image("lab/offer:1", "linux/amd64")
+	used, _ := f.image("lab/helper:1", "linux/amd64")
+	offer := f.installed("offer", f.host+"/lab/offer:1")
+	offer.Channel = "regular"
+	f.publishState("berlin", bundle.DesiredState{
+		CRDs: []string{}, Manifests: []bundle.Manifest{f.installed("keda")}, Offers: []bundle.Manifest{offer}, Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog},
+	})
+	options := f.options("berlin")
+	options.Images, options.Offers = true, true
+	options.Rendering = func(_ context.Context, q airgap.UsedQuestion) ([]string, error) {
+		if q.Manifest.Name == "offer" {
+			return nil, errors.New("values.x is required")
+		}
+		return []string{f.host + "/lab/helper:1"}, nil
+	}
+	parcel := f.gather(options)
+	if !parcel.holds(used.Descriptor.Digest) || !parcel.holds(listed.Descriptor.Digest) {
+		t.Errorf("holds %+v", parcel.Contents)
+	}
+	if len(parcel.Modules) != 2 || !parcel.Modules[0].Rendered || parcel.Modules[1].Rendered || parcel.Modules[1].Listed != 1 || !strings.Contains(parcel.Modules[1].Problem, "values.x is required") {
+		t.Errorf("%+v", parcel.Modules)
+	}
+	options.Rendering = nil
+	if parcel = f.gather(options); len(parcel.Modules) != 2 || parcel.Modules[0].Rendered || parcel.Modules[1].Rendered || len(parcel.Unlisted) != 1 {
+		t.Errorf("without a renderer: %+v, %v", parcel.Modules, parcel.Unlisted)
+	}
+	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) { return nil, errors.New("no objects") }
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda: find the images of its objects: no objects") {
+		t.Errorf("a module in force that cannot be rendered: %v", err)
+	}
+}
+
+// Whoever writes a chart or a component names images. They lead the publisher neither to this machine nor to what only it reaches.
+func TestImagesLeadNobodyToThisMachine(t *testing.T) {
+	f := newFleet(t)
+	f.image("lab/helper:1", "linux/amd64")
+	_, port, _ := strings.Cut(f.host, ":")
+	inside := "localhost:" + port + "/lab/helper:1" // the fleet's own registry is named otherwise
+	f.publish("berlin", f.installed("keda"))
+	options := f.options("berlin")
+	options.Images, options.Rendering = true, func(context.Context, airgap.UsedQuestion) ([]string, error) { return []string{inside}, nil }
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "loopback address") {
+		t.Errorf("an image that a chart names: %v", err)
+	}
+	f.publish("berlin", f.installed("keda", inside))
+	options.Rendering = nil
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "loopback address") {
+		t.Errorf("an image that a component lists: %v", err)
 	}
 }

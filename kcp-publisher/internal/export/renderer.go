@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
 const (
@@ -32,7 +34,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 	limited, cancel := context.WithTimeout(ctx, rendererTimeout)
 	defer cancel()
 	child := exec.CommandContext(limited, r.Program, "used-images")
-	said, complaint := &limitedBuffer{most: airgap.MaxUsedAnswerBytes, full: cancel}, &limitedBuffer{most: maxComplaintBytes, full: func() {}}
+	said, complaint := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel}, &bounded.Buffer{MaxBytes: maxComplaintBytes}
 	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), said, complaint
 	child.Env = []string{}
 	child.WaitDelay = time.Second
@@ -40,41 +42,22 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case said.beyond:
-		return nil, fmt.Errorf("%s says more than %d bytes", r.Program, said.most)
+	case said.Overflowed():
+		return nil, fmt.Errorf("%s says more than %d bytes", r.Program, said.MaxBytes)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
-	case strings.Contains(complaint.kept.String(), `unknown command "used-images"`):
+	case strings.Contains(complaint.String(), `unknown command "used-images"`):
 		return nil, fmt.Errorf("%s cannot do this: name an skr-agent of this version with --renderer", r.Program)
 	case err != nil:
-		first, _, _ := strings.Cut(complaint.kept.String(), "\n")
+		first, _, _ := strings.Cut(complaint.String(), "\n")
 		return nil, fmt.Errorf("%s: %w: %q", r.Program, err, first)
 	}
 	var answer airgap.UsedAnswer
-	if err := json.Unmarshal(said.kept.Bytes(), &answer); err != nil {
+	if err := json.Unmarshal(said.Bytes(), &answer); err != nil {
 		return nil, fmt.Errorf("%s: its answer: %w", r.Program, err)
 	}
 	if answer.Refused != "" {
-		return nil, errors.New(answer.Refused)
+		return nil, errors.New(bundle.Bounded(answer.Refused, bundle.MaxMessageBytes)) // a chart says it
 	}
 	return answer.Images, nil
-}
-
-// limitedBuffer keeps the beginning of what is written, and calls full when there is more. It embeds no buffer: whoever copies into one of those
-// goes by its ReadFrom, which knows no limit.
-type limitedBuffer struct {
-	kept   bytes.Buffer
-	most   int
-	full   func()
-	beyond bool
-}
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	room := b.most - b.kept.Len()
-	b.kept.Write(p[:min(len(p), room)])
-	if len(p) > room && !b.beyond {
-		b.beyond = true
-		b.full()
-	}
-	return len(p), nil
 }

@@ -49,10 +49,27 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted are modules with their versions whose components list no images, so that none of theirs are carried. It is empty where no
-	// images were asked for, and where modules are rendered.
+	// Unlisted are modules with their versions whose components list no images, and that were not rendered, so that none of theirs are carried. It is
+	// empty where no images were asked for.
 	Unlisted []string
+	// Modules say how the images of each were found, sorted. It is empty where no images were asked for.
+	Modules []ModuleImages
 }
+
+// ModuleImages says how the images of a module were found.
+type ModuleImages struct {
+	Module  string `json:"module"`
+	Version string `json:"version"`
+	// Listed is how many images its component lists. They are carried.
+	Listed int `json:"listed"`
+	// Rendered says that its objects were rendered, so that what they use and nobody lists is carried, too.
+	Rendered bool `json:"rendered"`
+	// Problem says why a module that is only offered could not be rendered.
+	Problem string `json:"problem,omitempty"`
+}
+
+// String returns the module's name and version.
+func (m ModuleImages) String() string { return m.Module + " " + m.Version }
 
 // place is a blob in a repository.
 type place struct {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // RootNote is what a publisher notes of its root of trust at its Lease, for whoever has no keys. It is not signed: nothing is decided by it.
@@ -12,9 +14,11 @@ type RootNote struct {
 	Epoch   int64     `json:"epoch"`
 	Version int64     `json:"version"`
 	Expires time.Time `json:"expires"`
+	// Fleet is the name in the root, empty in a root, or of a publisher, of before fleets had names there.
+	Fleet string `json:"fleet,omitempty"`
 }
 
-// maxRootNoteBytes bounds a note that is read: a publisher's has about 70.
+// maxRootNoteBytes bounds a note that is read: a publisher's has about 120.
 const maxRootNoteBytes = 512
 
 // String returns the note as it is written.
@@ -38,18 +42,32 @@ func ParseRootNote(text string) (RootNote, error) {
 	if n.Version < 1 || n.Expires.IsZero() {
 		return RootNote{}, errors.New("the note of the root of trust has no version or no end")
 	}
+	if n.Fleet != "" && trust.CheckRuntimeID(n.Fleet) != nil {
+		return RootNote{}, errors.New("the note of the root of trust names no fleet")
+	}
 	return n, nil
 }
 
-// NewestRoot returns the end of the newest root of trust among notes, zero without one. Of two notes of one version the earlier end counts.
+// NewestRoot returns when the newest root of trust ends that the notes of a namespace tell of, zero without one. Versions are compared within a fleet;
+// of several fleets the first end counts. Notes without a fleet's name count where there are no others. Of two notes of one version the earlier end counts.
 func NewestRoot(notes []RootNote) time.Time {
-	var newest RootNote
+	newest := map[string]RootNote{}
 	for _, n := range notes {
-		later := n.Epoch > newest.Epoch || n.Epoch == newest.Epoch && n.Version > newest.Version
-		same := n.Epoch == newest.Epoch && n.Version == newest.Version
-		if newest.Expires.IsZero() || later || same && n.Expires.Before(newest.Expires) {
-			newest = n
+		before, known := newest[n.Fleet]
+		later := n.Epoch > before.Epoch || n.Epoch == before.Epoch && n.Version > before.Version
+		same := n.Epoch == before.Epoch && n.Version == before.Version
+		if !known || later || same && n.Expires.Before(before.Expires) {
+			newest[n.Fleet] = n
 		}
 	}
-	return newest.Expires
+	if len(newest) > 1 {
+		delete(newest, "")
+	}
+	var first time.Time
+	for _, n := range newest {
+		if first.IsZero() || n.Expires.Before(first) {
+			first = n.Expires
+		}
+	}
+	return first
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
@@ -225,11 +226,7 @@ func writeSynced(path string, data []byte, mode os.FileMode) error {
 
 // syncFolder makes the names in a folder last.
 func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(folder.Sync(), folder.Close()); err != nil {
+	if err := store.SyncFolder(path); err != nil {
 		return fmt.Errorf("synchronize %s: %w", path, err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // File is a state file, locked for one process. It is safe for concurrent use.
@@ -115,6 +116,9 @@ func (f *File) read() error {
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
+	if info.IsDir() {
+		return fmt.Errorf("state file %s: is a folder: name a file, or move it away", f.path)
+	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("state file %s: is %s: name a file, or move it away", f.path, info.Mode().Type())
 	}
@@ -186,20 +190,11 @@ func (f *File) Save() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write state file %s: %w", f.path, err), os.Remove(temporary.Name()))
 	}
-	if err := syncFolder(filepath.Dir(f.path)); err != nil {
+	if err := store.SyncFolder(filepath.Dir(f.path)); err != nil {
 		return fmt.Errorf("write state file %s: %w", f.path, err)
 	}
 	f.changed = false
 	return nil
-}
-
-// syncFolder makes the names in a folder last.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // Close lets other processes use the file.

@@ -111,7 +111,7 @@ func TestAStateFileMayBeALinkAndNoFolder(t *testing.T) {
 	if again := open(t, path, "a"); again.Last("r-1") == nil {
 		t.Error("what the link names was not written")
 	}
-	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "name a file") {
+	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "is a folder: name a file") {
 		t.Errorf("a folder: %v", err)
 	}
 }

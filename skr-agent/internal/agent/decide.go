@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -90,6 +91,29 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 	}
 	return fmt.Sprintf("by the bundle in force the control plane does not know this agent's key %s, no certificate for it is good, and %s: run `kcp-publisher enroll %s` there, apply what it prints here, and restart the agent",
 		trust.ShortThumbprint(thumbprint), why, p.Audience.Runtime)
+}
+
+// Unenrolled returns why the control plane cannot know the reports of an agent with this key as the runtime's, as the agent finds it by the bundle in
+// force and its root of trust.
+func Unenrolled(inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time) string {
+	p := inForce.Statement.Predicate
+	certificate, err := certificateOf(p, root, runtime, thumbprint, now)
+	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
+}
+
+// certificateOf returns the certificate that a statement brings, nil for none. An error says why it is not good for this key.
+func certificateOf(p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time) (*trust.Certificate, error) {
+	if p.Certificate == "" {
+		return nil, nil
+	}
+	certificate, err := root.CheckCertificate(p.Certificate, runtime, now)
+	if err != nil {
+		return nil, err
+	}
+	if certificate.Thumbprint != thumbprint {
+		return nil, errors.New("certificate: is for another key than this agent's")
+	}
+	return &certificate, nil
 }
 
 // contentsOf names all contents of a state: for which module, from where, and what.

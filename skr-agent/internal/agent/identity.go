@@ -71,10 +71,7 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 	if b == nil || b.Statement.Predicate.Certificate == "" {
 		return nil
 	}
-	certificate, err := a.Puller.Root().CheckCertificate(b.Statement.Predicate.Certificate, a.Runtime, a.Now())
-	if err == nil && certificate.Thumbprint != thumbprint {
-		err = fmt.Errorf("certificate: is for another key than this agent's")
-	}
+	certificate, err := certificateOf(b.Statement.Predicate, a.Puller.Root(), a.Runtime, thumbprint, a.Now())
 	if err != nil {
 		if a.said.Changed(saidCertificate, err.Error()) {
 			log.Error(err, "refused the agent's certificate, requesting another")
@@ -83,7 +80,7 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 	}
 	a.said.Changed(saidCertificate, "")
 	certificateExpiry.Set(float64(certificate.NotAfter.Unix()))
-	return &certificate
+	return certificate
 }
 
 // requestFor returns the request for a certificate when there is none or a third of its life is over, the same until then.

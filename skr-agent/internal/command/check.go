@@ -10,31 +10,47 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/charts"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 )
 
 // rightsDir is where the chart has what the agent may do.
 const rightsDir = "skr-agent/rbac"
 
-// enrollAdvice is what makes a bootstrap Secret.
-const enrollAdvice = "apply what `kcp-publisher enroll` prints for this runtime"
+const (
+	// enrollAdvice is what makes a bootstrap Secret.
+	enrollAdvice = "apply what `kcp-publisher enroll` prints for this runtime"
+	// readAdvice is for Secrets that must not be read, or not now: nothing is known of what is in them.
+	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace + ":skr-agent, or as somebody who may read Secrets of " + v1beta2.RuntimeNamespace
+)
+
+// adviceFor returns what to do about something that could not be read: the advice, unless the API server refused or did not answer.
+func adviceFor(err error, advice string) string {
+	if manager.IsPassing(err) {
+		return readAdvice
+	}
+	return advice
+}
 
 // checkFlags are what `check` takes.
 type checkFlags struct {
-	run              runFlags
-	cluster          cli.Cluster
-	restricted, self bool
-	write            bool
-	format           string
+	run         runFlags
+	cluster     cli.Cluster
+	accounts    install.Accounts
+	mirrors     map[string]string
+	self, write bool
+	format      string
 }
 
 func newCheck() *cobra.Command {
@@ -54,7 +70,9 @@ func newCheck() *cobra.Command {
 	flags.StringVar(&f.run.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
 	flags.StringVar(&f.run.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
 	flags.DurationVar(&f.run.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.BoolVar(&f.restricted, "module-service-account", false, "modules have ServiceAccounts of their own, as with the same flag of run: the agent needs no more than charts/"+rightsDir+"/agent.yaml")
+	flags.StringArrayVar(&f.run.accounts, "module-service-account", nil, "ServiceAccounts that modules are installed with, as with the same flag of run: checks that the agent may act as them, "+
+		"and that it has charts/"+rightsDir+"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated")
+	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, as with the same flag of run; may be repeated")
 	flags.BoolVar(&f.self, "self-upgrade", false, "bundles may change the agent's image, which takes rights on top")
 	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob, to see whether the registry lets the agent report")
 	cli.OutputFlag(flags, &f.format)
@@ -65,6 +83,13 @@ func newCheck() *cobra.Command {
 func (f *checkFlags) check(cmd *cobra.Command) error {
 	if f.run.skew <= 0 {
 		return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", f.run.skew))
+	}
+	var err error
+	if f.accounts, err = install.ParseAccounts(f.run.accounts, v1beta2.RuntimeNamespace); err != nil {
+		return cli.Usage(fmt.Errorf("--module-service-account: %w", err))
+	}
+	if f.mirrors, err = bundle.ParseMirrors(f.run.mirrors); err != nil {
+		return cli.Usage(err)
 	}
 	findings := f.findings(cmd.Context())
 	return errors.Join(preflight.Summarize(findings), cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
@@ -84,18 +109,13 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	if !answers {
 		return findings
 	}
-	parts := []string{"agent"}
-	if !f.restricted {
-		parts = append(parts, "all-modules")
-	}
-	if f.self {
-		parts = append(parts, "self-upgrade")
-	}
-	findings = append(findings, api.Rights(ctx, charts.AgentRBAC, rightsDir, parts, nil, func(file string) string {
-		return "the chart gives them; without it, apply charts/" + file
-	})...)
+	findings = append(findings, f.rights(ctx, api, config)...)
 	findings = append(findings, api.Definitions(ctx, charts.AgentCRDs, "skr-agent/crds", preflight.Warning, "the agent brings it when it starts")...)
-	reader, err := client.New(config, client.Options{})
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+		return append(findings, preflight.Fail(check, err.Error(), ""))
+	}
+	reader, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return append(findings, preflight.Fail(check, err.Error(), ""))
 	}
@@ -103,16 +123,17 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 }
 
 // enrollment looks at what the operator brought, and by that at the registry.
-func (f *checkFlags) enrollment(ctx context.Context, reader client.Reader) []preflight.Finding {
+func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []preflight.Finding {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace); apierrors.IsNotFound(err) {
 		return []preflight.Finding{preflight.Fail("namespace "+v1beta2.RuntimeNamespace, "is not there", "kubectl create namespace "+v1beta2.RuntimeNamespace)}
 	} // one that must not be read is there as long as its Secrets are
 	known, err := readBootstrap(ctx, reader, &f.run)
 	if err != nil {
-		return []preflight.Finding{preflight.Fail("enrollment", err.Error(), enrollAdvice)}
+		return []preflight.Finding{preflight.Fail("enrollment", err.Error(), adviceFor(err, enrollAdvice))}
 	}
-	thumbprint, findings := checkOwnKey(ctx, reader)
+	thumbprint, ownKey := checkOwnKey(ctx, reader)
+	findings := []preflight.Finding{ownKey}
 	uid, err := clusterUID(ctx, reader)
 	if err != nil {
 		findings = append(findings, preflight.Fail("identity of the cluster", err.Error(), "let the agent read that Namespace"))
@@ -132,76 +153,51 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Reader) []pre
 		ahead, sent := times.Ahead()
 		findings = append(findings, preflight.Clock("the registry", ahead, sent))
 	}
-	trusted := bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, ClockSkew: f.run.skew}
-	findings = append(findings, checkBundle(ctx, place, registries, known, trusted, thumbprint)...)
+	judged := f.judge(ctx, reader, place, registries, seen{known, thumbprint, uid})
+	findings = append(findings, judged...)
 	if f.write {
 		findings = append(findings, checkReporting(ctx, place, known.runtime))
 	}
 	return findings
 }
 
-// checkOwnKey looks at the agent's key, which its first start makes. The thumbprint is empty where there is none.
-func checkOwnKey(ctx context.Context, reader client.Reader) (string, []preflight.Finding) {
+// checkOwnKey looks at the agent's key, which its first start makes. The thumbprint is empty where it cannot be known. For a key that is still to be
+// made it is that of one made here: no bundle names it, as none will name the agent's.
+func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.Finding) {
 	const check = "key of the agent"
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
 	var secret corev1.Secret
 	err := reader.Get(ctx, name, &secret)
-	if apierrors.IsNotFound(err) {
-		return "", []preflight.Finding{preflight.Pass(check, "is made when the agent starts")}
+	switch {
+	case apierrors.IsNotFound(err):
+		thumbprint, err := thumbprintOf(trust.GenerateKey())
+		if err != nil {
+			return "", preflight.Fail(check, err.Error(), "")
+		}
+		return thumbprint, preflight.Pass(check, "is made when the agent starts")
+	case err != nil:
+		return "", preflight.Fail(check, fmt.Sprintf("Secret %s: %v", name, err), readAdvice)
 	}
-	var signer trust.Signer
-	if err == nil {
-		signer, err = trust.LoadSigner(secret.Data[fieldKey])
-	}
+	thumbprint, err := thumbprintOf(secret.Data[fieldKey], nil)
 	if err != nil {
-		return "", []preflight.Finding{preflight.Fail(check, fmt.Sprintf("Secret %s: %v", name, err), "where it is broken, delete the Secret, enroll the runtime again and restart the agent")}
+		return "", preflight.Fail(check, fmt.Sprintf("Secret %s: %s: %v", name, fieldKey, err), "delete the Secret, enroll the runtime again and restart the agent")
+	}
+	return thumbprint, preflight.Pass(check, trust.ShortThumbprint(thumbprint)+" can be read")
+}
+
+func thumbprintOf(key []byte, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	signer, err := trust.LoadSigner(key)
+	if err != nil {
+		return "", err
 	}
 	public, err := signer.PublicKey()
 	if err != nil {
-		return "", []preflight.Finding{preflight.Fail(check, err.Error(), "")}
+		return "", err
 	}
-	thumbprint, err := trust.Thumbprint(public)
-	if err != nil {
-		return "", []preflight.Finding{preflight.Fail(check, err.Error(), "")}
-	}
-	return thumbprint, []preflight.Finding{preflight.Pass(check, trust.ShortThumbprint(thumbprint)+" can be read")}
-}
-
-// checkBundle judges what the registry has for the runtime, as the agent would.
-func checkBundle(ctx context.Context, place store.Store, registries *store.Registries, known bootstrap, trusted bundle.Trust, thumbprint string) []preflight.Finding {
-	const check, renew = "bundle", "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is far behind"
-	var accepted bundle.Bundle
-	root := trusted.Root
-	desired, err := place.Reading(ctx, bundle.DesiredRepository(known.runtime))
-	if err == nil {
-		accepted, root, err = verifyAt(ctx, registries, location{place, desired, bundle.TagDesired}, trusted)
-	}
-	findings := []preflight.Finding{preflight.Root("what this runtime trusts", root, renew, time.Now())}
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		findings = append(findings, preflight.Warn(check, fmt.Sprintf("%s has none of runtime %s", place, known.runtime), "create the Kyma of this runtime id in the control plane; or the id is wrong"))
-	case refusal.Of(err) != nil:
-		findings = append(findings, preflight.Fail(check, err.Error(), "see docs/guides/troubleshooting.md"))
-	case err != nil:
-		findings = append(findings, preflight.Registry(check, place.String(), "", err))
-	default:
-		findings = append(findings, preflight.Pass(check, fmt.Sprintf("%d would be accepted", accepted.Statement.Predicate.Sequence)))
-	}
-	return append(findings, judgeEnrollment(accepted.Statement.Predicate.Audience.KeyThumbprint, thumbprint, known.token, time.Now()))
-}
-
-// judgeEnrollment decides whether the control plane knows the agent's key, or can get to know it. The key that the bundle names is the one it knows.
-func judgeEnrollment(named, own string, token *trust.Token, now time.Time) preflight.Finding {
-	const check = "enrollment"
-	switch {
-	case own != "" && named == own:
-		return preflight.Pass(check, "the control plane knows the agent's key")
-	case token == nil:
-		return preflight.Fail(check, "the control plane does not know the agent's key, and there is no token to introduce it", enrollAdvice)
-	case !now.Before(token.Expires):
-		return preflight.Fail(check, "the control plane does not know the agent's key, and the token to introduce it expired at "+token.Expires.UTC().Format(time.RFC3339), enrollAdvice)
-	}
-	return preflight.Pass(check, "a token introduces the agent's key until "+token.Expires.UTC().Format(time.RFC3339))
+	return trust.Thumbprint(public)
 }
 
 // checkReporting tries to write where the agent's reports go.

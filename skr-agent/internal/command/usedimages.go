@@ -45,7 +45,7 @@ func usedImages(ctx context.Context, in io.Reader, out io.Writer) error {
 	case errors.Is(err, render.ErrNotRun) || ctx.Err() != nil:
 		return err
 	case err != nil:
-		answer.Refused = err.Error()
+		answer.Refused = bundle.Bounded(err.Error(), bundle.MaxMessageBytes) // a chart may say anything
 	}
 	return json.NewEncoder(out).Encode(answer)
 }

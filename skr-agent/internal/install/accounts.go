@@ -2,6 +2,8 @@ package install
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -69,6 +71,30 @@ func (a Accounts) of(module, label string) string {
 		}
 	}
 	return a.others
+}
+
+// Users returns the ServiceAccounts' user names, sorted, each once.
+func (a Accounts) Users() []string {
+	users := slices.DeleteFunc(a.users(), func(user string) bool { return user == "" })
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// WithOwnRights says which modules are installed with the agent's own rights, empty for none.
+func (a Accounts) WithOwnRights() string {
+	if a.others == "" {
+		return "all modules that no ServiceAccount is named for are"
+	}
+	var own []string
+	for _, module := range slices.Sorted(maps.Keys(a.byModule)) {
+		if a.byModule[module] == "" {
+			own = append(own, module)
+		}
+	}
+	if len(own) == 0 {
+		return ""
+	}
+	return "modules " + strings.Join(own, ", ") + " are"
 }
 
 // users are all that may be needed, the agent itself among them.

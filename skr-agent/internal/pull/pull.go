@@ -43,6 +43,8 @@ type Options struct {
 	Now   func() time.Time
 	// Mirrors are where this cluster reads registries from, by its operator; they win over those of a bundle's settings.
 	Mirrors map[string]string
+	// Preview has the Puller judge as ever and write nothing: what it follows is forgotten with it.
+	Preview bool
 }
 
 // Puller holds the bundle in force. It is used by one goroutine.
@@ -251,6 +253,9 @@ func (p *Puller) forgetRefusals(ofRoots bool) {
 
 // keep stores the documents and then the statement: a crash in between leaves the bundle before in force, whole.
 func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
+	if p.Preview {
+		return nil
+	}
 	for d, document := range next.Documents {
 		if err := p.Store.Put(ctx, d, document); err != nil {
 			return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotKept, err)
@@ -267,6 +272,9 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 
 // save writes what must survive a restart, in one request.
 func (p *Puller) save(ctx context.Context) error {
+	if p.Preview {
+		return nil
+	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: StateSecret},
 		Data:       map[string][]byte{stateRoot: p.Trust.Root.Raw},

@@ -283,6 +283,48 @@ func TestARefusedBundleWritesNothingAndARestartLosesNothing(t *testing.T) {
 	}
 }
 
+// TestAPreviewJudgesAsARoundDoesAndKeepsNothing has bundles that only the memory and the key of the agent tell apart.
+func TestAPreviewJudgesAsARoundDoesAndKeepsNothing(t *testing.T) {
+	w := newWorld(t)
+	preview := func(thumbprint string) *Puller {
+		p := New(Options{
+			Place: w.place, Client: &dying{Client: w.client}, Namespace: w.namespace, Store: contentstore.New(w.client, &dying{Client: w.client}, w.namespace), Preview: true,
+			Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID, KeyThumbprint: thumbprint}, Now: func() time.Time { return w.now },
+		})
+		require.NoError(t, p.Restore(t.Context()))
+		return p
+	}
+	old := w.publish()
+	p := preview("mine")
+	changed, err := p.Pull(t.Context())
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, old, inForce(p))
+	require.Empty(t, w.kept(), "something was written")
+
+	w.rotate()
+	w.publish()
+	_, err = w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	before := w.kept()
+	p = preview("mine")
+	changed, err = p.Pull(t.Context())
+	require.NoError(t, err)
+	require.False(t, changed, "the one in force")
+	require.EqualValues(t, 2, p.Root().Version)
+
+	w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence = 1 })
+	_, err = preview("mine").Pull(t.Context())
+	require.NotNil(t, refusal.Of(err), "the agent remembers a newer one: %v", err)
+	require.Equal(t, refusal.Rollback, refusal.Of(err).Reason)
+
+	w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.KeyThumbprint = "another" })
+	_, err = preview("mine").Pull(t.Context())
+	require.NotNil(t, refusal.Of(err), "meant for an agent with another key: %v", err)
+	require.Equal(t, refusal.WrongCluster, refusal.Of(err).Reason)
+	require.Equal(t, before, w.kept(), "something was written")
+}
+
 // TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole kills the agent before each of its writes in turn, with and without a newer root.
 func TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole(t *testing.T) {
 	w := newWorld(t)

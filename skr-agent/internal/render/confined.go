@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
 const (
@@ -94,8 +95,8 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	child := exec.CommandContext(limited, c.Command[0], c.Command[1:]...)
-	said := &capped{most: maxAnswerBytes, full: cancel}
-	complaint := &capped{most: maxComplaintBytes}
+	said := &bounded.Buffer{MaxBytes: maxAnswerBytes, Full: cancel}
+	complaint := &bounded.Buffer{MaxBytes: maxComplaintBytes}
 	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), said, complaint
 	child.Env = []string{}
 	child.WaitDelay = time.Second
@@ -110,18 +111,18 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case said.overflowed:
+	case said.Overflowed():
 		return nil, fmt.Errorf("gives more than %d MiB of objects", maxAnswerBytes>>20)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("rendering took longer than %s and was stopped", c.Timeout)
 	case child.ProcessState == nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	case !child.ProcessState.Success():
-		return nil, c.explain(child.ProcessState, complaint.kept.String())
+		return nil, c.explain(child.ProcessState, complaint.String())
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
-	return said.kept.Bytes(), nil
+	return said.Bytes(), nil
 }
 
 // explain tells why a child died, from its state and from what Go's runtime writes then. The rest of that is for nobody.
@@ -159,25 +160,4 @@ func understood(in Input, said []byte) ([]*unstructured.Unstructured, error) {
 		objects[i] = &unstructured.Unstructured{Object: content}
 	}
 	return objects, nil
-}
-
-// capped keeps the beginning of what is written. It never fails, so that the writer is not stopped by it but by full. It embeds no buffer:
-// whoever copies into one of those goes by its ReadFrom, which knows no limit.
-type capped struct {
-	kept       bytes.Buffer
-	most       int
-	overflowed bool
-	full       func()
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	if room := c.most - c.kept.Len(); len(p) > room {
-		c.overflowed = true
-		c.kept.Write(p[:max(room, 0)])
-		if c.full != nil {
-			c.full()
-		}
-		return len(p), nil
-	}
-	return c.kept.Write(p)
 }

@@ -1,0 +1,79 @@
+// Package guides reads the shell blocks of the documentation, so that tests run what operators copy, as it stands there.
+//
+// The first line of a block says what a test has to know of it: "```sh test=NAME" names it, "check" says that it fails until what was done before
+// has arrived, and "others" that it is about something else than the fleet of the page's other blocks. It writes nothing.
+package guides
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Block is a shell block of a page.
+type Block struct {
+	// Section is the heading of second order above it, empty before the first.
+	Section string
+	// Name is what follows "test=", empty without.
+	Name string
+	// Check and Others say that its first line has these words.
+	Check, Others bool
+	Script        string
+}
+
+var line = regexp.MustCompile("(?ms)^## ([^\n]+)$|^ *```sh([^\n]*)\n(.*?)^ *```$")
+
+// Read returns the shell blocks of the page at a path, in their order.
+func Read(path string) ([]Block, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := parse(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return blocks, nil
+}
+
+func parse(page string) ([]Block, error) {
+	var blocks []Block
+	section := ""
+	for _, found := range line.FindAllStringSubmatch(page, -1) {
+		if found[1] != "" {
+			section = found[1]
+			continue
+		}
+		block := Block{Section: section, Script: found[3]}
+		for _, word := range strings.Fields(found[2]) {
+			name, named := strings.CutPrefix(word, "test=")
+			switch {
+			case named && name != "":
+				block.Name = name
+			case word == "check":
+				block.Check = true
+			case word == "others":
+				block.Others = true
+			default:
+				return nil, fmt.Errorf("section %q: a block of sh says %q: want test=NAME, check or others", section, word)
+			}
+		}
+		blocks = append(blocks, block)
+	}
+	if len(blocks) == 0 {
+		return nil, fmt.Errorf("there is no block of sh")
+	}
+	return blocks, nil
+}
+
+// Named returns the blocks with a name, in their order.
+func Named(blocks []Block, name string) []Block {
+	var all []Block
+	for _, b := range blocks {
+		if b.Name == name {
+			all = append(all, b)
+		}
+	}
+	return all
+}

@@ -1,0 +1,204 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/guides"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// definitions is a control plane whose definitions are those of one version after the other, as docs/guides/upgrade-and-skew.md says.
+type definitions struct {
+	t      *testing.T
+	f      *fleet.Fleet
+	berlin *fleet.Simulated
+	s      shell
+	blocks map[string][]guides.Block
+}
+
+// follow runs the guide's commands of one name with the charts of a commit, today's without one.
+func (d *definitions) follow(name, commit string) {
+	d.t.Helper()
+	folder := map[string]string{"definitions": "charts", "definitions-back": "older"}[name]
+	if folder != "" {
+		must(d.t, os.RemoveAll(filepath.Join(d.s.dir, folder)))
+		if commit == "" {
+			must(d.t, os.CopyFS(filepath.Join(d.s.dir, folder), os.DirFS(filepath.Join(checkout, "charts"))))
+		} else {
+			must(d.t, fleet.ChartsAt(d.t.Context(), commit, filepath.Join(d.s.dir, folder)))
+		}
+	}
+	if len(d.blocks[name]) == 0 {
+		d.t.Fatalf("docs/guides/upgrade-and-skew.md has no commands for %s", name)
+	}
+	for _, block := range d.blocks[name] {
+		if block.Check {
+			checkStep(d.t, d.s, block)
+			continue
+		}
+		d.s.run(block.Script)
+	}
+}
+
+// publish lets the publisher be of these programs.
+func (d *definitions) publish(programs fleet.Binaries) {
+	d.t.Helper()
+	must(d.t, d.f.Publisher().Stop())
+	d.f.Use(fleet.Binaries{Publisher: programs.Publisher})
+	must(d.t, d.f.StartPublisher())
+}
+
+// writes has the runtime's admin add or remove mailer, and waits until control plane and runtime agree on it: the publisher reads what is stored, and
+// writes it.
+func (d *definitions) writes(mailer bool) {
+	d.t.Helper()
+	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
+		spec.Modules = spec.Modules[:1]
+		if mailer {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		}
+	}))
+	until(d.t, time.Minute, fmt.Sprintf("control plane and runtime have mailer: %t", mailer), func() (bool, string) {
+		kyma, err := d.berlin.Record(d.t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		_, digest, _ := d.berlin.Bundle()
+		m := moduleOf(kyma, "mailer")
+		r := kyma.Status.Runtime
+		ok := (d.berlin.Has("mailer") != "") == mailer && (m.State == v1beta2.StateReady) == mailer &&
+			d.berlin.Has("scaler") == "1.8.0" && moduleOf(kyma, "scaler").Version == "1.8.0" && kyma.Status.State == v1beta2.StateReady &&
+			r != nil && r.Published != nil && r.Published.Digest == digest.String()
+		return ok, fmt.Sprintf("%v, trouble %v, %+v", d.berlin.All(), d.berlin.Trouble(), kyma.Status)
+	})
+}
+
+// asked returns what people wrote, and what is kept of a rollout, by kind and name.
+func (d *definitions) asked() map[string]any {
+	d.t.Helper()
+	all := map[string]any{}
+	for _, kind := range []string{"Kyma", "ModuleTemplate", "ModuleReleaseMeta", "RolloutPolicy", "Rollout"} {
+		apiVersion := v1beta2.GroupVersion.String()
+		if kind == "RolloutPolicy" || kind == "Rollout" {
+			apiVersion = v1alpha1.GroupVersion.String()
+		}
+		list := things(apiVersion, kind)
+		must(d.t, d.f.Control.List(d.t.Context(), list, client.InNamespace(sample.Namespace)))
+		for _, o := range list.Items {
+			name := kind + " " + o.GetName()
+			all[name] = o.Object["spec"]
+			if kind == "Rollout" {
+				state, _, err := unstructured.NestedString(o.Object, "status", "state")
+				must(d.t, err)
+				all[name+" state"] = state
+			}
+		}
+	}
+	return all
+}
+
+func (d *definitions) wantAsked(want map[string]any) {
+	d.t.Helper()
+	if got := d.asked(); !reflect.DeepEqual(got, want) {
+		d.t.Errorf("stored objects are\n%s\nwant\n%s", document(d.t, got), document(d.t, want))
+	}
+}
+
+// untilFeatures waits until the control plane remembers what the agent understands, or has nothing to remember it in.
+func (d *definitions) untilFeatures(kept bool) {
+	d.t.Helper()
+	until(d.t, time.Minute, fmt.Sprintf("features are kept: %t", kept), func() (bool, string) {
+		kyma, err := d.berlin.Record(d.t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		r := kyma.Status.Runtime
+		return r != nil && r.Observed != nil && (len(r.Observed.Features) > 0) == kept, fmt.Sprintf("%+v", r)
+	})
+}
+
+// untilNothingIsWritten waits until the Kyma is left alone for two seconds: a publisher that misses what it has written would write it for ever.
+func (d *definitions) untilNothingIsWritten() {
+	d.t.Helper()
+	version, since := "", time.Now()
+	until(d.t, time.Minute, "the publisher writes nothing for two seconds", func() (bool, string) {
+		kyma, err := d.berlin.Record(d.t.Context())
+		must(d.t, err)
+		if kyma.ResourceVersion != version {
+			version, since = kyma.ResourceVersion, time.Now()
+		}
+		return time.Since(since) > 2*time.Second, version
+	})
+}
+
+// TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays has the programs of three versions read and write the same stored objects.
+func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
+	before, between := programsAt(t, earlier), programsAt(t, previous)
+	today, err := fleet.Build()
+	must(t, err)
+	f := newFleet(t, fleet.Options{})
+	d := &definitions{t: t, f: f, blocks: guide(t, "upgrade-and-skew.md")}
+	d.s = newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
+
+	// Those of releases are run with Helm, by the test of the guides on installing and uninstalling, and convert with the webhooks.
+	names := slices.Sorted(maps.Keys(d.blocks))
+	want := []string{"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases", "releases-back"}
+	if !slices.Equal(names, want) {
+		t.Errorf("the guide has commands for %v, and tests run %v", names, want)
+	}
+
+	t.Log("All is of the oldest version.")
+	must(t, f.Publisher().Stop())
+	d.follow("definitions-back", earlier)
+	f.Use(fleet.Binaries{Publisher: before.Publisher})
+	must(t, f.StartPublisher())
+	d.berlin, err = f.Simulate(t.Context(), fleet.NewKyma("berlin", "regular", "scaler"))
+	must(t, err)
+	untilSettled(t, d.berlin, "1.7.0")
+	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
+	promote(t, f, "1.8.0")
+	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	d.writes(true)
+	d.untilFeatures(false)
+	stored := d.asked()
+
+	t.Log("Definitions and publisher are those of the version between.")
+	d.follow("definitions", previous)
+	d.publish(between)
+	d.untilFeatures(true)
+	d.wantAsked(stored)
+	d.writes(false)
+
+	t.Log("The definitions are forgotten with today's publisher: it works, and writes no more than otherwise.")
+	d.follow("definitions-back", earlier)
+	d.publish(today)
+	d.writes(true)
+	d.untilFeatures(false)
+	d.untilNothingIsWritten()
+	d.follow("definitions", "")
+	d.untilFeatures(true)
+	d.wantAsked(stored)
+	d.writes(false)
+	d.follow("definitions-stored", "")
+
+	t.Log("And back: programs, and then definitions.")
+	d.follow("definitions-copy", "")
+	d.publish(before)
+	d.writes(true)
+	d.follow("definitions-back", earlier)
+	d.writes(false)
+	d.wantAsked(stored)
+}

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"crypto"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/internal/preflight"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+)
+
+// newRoot returns the first root of a fleet.
+func newRoot(t *testing.T) trust.Root {
+	t.Helper()
+	var signers [2]trust.Signer
+	for i := range signers {
+		key, err := trust.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if signers[i], err = trust.LoadSigner(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	public, err := signers[1].PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := trusttest.NewRoot(signers[0], []crypto.PublicKey{public}, time.Now().AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := trust.ParseRoot(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func TestOnlyTheFleetsLocationPasses(t *testing.T) {
+	place, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := place.Repository(t.Context(), bundle.DocumentsRepository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.PushBlob(t.Context(), documents, bundle.EmptyBlob()); err != nil {
+		t.Fatal(err)
+	}
+	own := newRoot(t)
+	if got := checkPublishedRoot(t.Context(), place, own); got.Result != preflight.Warning || !strings.Contains(got.Advice, "--location") {
+		t.Errorf("a location with nothing: %+v", got)
+	}
+	if err := store.PushRoot(t.Context(), place, own); err != nil {
+		t.Fatal(err)
+	}
+	if got := checkPublishedRoot(t.Context(), place, own); got.Result != preflight.Passed {
+		t.Errorf("the fleet's: %+v", got)
+	}
+	if got := checkPublishedRoot(t.Context(), place, newRoot(t)); got.Result != preflight.Failed || !strings.Contains(got.Message, "another fleet") {
+		t.Errorf("another fleet's: %+v", got)
+	}
+}
+
+func TestEveryRootKeyBesideTheOthersIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{keys.FileRootKey, "root-2.key", keys.FilePublisherKey, keys.FileRoot} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var named []string
+	for _, f := range rootKeys(keys.Folder{Dir: dir}) {
+		named = append(named, strings.TrimPrefix(f.Check, "file "+dir+"/"))
+	}
+	slices.Sort(named)
+	if want := []string{"root-2.key", "root.key"}; !slices.Equal(named, want) {
+		t.Errorf("%v, want %v", named, want)
+	}
+	if parts := newCheck().Flags().Lookup("rights").DefValue; parts != "[publisher,metrics]" {
+		t.Errorf("by default rights are checked of %s", parts)
+	}
+}

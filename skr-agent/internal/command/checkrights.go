@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/internal/preflight"
+)
+
+const (
+	partAllModules    = "all-modules"
+	partModuleAccount = "module-account"
+)
+
+// rights asks for what the chart gives an agent with these flags.
+func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config *rest.Config) []preflight.Finding {
+	parts := []string{"agent"}
+	if f.self {
+		parts = append(parts, "self-upgrade")
+	}
+	users := f.accounts.Users()
+	if len(users) == 0 {
+		parts = append(parts, partAllModules)
+	}
+	findings := api.Rights(ctx, charts.AgentRBAC, rightsDir, parts, nil, rightsAdvice)
+	if len(users) == 0 {
+		return findings
+	}
+	path := rightsDir + "/" + partModuleAccount + ".yaml"
+	permissions, err := preflight.Permissions(charts.AgentRBAC, path, nil)
+	if err != nil {
+		return append(findings, preflight.Fail("rights, "+partModuleAccount, err.Error(), ""))
+	}
+	findings = append(findings, api.Given(ctx, partModuleAccount, impersonating(permissions, users),
+		rightsAdvice(path)+" with the names of these ServiceAccounts"))
+	if own := f.accounts.WithOwnRights(); own != "" {
+		findings = append(findings, ownRights(own, api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
+	}
+	for _, user := range users {
+		findings = append(findings, preflight.ActsAs(ctx, config, user))
+	}
+	return findings
+}
+
+func rightsAdvice(file string) string {
+	return "the chart gives them; without it, apply charts/" + file
+}
+
+// impersonating replaces the ServiceAccount that the chart names by the users that were chosen.
+func impersonating(permissions []preflight.Permission, users []string) []preflight.Permission {
+	var all []preflight.Permission
+	for _, p := range permissions {
+		if p.Verb != "impersonate" {
+			all = append(all, p)
+			continue
+		}
+		for _, user := range users {
+			account := strings.Split(user, ":") // system:serviceaccount:NAMESPACE:NAME
+			p.Namespace, p.Name = account[len(account)-2], account[len(account)-1]
+			if !slices.Contains(all, p) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// ownRights makes what lacks a warning: where others have accounts, it is the operator who decides what the agent's own rights are.
+func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
+	for i := range findings {
+		if findings[i].Result == preflight.Failed {
+			findings[i].Result = preflight.Warning
+			findings[i].Message = whose + " installed with the agent's own rights: " + findings[i].Message
+		}
+	}
+	return findings
+}
