@@ -28,9 +28,11 @@ demo: assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
 	@hack/elapsed "compiling the demo" go build -o bin/demo ./integration/demo
 	@KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo $(if $(EXIT),--exit)
 
-try-module: build assets ## a module through install, upgrade, faults, undo and removal: COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...]
-	@go run ./integration/try/cmd $(if $(COMPONENT),--component '$(COMPONENT)') $(if $(FROM),--from '$(FROM)') $(if $(TO),--to '$(TO)') \
-	  $(if $(COMPONENTS),--components '$(COMPONENTS)') $(if $(TEMPLATES),--templates '$(TEMPLATES)') $(FLAGS)
+try-module: build assets ## a module through install, upgrade, faults, undo and removal: COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...] [KIND=1]
+	@$(if $(KIND),trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit;) \
+	  go run ./integration/try/cmd $(if $(KIND),--kind) $(if $(COMPONENT),--component '$(COMPONENT)') $(if $(FROM),--from '$(FROM)') $(if $(TO),--to '$(TO)') \
+	  $(if $(COMPONENTS),--components '$(COMPONENTS)') $(if $(TEMPLATES),--templates '$(TEMPLATES)') $(FLAGS); \
+	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # Built first, for what a program killed by Ctrl-C leaves behind: `go run` would leave a folder.
 chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 18 SIMULATED runtimes, and a checker; SEED=N for a plan again

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"debug/elf"
@@ -16,6 +15,8 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
 // Options say what an image is made of.
@@ -65,12 +66,12 @@ func Build(o Options) (Image, error) {
 		RootFS: ocispec.RootFS{Type: "layers"},
 	}
 	manifest := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest}
-	for _, files := range [][]file{
+	for _, files := range [][]plaintar.File{
 		{
-			{rootsFile, publicRoots(), 0o644},
-			{passwdFile, []byte("nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"), 0o644},
+			{Name: rootsFile, Data: publicRoots(), Mode: 0o644},
+			{Name: passwdFile, Data: []byte("nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"), Mode: 0o644},
 		},
-		{{o.Name, o.Program, 0o755}},
+		{{Name: o.Name, Data: o.Program, Mode: 0o755}},
 	} {
 		layer, err := archive(files, o.Created)
 		if err != nil {
@@ -125,26 +126,9 @@ func publicRoots() []byte {
 	return all.Bytes()
 }
 
-type file struct {
-	name string
-	data []byte
-	mode int64
-}
-
-// archive makes a tar that says nothing of where and by whom it was made.
-func archive(files []file, at time.Time) ([]byte, error) {
+func archive(files []plaintar.File, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, f := range files {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.data)), Mode: f.mode, ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR})
-		if err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.data); err != nil {
-			return nil, err
-		}
-	}
-	err := w.Close()
+	err := plaintar.Write(&out, files, at)
 	return out.Bytes(), err
 }
 
@@ -162,13 +146,13 @@ func compressed(data []byte) ([]byte, error) {
 }
 
 // store is what an image layout holds by digest.
-type store struct{ blobs []file }
+type store struct{ blobs []plaintar.File }
 
 func blobPath(d digest.Digest) string { return "blobs/" + string(d.Algorithm()) + "/" + d.Encoded() }
 
 func (s *store) add(mediaType string, data []byte) ocispec.Descriptor {
 	d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
-	s.blobs = append(s.blobs, file{blobPath(d.Digest), data, 0o644})
+	s.blobs = append(s.blobs, plaintar.File{Name: blobPath(d.Digest), Data: data, Mode: 0o644})
 	return d
 }
 
@@ -205,7 +189,7 @@ func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descrip
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{document.name, data, 0o644})
+		files = append(files, plaintar.File{Name: document.name, Data: data, Mode: 0o644})
 	}
 	return archive(files, o.Created)
 }

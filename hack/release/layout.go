@@ -20,6 +20,8 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
 // layout returns the OCI image layout that gets images and charts, each under NAME:VERSION.
@@ -139,12 +141,12 @@ func (r *release) chart(name string) (packed, config []byte, err error) {
 	if config, err = json.Marshal(loaded.Metadata); err != nil {
 		return nil, nil, err
 	}
-	var files []packedFile
+	var files []plaintar.File
 	for _, f := range loaded.Raw { // sorted by name
 		if f.Name == "Chart.yaml" {
 			f.Data = metadata
 		}
-		files = append(files, packedFile{path.Join(name, f.Name), f.Data, 0o644})
+		files = append(files, plaintar.File{Name: path.Join(name, f.Name), Data: f.Data, Mode: 0o644})
 	}
 	packed, err = pack(files, r.commit.time)
 	return packed, config, err
@@ -156,20 +158,20 @@ func (r *release) packLayout(scratch string) error {
 	if err := sortIndex(filepath.Join(dir, ocispec.ImageIndexFile)); err != nil {
 		return err
 	}
-	var files []packedFile
+	var files []plaintar.File
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		files = append(files, packedFile{name, data, 0o644})
+		files = append(files, plaintar.File{Name: name, Data: data, Mode: 0o644})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	var packed bytes.Buffer
-	if err := packTar(&packed, files, r.commit.time); err != nil {
+	if err := plaintar.Write(&packed, files, r.commit.time); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.dir, layoutFile(r.version)), packed.Bytes(), 0o644)

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
 type platform struct{ os, arch string }
@@ -95,7 +95,7 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 				return err
 			}
 			name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, r.version, p.os, p.arch)
-			packed, err := pack([]packedFile{{program, data, 0o755}, {"LICENSE", license, 0o644}}, r.commit.time)
+			packed, err := pack([]plaintar.File{{Name: program, Data: data, Mode: 0o755}, {Name: "LICENSE", Data: license, Mode: 0o644}}, r.commit.time)
 			if err != nil {
 				return err
 			}
@@ -107,35 +107,15 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 	return nil
 }
 
-type packedFile struct {
-	name string
-	data []byte
-	mode int64
-}
-
 // pack makes a gzipped tar that says nothing of where and by whom it was made.
-func pack(files []packedFile, at time.Time) ([]byte, error) {
+func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(packTar(zipped, files, at), zipped.Close())
+	err = errors.Join(plaintar.Write(zipped, files, at), zipped.Close())
 	return out.Bytes(), err
-}
-
-func packTar(to io.Writer, files []packedFile, at time.Time) error {
-	w := tar.NewWriter(to)
-	for _, f := range files {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.data)), Mode: f.mode, ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR})
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(f.data); err != nil {
-			return err
-		}
-	}
-	return w.Close()
 }
 
 // writeDefinitions joins the CustomResourceDefinitions of each chart into one file, for kubectl.

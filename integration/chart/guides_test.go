@@ -55,8 +55,9 @@ func newOperator(t *testing.T) *operator {
 	charts, err := filepath.Abs(filepath.Join("..", "..", "charts"))
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(charts, filepath.Join(dir, "charts")))
-	home := t.TempDir()
-	return &operator{g, dir, append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "KUBECONFIG="+g.kubeconfig,
+	home, kubeconfig := t.TempDir(), filepath.Join(dir, "kubeconfig")
+	g.nameContexts(kubeconfig, "kcp", "berlin")
+	return &operator{g, dir, append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig,
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
 }
 
@@ -129,7 +130,7 @@ func (o *operator) gone(objects ...client.Object) {
 func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 	o, ctx := newOperator(t), t.Context()
 	for _, block := range guideBlocks(t, "install.md") {
-		if !strings.HasPrefix(block.Script, "make ") { // images, which the kind clusters' tests build
+		if !strings.HasPrefix(block.Script, "make ") && block.Name == "" { // images, which the kind clusters' tests build, and what otherPages runs
 			o.follow(block.Script)
 		}
 	}
@@ -142,6 +143,7 @@ func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 	running("1.1.0", "an upgrade forgot what was set")
 	o.steps("guides/upgrade-and-skew.md", "releases-back")
 	running("1.0.0", "the former release is not back")
+	o.otherPages()
 
 	t.Log("The agent goes first.")
 	manifest := o.held("Manifest", "kyma-system", "scaler", v1beta2.FinalizerManifest, false)

@@ -150,6 +150,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values", "integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.serviceMonitor.enabled=false", "--set", "metrics.prometheusRule.enabled=false")
 
 	g.acceptsEveryObject()
+	g.conforms()
 	for name, namespace := range namespaces {
 		deployment := &appsv1.Deployment{}
 		key := client.ObjectKey{Namespace: namespace, Name: name}

@@ -8,13 +8,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
-
-	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/teller"
@@ -23,29 +18,13 @@ import (
 func main() {
 	exit := flag.Bool("exit", false, "end when the story is told")
 	flag.Parse()
-	log.SetLogger(logr.Discard()) // the story is told by the steps
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *exit); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
+	teller.Tell("demo", dir, func(ctx context.Context, absolute string) error { return run(ctx, absolute, *exit) })
 }
 
 // dir keeps the kubeconfigs and logs of a demo.
 const dir = ".demo"
 
-func run(ctx context.Context, exit bool) (err error) {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, absolute string, exit bool) (err error) {
 	t := teller.New(os.Stdout)
 	s := &story{dir: absolute}
 	defer func() {

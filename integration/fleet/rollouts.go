@@ -11,10 +11,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
+// PolicyName is the name of the RolloutPolicy that Police makes.
+const PolicyName = "careful"
+
 // Police makes a RolloutPolicy for a module in all channels.
 func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Course) error {
 	return f.Control.Create(ctx, &v1alpha1.RolloutPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"}, Spec: v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: PolicyName}, Spec: v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},
 	})
 }
 

@@ -22,7 +22,7 @@ type Block struct {
 	Script        string
 }
 
-var line = regexp.MustCompile("(?ms)^## ([^\n]+)$|^```sh([^\n]*)\n(.*?)^```$")
+var line = regexp.MustCompile("(?ms)^## ([^\n]+)$|^ *```sh([^\n]*)\n(.*?)^ *```$")
 
 // Read returns the shell blocks of the page at a path, in their order.
 func Read(path string) ([]Block, error) {

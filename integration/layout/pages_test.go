@@ -17,18 +17,14 @@ const longestAverage = 25
 var longerPages = map[string]float64{}
 
 var (
-	fence      = regexp.MustCompile("(?ms)^ *```(\\w*)[^\n]*\n(.*?)^ *```$")
-	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	linkText   = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
-	codeSpan   = regexp.MustCompile("`[^`]*`")
-	heading    = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	notAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	listItem   = regexp.MustCompile(`^ *([-*]|\d+\.) `)
-	sentence   = regexp.MustCompile(`[.!?](\s|$)`)
-	shellLine  = regexp.MustCompile(`^ *(?:\$ )?(?:bin/)?(kcp-publisher|skr-agent)\s+(.*)$`)
-	longFlag   = regexp.MustCompile(`^--([a-z][a-z-]*)`)
-	cliHeading = regexp.MustCompile(`(?m)^## (.+)$`)
-	cliFlag    = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+	fence     = regexp.MustCompile("(?ms)^ *```(\\w*)[^\n]*\n(.*?)^ *```$")
+	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	linkText  = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	codeSpan  = regexp.MustCompile("`[^`]*`")
+	heading   = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	notAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	listItem  = regexp.MustCompile(`^ *([-*]|\d+\.) `)
+	sentence  = regexp.MustCompile(`[.!?](\s|$)`)
 )
 
 // template has placeholders in place of links.
@@ -103,78 +99,6 @@ func TestSentencesAreShort(t *testing.T) {
 			t.Errorf("%s has %.1f words in a sentence on average, and %.1f are allowed", page, average, allowed)
 		}
 	}
-}
-
-// TestDocumentedCommandsExist compares what shell blocks call with the references of the command lines, which are generated.
-func TestDocumentedCommandsExist(t *testing.T) {
-	commands := map[string][]string{}
-	for _, program := range []string{"kcp-publisher", "skr-agent"} {
-		reference := readFile(t, "docs", "reference", "cli", program+".md")
-		starts := cliHeading.FindAllStringSubmatchIndex(reference, -1)
-		for i, start := range starts {
-			end := len(reference)
-			if i+1 < len(starts) {
-				end = starts[i+1][0]
-			}
-			flags := []string{"help"}
-			for _, f := range cliFlag.FindAllStringSubmatch(reference[start[1]:end], -1) {
-				flags = append(flags, f[1])
-			}
-			commands[reference[start[2]:start[3]]] = flags
-		}
-	}
-	checked := 0
-	for _, page := range pages(t) {
-		for _, block := range fence.FindAllStringSubmatch(readFile(t, page), -1) {
-			if block[1] != "sh" && block[1] != "console" {
-				continue
-			}
-			for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", " ")) {
-				call := shellLine.FindStringSubmatch(strings.TrimSpace(line))
-				if call == nil {
-					continue
-				}
-				checked++
-				if fault := checkCall(call[1], strings.Fields(call[2]), commands); fault != "" {
-					t.Errorf("%s: %s: %s", page, strings.TrimSpace(line), fault)
-				}
-			}
-		}
-	}
-	if checked < 20 {
-		t.Errorf("only %d commands were found in the documentation", checked)
-	}
-}
-
-// checkCall returns what is wrong with a call. Arguments may be placeholders.
-func checkCall(command string, words []string, commands map[string][]string) string {
-	for len(words) > 0 {
-		if _, ok := commands[command+" "+words[0]]; !ok {
-			break
-		}
-		command, words = command+" "+words[0], words[1:]
-	}
-	hasChildren := slices.ContainsFunc(keys(commands), func(c string) bool { return strings.HasPrefix(c, command+" ") })
-	if len(words) > 0 && hasChildren && !strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "|") {
-		return command + " has no command " + words[0]
-	}
-	for _, word := range words {
-		if word == "|" || word == "#" || word == ">" || word == "||" || word == "&&" || word == ";" {
-			break
-		}
-		if flag := longFlag.FindStringSubmatch(word); flag != nil && !slices.Contains(commands[command], flag[1]) {
-			return command + " has no flag --" + flag[1]
-		}
-	}
-	return ""
-}
-
-func keys(commands map[string][]string) []string {
-	var names []string
-	for name := range commands {
-		names = append(names, name)
-	}
-	return names
 }
 
 // links returns the targets of a page's links that lead to files of the repository.

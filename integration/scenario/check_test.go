@@ -48,7 +48,7 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 // TestChecksSayWhatIsWrongBeforeAProgramRuns has several things wrong at once, for both programs, and then right.
 func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}})
+	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}, AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
@@ -85,6 +85,13 @@ func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
 	if code != 1 || !strings.Contains(output, "✓ root of trust: ") || !strings.Contains(output, "✗ registry, to read: ") || !strings.Contains(output, "\n    chmod 600 ") || !strings.Contains(output, "checks failed") {
 		t.Errorf("exit code %d\n%s", code, output)
 	}
+
+	guide := lines(blocksOf(t, "docs/guides/troubleshooting.md", 3)[1])
+	s := newPlainShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--registry-config", "--registry-ca ca.pem --registry-config")
+	s.env = append(s.env, "KUBECONFIG="+filepath.Join(f.Dir, "kcp.kubeconfig"))
+	s.run(guide[0])
+	s.env = append(s.env, "KUBECONFIG="+r.Kubeconfig())
+	s.run(guide[1])
 
 	// The agent: enrolled by a Secret that somebody damaged, with a registry that is away.
 	agent := []string{"--kubeconfig", r.AgentKubeconfig(), "--registry-write"}

@@ -49,6 +49,12 @@ func newShell(t *testing.T, dir string, binaries fleet.Binaries, replaced ...str
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skip("there is no kubectl")
 	}
+	return newPlainShell(t, dir, binaries, replaced...)
+}
+
+// newPlainShell is newShell for scripts that need no kubectl.
+func newPlainShell(t *testing.T, dir string, binaries fleet.Binaries, replaced ...string) shell {
+	t.Helper()
 	path := t.TempDir()
 	must(t, os.Symlink(binaries.Publisher, filepath.Join(path, "kcp-publisher")))
 	must(t, os.Symlink(binaries.Agent, filepath.Join(path, "skr-agent")))

@@ -29,19 +29,20 @@ func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
 	must(t, err)
 	dir := t.TempDir()
 	templates, archive := filepath.Join(dir, "templates"), filepath.Join(dir, "archive")
-	must(t, os.Mkdir(templates, 0o700))
 	defaultCR := filepath.Join(dir, "default.yaml")
 	// Without a namespace, as Kyma's modules have theirs.
 	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"), 0o600))
 	for version, simulate := range map[string]string{"1.0.0": "", "1.1.0": "broken"} {
-		content := filepath.Join(dir, version)
+		content := filepath.Join(dir, "lamp-"+version)
 		must(t, os.Mkdir(content, 0o700))
 		must(t, os.WriteFile(filepath.Join(content, "all.yaml"), fmt.Appendf(nil, lamp, version, simulate), 0o600))
-		said, code := fleet.Run(t.Context(), binaries.Publisher, "component", "create", "sample.example/module/lamp:"+version, "--from", content,
-			"--to", "ctf:"+archive, "--module-template", filepath.Join(templates, version+".yaml"), "--default-cr", defaultCR)
-		if code != 0 {
-			t.Fatal(said)
-		}
+	}
+	tutorial := blocksOf(t, "docs/tutorials/try-a-module.md", 4)
+	must(t, os.Symlink(filepath.Dir(binaries.Publisher), filepath.Join(dir, "bin")))
+	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(tutorial[1])
+	tried := newPlainShell(t, checkout, binaries).run("make --no-print-directory --dry-run --old-file=build --old-file=assets " + strings.TrimPrefix(strings.TrimSpace(tutorial[2]), "make "))
+	if want := "--component 'sample.example/module/lamp' --from '1.0.0' --to '1.1.0' "; !strings.Contains(tried, want) || !strings.Contains(tried, "--components 'ctf:archive' --templates 'templates'") {
+		t.Errorf("the tutorial tries something else:\n%s", tried)
 	}
 	verdicts, err := try.Run(t.Context(), try.Options{
 		Component: "sample.example/module/lamp", From: "1.0.0", To: "1.1.0", Components: []string{"ctf:" + archive}, Templates: []string{templates},

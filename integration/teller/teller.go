@@ -1,14 +1,47 @@
-// Package teller prints what happens step by step: a spinner with the time on a terminal while a step goes on, plain lines elsewhere.
+// Package teller is how a command tells a story: it prints what happens step by step, a spinner with the time on a terminal while a step goes on,
+// plain lines elsewhere. The story's files are in a folder that the next one empties.
 package teller
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
+
+// Tell runs a command's story until it ends or somebody interrupts it, in a folder that is empty and whose absolute path it gives. A story that
+// fails ends the process with exit code 1.
+func Tell(name, dir string, story func(ctx context.Context, dir string) error) {
+	log.SetLogger(logr.Discard()) // the steps say what happens
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	absolute, err := emptied(dir)
+	if err == nil {
+		err = story(ctx, absolute)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+func emptied(dir string) (string, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
+}
 
 // Teller prints steps, which it numbers.
 type Teller struct {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
 // module is what is tried.
@@ -65,6 +66,9 @@ func (o Options) sample() (module, error) {
 		return module{}, errors.New("versions, components and templates are given, but not of which component")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
+	if o.Ground != nil || o.Fleet != nil { // one whose pods run, where there are any
+		from, to = samplemodule.Good(), samplemodule.Better()
+	}
 	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version, samples: []sample.Version{from, to}}, nil
 }
 

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -17,7 +20,7 @@ import (
 type attempt struct {
 	options       Options
 	module        module
-	fleet         stage
+	fleet         *fleet.Fleet // nil until it is started
 	canary, other *fleet.Runtime
 	// before and after are the objects of the older and the newer version, as soon as they were installed.
 	before, after []object
@@ -62,19 +65,20 @@ func (a *attempt) inBoth(seen func(*fleet.Runtime) error) error {
 
 func (a *attempt) start(ctx context.Context) error {
 	o, m := a.options, a.module
-	flags := slices.Clone(o.RegistryFlags)
-	for _, source := range m.components {
-		flags = append(flags, "--components", source)
-	}
-	f := fleet.New(fleet.Options{Dir: o.Dir, Progress: o.Progress, Patience: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters})
-	a.fleet = stage{f}
-	if err := f.Up(ctx); err != nil {
-		return err
+	if a.fleet = o.Fleet; a.fleet == nil {
+		flags := slices.Clone(o.RegistryFlags)
+		for _, source := range m.components {
+			flags = append(flags, "--components", source)
+		}
+		a.fleet = fleet.New(fleet.Options{Dir: o.Dir, Progress: o.Progress, Patience: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters, Ground: o.Ground})
+		if err := a.fleet.Up(ctx); err != nil {
+			return err
+		}
 	}
 	if err := a.offer(ctx); err != nil {
 		return err
 	}
-	if err := f.Police(ctx, m.name, course(o.ReadyWithin)); err != nil {
+	if err := a.fleet.Police(ctx, m.name, course(o.ReadyWithin)); err != nil {
 		return err
 	}
 	return a.promote(ctx, m.from)
@@ -82,8 +86,10 @@ func (a *attempt) start(ctx context.Context) error {
 
 // offer brings both versions into the control plane's catalog.
 func (a *attempt) offer(ctx context.Context) error {
-	if err := a.fleet.Offer(ctx, a.module.samples...); err != nil {
-		return err
+	for _, v := range a.module.samples {
+		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) { // by an earlier try on the same fleet
+			return err
+		}
 	}
 	for _, t := range a.module.templates {
 		args := []string{"component", "show", a.module.component + ":" + t.Spec.Version}
@@ -105,13 +111,8 @@ func (a *attempt) promote(ctx context.Context, version string) error {
 }
 
 func (a *attempt) install(ctx context.Context) error {
-	for _, id := range []string{canary, other} {
-		kyma := fleet.NewKyma(id, channel, a.module.name)
-		kyma.Labels[labelStage] = id
-		if err := a.fleet.Control.Create(ctx, kyma); err != nil {
-			return fmt.Errorf("create Kyma %s: %w", id, err)
-		}
-		r, err := a.fleet.AddRuntime(ctx, id, channel, a.module.name)
+	for i, id := range []string{canary, other} {
+		r, err := a.runtime(ctx, i, id)
 		if err != nil {
 			return err
 		}
@@ -124,6 +125,56 @@ func (a *attempt) install(ctx context.Context) error {
 	var err error
 	a.before, err = a.installed(ctx, a.module.from)
 	return err
+}
+
+// runtime returns one that asks for the module, and belongs to a wave: a new one, or that of a fleet which was up.
+func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runtime, error) {
+	if a.options.Fleet == nil {
+		kyma := fleet.NewKyma(wave, channel, a.module.name)
+		kyma.Labels[labelStage] = wave
+		if err := a.fleet.Control.Create(ctx, kyma); err != nil {
+			return nil, fmt.Errorf("create Kyma %s: %w", wave, err)
+		}
+		return a.fleet.AddRuntime(ctx, wave, channel, a.module.name)
+	}
+	r := a.options.Runtimes[i]
+	if err := a.label(ctx, r, wave); err != nil {
+		return r, err
+	}
+	return r, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: a.module.name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	})
+}
+
+// label says to which wave a runtime belongs, empty for none.
+func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) error {
+	record, err := r.Record(ctx)
+	if err != nil {
+		return err
+	}
+	before := record.DeepCopy()
+	delete(record.Labels, labelStage)
+	if wave != "" {
+		metav1.SetMetaDataLabel(&record.ObjectMeta, labelStage, wave)
+	}
+	return a.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
+}
+
+// withdraw removes from a fleet that goes on what the try made in its control plane.
+func (a *attempt) withdraw(ctx context.Context) error {
+	if a.fleet == nil {
+		return nil
+	}
+	c, in := a.fleet.Control, client.InNamespace(sample.Namespace)
+	problems := []error{
+		client.IgnoreNotFound(c.Delete(ctx, &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: fleet.PolicyName}})),
+		c.DeleteAllOf(ctx, &v1alpha1.Rollout{}, in),
+		client.IgnoreNotFound(c.Delete(ctx, sample.Release(a.module.name, a.module.component))),
+	}
+	for _, r := range a.options.Runtimes {
+		problems = append(problems, a.label(ctx, r, ""))
+	}
+	return errors.Join(problems...)
 }
 
 // installed waits until a version is Ready in both runtimes, and returns its objects, all of which are there.

@@ -52,6 +52,12 @@ type Options struct {
 	RegistryFlags []string
 	// Clusters lends the API servers, nil to start new ones.
 	Clusters *cluster.Pool
+	// Ground is what the fleet stands on instead of API servers: kind clusters, where pods run. It is closed at the end.
+	Ground fleet.Ground
+	// Fleet is one that is up already, nil to start one for the try. The first of its two runtimes is the canary. Neither may have the module, and
+	// what the try made in the control plane is removed at the end.
+	Fleet    *fleet.Fleet
+	Runtimes [2]*fleet.Runtime
 	// Around runs a step, to tell of it meanwhile; nil only runs it. It returns what the step returns.
 	Around func(title string, step func() error) error
 }
@@ -93,7 +99,7 @@ func Run(ctx context.Context, options Options) ([]Verdict, error) {
 	}
 	a := &attempt{options: options, module: m}
 	verdicts := a.run(ctx)
-	if err := a.fleet.close(); err != nil {
+	if err := a.leave(context.WithoutCancel(ctx)); err != nil {
 		return verdicts, fmt.Errorf("take the clusters down: %w", err)
 	}
 	return verdicts, ctx.Err()
@@ -115,12 +121,13 @@ func (a *attempt) run(ctx context.Context) []Verdict {
 	return verdicts
 }
 
-// stage is the fleet, once there is one.
-type stage struct{ *fleet.Fleet }
-
-func (s stage) close() error {
-	if s.Fleet == nil {
-		return nil
+// leave closes the fleet, or puts one that is somebody else's in the order in which it was.
+func (a *attempt) leave(ctx context.Context) error {
+	switch {
+	case a.options.Fleet != nil:
+		return a.withdraw(ctx)
+	case a.fleet != nil:
+		return a.fleet.Close()
 	}
-	return s.Close()
+	return nil
 }

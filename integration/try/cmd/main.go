@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/kyma-pull/kyma-pull/integration/kind"
 	"github.com/kyma-pull/kyma-pull/integration/teller"
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
@@ -32,6 +29,7 @@ func main() {
 	flags.StringSliceVar(&options.Templates, "templates", nil, "file or folder with ModuleTemplates; may be repeated")
 	flags.DurationVar(&options.ReadyWithin, "ready-within", 2*time.Minute, "how long one runtime may take to install or upgrade the module")
 	flags.StringArrayVar(&options.RegistryFlags, "registry-flag", nil, "flag by which kcp-publisher reaches components, such as --registry-config=FILE; may be repeated")
+	onKind := flags.Bool("kind", false, "try it on kind clusters, where pods run; needs Docker")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return
@@ -39,34 +37,51 @@ func main() {
 		fmt.Fprintln(os.Stderr, "try:", err)
 		os.Exit(2)
 	}
-	log.SetLogger(logr.Discard()) // the steps say what happens
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, options); err != nil {
-		fmt.Fprintln(os.Stderr, "try:", err)
-		os.Exit(1)
+	if *onKind && !flags.Changed("ready-within") {
+		options.ReadyWithin *= 2 // pods start, and pull
 	}
+	teller.Tell("try", dir, func(ctx context.Context, absolute string) error {
+		options.Dir, options.Progress, options.Around = absolute, os.Stderr, teller.New(os.Stdout).Step
+		if *onKind {
+			return runOnKind(ctx, options)
+		}
+		return run(ctx, options)
+	})
 }
 
-func run(ctx context.Context, options try.Options) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	absolute, err := filepath.Abs(dir)
+// runOnKind gathers what explains a step that failed before the clusters go.
+func runOnKind(ctx context.Context, options try.Options) error {
+	checkout, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	options.Dir, options.Progress, options.Around = absolute, os.Stderr, teller.New(os.Stdout).Step
+	ground, err := kind.New(ctx, kind.Options{Checkout: checkout, Dir: options.Dir, Progress: os.Stderr})
+	if err != nil {
+		return err
+	}
+	if err := ground.Prepare(ctx); err != nil {
+		return errors.Join(err, ground.Close())
+	}
+	tell := options.Around
+	options.Around = func(title string, step func() error) error {
+		err := tell(title, step)
+		if err != nil && ctx.Err() == nil {
+			err = errors.Join(err, ground.Gather(ctx, filepath.Join(options.Dir, "failure")))
+		}
+		return err
+	}
+	options.Ground = ground
+	return run(ctx, options)
+}
+
+func run(ctx context.Context, options try.Options) error {
 	verdicts, err := try.Run(ctx, options)
 	if len(verdicts) > 0 {
 		fmt.Println()
 		try.Print(os.Stdout, verdicts)
 	}
 	if err == nil && !try.Passed(verdicts) {
-		err = fmt.Errorf("a step failed; logs are in %s", absolute)
+		err = fmt.Errorf("a step failed; logs are in %s", options.Dir)
 	}
 	return err
 }

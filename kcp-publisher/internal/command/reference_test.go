@@ -3,6 +3,8 @@ package command
 import (
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
@@ -10,4 +12,8 @@ func TestTheHelpNamesTheValuesOfFlags(t *testing.T) { clitest.CheckValues(t, new
 
 func TestTheReferenceIsCurrent(t *testing.T) {
 	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
+}
+
+func TestCommandsOfThePagesAreTaken(t *testing.T) {
+	clitest.CheckPages(t, func() *cobra.Command { return newProgram("v0") }, "../../..")
 }

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
@@ -13,4 +15,8 @@ func TestTheHelpNamesTheValuesOfFlags(t *testing.T) { clitest.CheckValues(t, new
 
 func TestTheReferenceIsCurrent(t *testing.T) {
 	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
+}
+
+func TestCommandsOfThePagesAreTaken(t *testing.T) {
+	clitest.CheckPages(t, func() *cobra.Command { return newProgram("v0") }, "../../..")
 }

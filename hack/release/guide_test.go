@@ -1,0 +1,57 @@
+package main
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/handlers"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
+)
+
+// guide returns the commands of docs/guides/verify-a-release.md: to verify a release, to copy it into a registry, and to build it again.
+func guide(t *testing.T) (verify, copyAll, rebuild string) {
+	t.Helper()
+	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(read(t, "../../docs/guides", "verify-a-release.md")), -1)
+	if len(blocks) != 3 {
+		t.Fatalf("the guide has %d shell blocks, and the test runs 3", len(blocks))
+	}
+	return blocks[0][1], blocks[1][1], blocks[2][1]
+}
+
+// copied returns a folder with the same files.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "downloaded")
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// tools returns a folder with oras and helm, built from the modules that hack pins.
+func tools(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	ran(t, "../..", "go", "build", "-modfile=hack/tools/go.mod", "-o", filepath.Join(dir, "oras"), "oras.land/oras/cmd/oras")
+	ran(t, "../..", "go", "tool", "-modfile=hack/helm/go.mod", "helm", "version") // which Go builds and keeps
+	helm := strings.TrimSpace(ran(t, "../..", "go", "tool", "-modfile=hack/helm/go.mod", "-n", "helm"))
+	if err := os.Symlink(helm, filepath.Join(dir, "helm")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// newRegistry returns the host of an empty registry.
+func newRegistry(t *testing.T) string {
+	t.Helper()
+	config := &configuration.Configuration{Storage: configuration.Storage{"inmemory": configuration.Parameters{}}}
+	config.Log.AccessLog.Disabled, config.Log.Level = true, "error"
+	server := httptest.NewServer(handlers.NewApp(t.Context(), config))
+	t.Cleanup(server.Close)
+	return "localhost:" + server.URL[strings.LastIndex(server.URL, ":")+1:]
+}

@@ -1,0 +1,142 @@
+package layout
+
+import (
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
+)
+
+// taken claims blocks whose commands a program's own command line judges, and make's by its rules: that they exist, with these flags and arguments.
+const taken = "TestCommandsOfThePagesAreTaken"
+
+// Tests that follow several pages.
+const (
+	operators   = "TestTheGuidesForOperatorsAreRight"
+	charts      = "TestTheGuidesOnInstallingAndUninstallingAreRight"
+	triedBroken = "TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady"
+	release     = "TestAReleaseIsReproducibleAndVerifiedByStockTools"
+)
+
+// runBy names for each page the tests that run its shell blocks, one for each block in their order. A single test runs all of a page.
+var runBy = map[string][]string{
+	"README.md":                        {"TestReadmeCommandsWork", taken},
+	"docs/airgap.md":                   {taken, taken, operators, "TestStockToolsMirrorAFleet"},
+	"docs/git.md":                      {taken, operators, taken, taken},
+	"docs/guides/chaos.md":             {taken},
+	"docs/guides/disaster-recovery.md": {"TestTheGuideOnDisasterRecoveryIsRight"},
+	"docs/guides/migrate-from-lifecycle-manager.md": {taken, charts, taken, taken, taken, taken},
+	"docs/guides/monitoring.md":                     {charts},
+	"docs/guides/operate-a-fleet.md":                {operators},
+	"docs/guides/registry-configurations.md":        {taken},
+	"docs/guides/troubleshooting.md":                {operators, "TestChecksSayWhatIsWrongBeforeAProgramRuns", operators},
+	"docs/guides/ui-in-cluster.md":                  {charts},
+	"docs/guides/ui.md":                             {taken},
+	"docs/guides/uninstall.md":                      {charts},
+	"docs/guides/upgrade-and-skew.md":               {charts},
+	"docs/guides/verify-a-release.md":               {release},
+	"docs/install.md":                               {taken, charts, charts, charts, charts, charts, charts, charts},
+	"docs/kind.md":                                  {taken},
+	"docs/maintenance.md":                           {operators},
+	"docs/modules.md":                               {operators},
+	"docs/notifications.md":                         {charts},
+	"docs/provenance.md":                            {"TestThePagesCommands"},
+	"docs/reference/kubectl.md":                     {operators},
+	"docs/reference/performance-flux.md":            {taken},
+	"docs/reference/performance.md":                 {taken},
+	"docs/registry.md":                              {taken},
+	"docs/rights.md":                                {charts, charts, taken, charts, charts, charts},
+	"docs/rollouts.md":                              {operators},
+	"docs/runbooks/stolen-keys.md":                  {"TestTheRunbookForStolenKeysIsRight"},
+	"docs/runbooks/wrong-clocks.md":                 {operators},
+	"docs/tutorials/first-air-gap.md":               {"TestTutorialCommandsWork"},
+	"docs/tutorials/first-fleet.md":                 {"TestTutorialCommandsWork"},
+	"docs/tutorials/first-module.md":                {"TestTutorialCommandsWork"},
+	"docs/tutorials/first-rollout.md":               {operators},
+	"docs/tutorials/try-a-module.md":                {taken, triedBroken, triedBroken, "TestTheSampleModulePassesEveryStepOfATryWithPods"},
+}
+
+func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {
+	tests := map[string]string{} // what the files of a test's package have, by test
+	packages := map[string]string{}
+	for _, file := range tracked(t, "**/*_test.go") {
+		packages[path.Dir(file)] += readFile(t, file)
+	}
+	for _, text := range packages {
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(text, -1) {
+			tests[found[1]] += text
+		}
+	}
+	blocks := map[string][]clitest.Block{}
+	for _, b := range clitest.Shell(t, root(t)) {
+		blocks[b.Page] = append(blocks[b.Page], b)
+	}
+	for page, names := range runBy {
+		if len(names) != 1 && len(names) != len(blocks[page]) {
+			t.Errorf("%s has %d shell blocks, and runBy names tests for %d", page, len(blocks[page]), len(names))
+		}
+	}
+	for page, all := range blocks {
+		for i, b := range all {
+			names := runBy[page]
+			switch {
+			case len(names) == 1:
+				checkClaim(t, b, names[0], tests)
+			case i < len(names):
+				checkClaim(t, b, names[i], tests)
+			default:
+				t.Errorf("%s:%d: no test runs this: name one in runBy\n%s", page, b.Line, b.Script)
+			}
+		}
+	}
+}
+
+// checkClaim fails unless there is such a test, and it can have read the page.
+func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]string) {
+	t.Helper()
+	text, ok := tests[name]
+	if !ok {
+		t.Errorf("%s:%d: there is no %s", b.Page, b.Line, name)
+		return
+	}
+	if name != taken {
+		if !strings.Contains(text, path.Base(b.Page)) {
+			t.Errorf("%s:%d: the package of %s reads no %s", b.Page, b.Line, name, path.Base(b.Page))
+		}
+		return
+	}
+	for _, words := range b.Calls(t) {
+		switch strings.TrimPrefix(words[0], "bin/") {
+		case "kcp-publisher", "skr-agent", "make":
+		default:
+			t.Errorf("%s:%d: %s judges no %s: %s", b.Page, b.Line, name, words[0], strings.Join(words, " "))
+		}
+	}
+}
+
+// make -n says what it would run, and refuses targets that there are not.
+func TestEveryMakeOfThePagesIsOneOfTheMakefile(t *testing.T) {
+	checked := map[string]bool{}
+	for _, b := range clitest.Shell(t, root(t)) {
+		for _, words := range b.Calls(t) {
+			if line := strings.Join(words, " "); words[0] == "make" && !checked[line] {
+				checked[line] = true
+				if len(words) > 1 && !slices.Contains(makeTargets(t), words[1]) {
+					t.Errorf("%s:%d: %s: the Makefile has no such target", b.Page, b.Line, line)
+				}
+				command := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run"}, words[1:]...)...)
+				command.Dir = root(t)
+				if output, err := command.CombinedOutput(); err != nil {
+					t.Errorf("%s:%d: %s: %v\n%s", b.Page, b.Line, line, err, output)
+				}
+			}
+		}
+	}
+	if len(checked) < 10 {
+		t.Errorf("the pages have only %d calls of make", len(checked))
+	}
+}

@@ -1,0 +1,232 @@
+package scenario
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
+)
+
+// blocksOf returns the shell blocks of a page, of which there have to be as many as its reader knows.
+func blocksOf(t *testing.T, page string, want int) (scripts []string) {
+	t.Helper()
+	for _, b := range clitest.Shell(t, checkout) {
+		if b.Page == page {
+			scripts = append(scripts, b.Script)
+		}
+	}
+	if len(scripts) != want {
+		t.Fatalf("%s has %d shell blocks, and the test runs %d", page, len(scripts), want)
+	}
+	return scripts
+}
+
+// yamlOf returns the first YAML of a page below a heading.
+func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
+
+// walk is somebody who follows guides on one fleet.
+type walk struct {
+	*testing.T
+	f       *fleet.Fleet
+	r       *fleet.Runtime
+	s       shell
+	rollout string
+}
+
+// on runs a script with another kubeconfig than the control plane's.
+func (w *walk) on(kubeconfig, script string) string {
+	w.Helper()
+	other := w.s
+	other.env = append(other.env, "KUBECONFIG="+kubeconfig)
+	return other.run(script)
+}
+
+// says runs a script whose output has to have something.
+func (w *walk) says(script string, wants ...string) {
+	w.Helper()
+	output := w.s.run(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
+	for _, want := range wants {
+		if !strings.Contains(output, want) {
+			w.Errorf("%s\ndoes not say %q:\n%s", script, want, output)
+		}
+	}
+}
+
+// until repeats a script until a line of its output has all of something, and returns the first word of that line.
+func (w *walk) until(script string, wants ...string) (first string) {
+	w.Helper()
+	until(w.T, time.Minute, fmt.Sprintf("%s says %q", script, wants), func() (bool, string) {
+		output, err := w.s.try(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
+		for line := range strings.Lines(output) {
+			if err == nil && !slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(line, want) }) {
+				first, _, _ = strings.Cut(strings.TrimSpace(line), " ")
+				return true, ""
+			}
+		}
+		return false, fmt.Sprint(output, err)
+	})
+	return first
+}
+
+func lines(script string) []string { return strings.Split(strings.TrimSpace(script), "\n") }
+
+// TestTheGuidesForOperatorsAreRight follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and then what other pages tell people to
+// run on theirs.
+func TestTheGuidesForOperatorsAreRight(t *testing.T) {
+	ctx := t.Context()
+	f := startFleet(t, fleet.Options{})
+	must(t, f.Offer(ctx, sample.Scaler("1.8.0"), sample.Scaler("1.9.0"), sample.Scaler("1.10.0")))
+	promote(t, f, "1.8.0")
+	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.8.0"})
+	tokyo, err := f.Simulate(ctx, fleet.NewKyma("tokyo", "regular", "scaler"))
+	must(t, err)
+	untilSettled(t, tokyo, "1.8.0")
+	plugins := t.TempDir()
+	w := &walk{T: t, f: f, r: r, s: newShell(t, f.Dir, f.Binaries(), ".demo/", f.Dir+"/", "bin/kcp-publisher", f.Binaries().Publisher, "/usr/local/bin", plugins,
+		"RUNTIME", "berlin", "MODULE", "scaler", "WAVE", "all", "registry.example/components", f.Components(), "REGISTRY/PATH", f.Components(),
+		"kyma-project.io/module/keda:1.8.0", "example.org/module/mailer:1.0.0", "kyma ship", "kyma tokyo")}
+	w.s.env = append(w.s.env, "PATH="+plugins+":"+pathOf(w.s.env), "KUBECONFIG="+filepath.Join(f.Dir, "kcp.kubeconfig"))
+	w.firstRollout()
+	w.rollouts()
+	w.operations()
+	w.modules()
+	w.clocks()
+}
+
+// pathOf returns the last $PATH of an environment, which is the one that counts.
+func pathOf(env []string) (path string) {
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			path = value
+		}
+	}
+	return path
+}
+
+func (w *walk) firstRollout() {
+	steps := blocksOf(w.T, "docs/tutorials/first-rollout.md", 7)
+	w.says(steps[1], "berlin", "tokyo") // the first starts the demo
+	w.says(steps[2])
+	w.says(steps[3])
+	w.rollout = w.until(steps[4], "Waiting")
+	approve := lines(steps[5])
+	w.says(approve[0])
+	w.until(approve[1], "Succeeded")
+	undo := lines(steps[6])
+	w.says(undo[0])
+	w.until(undo[1], "RolledBack")
+}
+
+// rollouts has one that waits, so that each command finds it as the one before left it.
+func (w *walk) rollouts() {
+	look, steer, why := w.rolloutBlocks()
+	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))
+	w.rollout = w.until(look[0], "Waiting", "1.10.0")
+	w.says(look[1], "Waiting", "1.10.0")
+	for _, verb := range []string{"pause", "resume", "pause", "approve", "abort", "undo"} {
+		w.says(steer[verb])
+	}
+	w.until(look[0], w.rollout, "RolledBack")
+	w.says(why, "1.10.0")
+	w.says(blocksOf(w.T, "docs/maintenance.md", 1)[0], "scaler")
+	policy := strings.NewReplacer("[keda]", "[scaler]").Replace(yamlOf(w.T, "docs/rollouts.md", "Promote a version in waves"))
+	w.says("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
+}
+
+// rolloutBlocks are the commands of docs/rollouts.md: to look, to steer by the verb, and to ask why.
+func (w *walk) rolloutBlocks() (look []string, steer map[string]string, why string) {
+	blocks := blocksOf(w.T, "docs/rollouts.md", 3)
+	steer = map[string]string{}
+	for _, line := range lines(blocks[1]) {
+		steer[strings.Fields(line)[2]] = line
+	}
+	if len(steer) != 5 {
+		w.Errorf("the commands that steer a rollout are %v", steer)
+	}
+	return lines(blocks[0]), steer, blocks[2]
+}
+
+func (w *walk) operations() {
+	t := w.T
+	operate := blocksOf(t, "docs/guides/operate-a-fleet.md", 3)
+	w.says(operate[0], "berlin", "tokyo")
+	w.says(operate[1], "berlin", "tokyo")
+	w.says(operate[2])
+	w.says("kubectl_complete-kyma_pull st", "status")
+	trouble := blocksOf(t, "docs/guides/troubleshooting.md", 3)
+	w.says(trouble[0], "berlin")
+	w.says(trouble[2], `"berlin"`, "version")
+	for _, line := range lines(blocksOf(t, "docs/reference/kubectl.md", 1)[0]) {
+		w.says(line)
+	}
+	w.says("kubectl get kyma -n kcp-system --field-selector status.runtime.id=berlin -o name", "kyma.operator.kyma-project.io/berlin")
+	must(t, w.f.Control.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"}}))
+	w.says(blocksOf(t, "docs/git.md", 4)[1], "annotated")
+	w.says(blocksOf(t, "docs/airgap.md", 4)[2], "annotated")
+}
+
+// modules makes, signs and copies a component, and pins versions in a runtime.
+func (w *walk) modules() {
+	t := w.T
+	blocks := blocksOf(t, "docs/modules.md", 3)
+	key, err := rsa.GenerateKey(rand.Reader, 3072)
+	must(t, err)
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	must(t, err)
+	content := filepath.Join(w.f.Dir, "mailer")
+	must(t, os.Mkdir(content, 0o700))
+	policy := strings.NewReplacer("kyma-project.io/module/*", "example.org/module/*", "kyma-module-signature", "release").Replace(yamlOf(t, "docs/modules.md", "Signatures"))
+	for path, data := range map[string]string{
+		filepath.Join(content, "all.yaml"): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer, namespace: kyma-system}\n",
+		"release.key":                      string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+		"kyma.pub.pem":                     string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
+		"policy.yaml":                      policy,
+	} {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(w.f.Dir, path)
+		}
+		must(t, os.WriteFile(path, []byte(data), 0o600))
+	}
+	w.says(blocks[0], "mailer")
+	w.says(blocks[2], "may be used")
+	for _, made := range []string{"mailer-1.0.0.yaml", "keda.tgz"} {
+		if _, err := os.Stat(filepath.Join(w.f.Dir, made)); err != nil {
+			t.Error(err)
+		}
+	}
+	if output := w.on(w.r.Kubeconfig(), blocks[1]); !strings.Contains(output, "annotated") {
+		t.Error(output)
+	}
+}
+
+// clocks follows docs/runbooks/wrong-clocks.md.
+func (w *walk) clocks() {
+	t := w.T
+	blocks := blocksOf(t, "docs/runbooks/wrong-clocks.md", 2)
+	stand(t, w.r.API, v1beta2.RuntimeNamespace, "skr-agent")
+	before, err := inForce(t, w.r)
+	must(t, err)
+	w.says(blocks[0], "restarted")
+	must(t, w.r.CrashAgent())
+	until(t, time.Minute, "the agent remembers again", func() (bool, string) {
+		now, err := inForce(t, w.r)
+		return err == nil && now.Predicate.Sequence >= before.Predicate.Sequence, fmt.Sprint(err)
+	})
+	w.says(blocks[1], "condition met")
+	must(t, w.r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+}

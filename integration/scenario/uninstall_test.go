@@ -1,0 +1,140 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
+)
+
+// contexts writes a kubeconfig with one context for each of some kubeconfigs, by name.
+func contexts(t *testing.T, kubeconfigs map[string]string) string {
+	t.Helper()
+	all := api.NewConfig()
+	for name, path := range kubeconfigs {
+		one, err := clientcmd.LoadFromFile(path)
+		must(t, err)
+		current := one.Contexts[one.CurrentContext]
+		all.Clusters[name], all.AuthInfos[name] = one.Clusters[current.Cluster], one.AuthInfos[current.AuthInfo]
+		all.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, clientcmd.WriteToFile(*all, path))
+	return path
+}
+
+// uninstall follows the blocks of the guide that have a name, where berlin is the runtime. Helm is somebody else's: nothing was installed by it here.
+func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
+	t.Helper()
+	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+r.ID)
+	helm := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(helm, "helm"), []byte("#!/bin/sh\n"), 0o700))
+	kubeconfig := contexts(t, map[string]string{"kcp": filepath.Join(f.Dir, "kcp.kubeconfig"), "berlin": r.Kubeconfig()})
+	s.env = append(s.env, "PATH="+helm+":"+pathOf(s.env), "KUBECONFIG="+kubeconfig)
+	found := false
+	for _, b := range clitest.Shell(t, checkout) {
+		if b.Page == "docs/guides/uninstall.md" && b.Info == "sh test="+name {
+			found = true
+			s.run(b.Script)
+		}
+	}
+	if !found {
+		t.Fatalf("docs/guides/uninstall.md has no commands for %s", name)
+	}
+}
+
+// waits fails the test unless the Kyma of a runtime is being deleted and still there.
+func waits(t *testing.T, f *fleet.Fleet, id string) {
+	t.Helper()
+	kyma := &v1beta2.Kyma{}
+	must(t, f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma))
+	if kyma.DeletionTimestamp == nil {
+		t.Errorf("Kyma %s is not deleted", id)
+	}
+}
+
+// TestUninstallingInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with both programs at work: a runtime in order, one whose agent went
+// first, and a control plane in order and after its publisher.
+func TestUninstallingInAnyOrderLeavesNothingStuck(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
+	tokyo := runtimeWith(t, f, "tokyo", map[string]string{"scaler": "1.7.0"})
+
+	t.Log("A runtime in order.")
+	uninstall(t, f, berlin, "in-order")
+	untilForgotten(t, berlin, time.Minute)
+	untilEmpty(t, berlin)
+	must(t, berlin.Agent().Stop())
+	uninstall(t, f, berlin, "agent-leaves")
+	uninstall(t, f, berlin, "agent-definitions")
+	nothingOfTheAgent(t, berlin)
+
+	t.Log("A runtime whose agent went first.")
+	must(t, tokyo.Agent().Stop())
+	deleteKyma(t, f, tokyo)
+	must(t, tokyo.API.Delete(ctx, &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler"}}))
+	settle(t, f)
+	waits(t, f, "tokyo")
+	uninstall(t, f, tokyo, "agent-first")
+	untilForgotten(t, tokyo, time.Minute)
+	uninstall(t, f, tokyo, "agent-leaves")
+	uninstall(t, f, tokyo, "agent-definitions")
+	nothingOfTheAgent(t, tokyo)
+	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{})) // as the guide says
+
+	t.Log("A control plane in order.")
+	must(t, f.Control.Create(ctx, fleet.NewKyma("oslo", "regular", "scaler")))
+	uninstall(t, f, tokyo, "control-plane")
+	var kymas v1beta2.KymaList
+	must(t, f.Control.List(ctx, &kymas))
+	if len(kymas.Items) > 0 {
+		t.Errorf("there is still %s", kymas.Items[0].Name)
+	}
+
+	t.Log("A control plane whose publisher went first.")
+	lima := fleet.NewKyma("lima", "regular", "scaler")
+	must(t, f.Control.Create(ctx, lima))
+	until(t, time.Minute, "Kyma lima has its finalizer", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(lima), lima)
+		return err == nil && slices.Contains(lima.Finalizers, v1beta2.FinalizerKyma), fmt.Sprint(lima.Finalizers, err)
+	})
+	must(t, f.Publisher().Stop())
+	must(t, f.Control.Delete(ctx, lima))
+	waits(t, f, "lima")
+	uninstall(t, f, tokyo, "publisher-first")
+	must(t, f.Control.List(ctx, &kymas))
+	if len(kymas.Items) > 0 {
+		t.Errorf("there is still %s", kymas.Items[0].Name)
+	}
+}
+
+// nothingOfTheAgent checks that a runtime has nothing of the agent any more but its namespace.
+func nothingOfTheAgent(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	var secrets corev1.SecretList
+	must(t, r.API.List(t.Context(), &secrets, client.InNamespace(v1beta2.RuntimeNamespace)))
+	for _, s := range secrets.Items {
+		t.Errorf("%s still has Secret %s", r.ID, s.Name)
+	}
+	until(t, time.Minute, r.ID+" serves no Kymas any more", func() (bool, string) {
+		_, err := r.Kyma(t.Context())
+		return meta.IsNoMatchError(err) || apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+}

@@ -1,0 +1,151 @@
+package clitest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Block is a shell block of a page.
+type Block struct {
+	// Page is its path in the repository, Info what follows the fence, and Line the first line of the script.
+	Page, Info string
+	Line       int
+	Script     string
+}
+
+var (
+	fences  = regexp.MustCompile("(?ms)^( *)```([^\n]*)\n(.*?)^ *```$")
+	program = regexp.MustCompile(`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
+)
+
+// Shell returns the shell blocks of README.md, CONTRIBUTING.md and docs, page by page. A block that has no language and looks like one fails
+// the test: nobody would know whether it has to run.
+func Shell(t *testing.T, checkout string) (blocks []Block) {
+	t.Helper()
+	pages := []string{"CONTRIBUTING.md", "README.md"}
+	err := filepath.WalkDir(filepath.Join(checkout, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		page, _ := filepath.Rel(checkout, path) // both are below the same folder
+		if filepath.Ext(page) == ".md" && !strings.HasPrefix(page, "docs/reference/cli/") {
+			pages = append(pages, page)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(checkout, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range fences.FindAllSubmatchIndex(text, -1) {
+			info, script := string(text[at[4]:at[5]]), string(text[at[6]:at[7]])
+			b := Block{Page: page, Info: info, Line: strings.Count(string(text[:at[6]]), "\n") + 1, Script: script}
+			language, _, _ := strings.Cut(info, " ")
+			switch {
+			case slices.Contains([]string{"sh", "bash", "console"}, language):
+				blocks = append(blocks, b)
+			case language == "" && program.MatchString(script):
+				t.Errorf("%s:%d: write sh after the fence of what is a command, and text after that of what is none", page, b.Line)
+			}
+		}
+	}
+	return blocks
+}
+
+// Calls returns the words of each command of the block. What the shell would put in place of a variable or a command is "x".
+func (b Block) Calls(t *testing.T) (calls [][]string) {
+	t.Helper()
+	script := b.Script
+	if strings.HasPrefix(strings.TrimSpace(script), "$ ") { // with what the commands print
+		var typed strings.Builder
+		for line := range strings.Lines(script) {
+			if line, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
+				typed.WriteString(line + "\n")
+			}
+		}
+		script = typed.String()
+	}
+	file, err := syntax.NewParser().Parse(strings.NewReader(script), b.Page)
+	if err != nil {
+		t.Errorf("%s:%d: no shell would take it: %v", b.Page, b.Line, err)
+		return nil
+	}
+	config := &expand.Config{
+		Env:      expand.FuncEnviron(func(string) string { return "x" }),
+		CmdSubst: func(out io.Writer, _ *syntax.CmdSubst) error { _, err := out.Write([]byte("x")); return err },
+	}
+	syntax.Walk(file, func(node syntax.Node) bool {
+		if call, ok := node.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			words := make([]string, 0, len(call.Args))
+			for _, arg := range call.Args {
+				word, err := expand.Literal(config, arg)
+				if err != nil {
+					t.Errorf("%s:%d: %v", b.Page, b.Line, err)
+				}
+				words = append(words, word)
+			}
+			calls = append(calls, words)
+		}
+		return true
+	})
+	return calls
+}
+
+// CheckPages fails for calls of a program in the pages that the program would not take: of a command or with a flag that it does not have, with a
+// value that is none, or with too few or too many arguments.
+func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string) {
+	t.Helper()
+	name, checked := newProgram().Name(), 0
+	for _, b := range Shell(t, checkout) {
+		for _, words := range b.Calls(t) {
+			if words[0] != name && words[0] != "bin/"+name {
+				continue
+			}
+			checked++
+			if err := take(newProgram(), words[1:]); err != nil {
+				t.Errorf("%s:%d: %s: %v", b.Page, b.Line, strings.Join(words, " "), err)
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("the pages have only %d calls of %s", checked, name)
+	}
+}
+
+// take does with a command line what the program does before it runs a command.
+func take(root *cobra.Command, words []string) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	command, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	if err := command.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if !command.Runnable() {
+		return cobra.NoArgs(command, append(command.Flags().Args(), "COMMAND"))
+	}
+	if err := command.ValidateArgs(command.Flags().Args()); err != nil {
+		return err
+	}
+	if err := command.ValidateRequiredFlags(); err != nil {
+		return err
+	}
+	return command.ValidateFlagGroups()
+}

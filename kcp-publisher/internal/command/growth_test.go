@@ -1,0 +1,48 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// allocated returns how many bytes it takes to publish a folder with so many runtimes into a layout, for the first time and again.
+func allocated(t *testing.T, runtimes int) uint64 {
+	t.Helper()
+	dir := t.TempDir()
+	from := filepath.Join(dir, "fleet")
+	if err := os.CopyFS(from, os.DirFS("../../../docs/example")); err != nil {
+		t.Fatal(err)
+	}
+	berlin, err := os.ReadFile(filepath.Join(from, "kyma-berlin.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range runtimes {
+		name := fmt.Sprintf("runtime-%d", i)
+		if err := os.WriteFile(filepath.Join(from, name+".yaml"), []byte(strings.ReplaceAll(string(berlin), "berlin", name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := keyFolder(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 2 {
+		done(t, "publish", "--from", from, "--to", "oci-layout:"+filepath.Join(dir, "layout"), "--keys", keys)
+	}
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Work that grows with the square of the runtimes is sixteen times as much for four times as many.
+func TestPublishingAFolderTakesNoMoreForEachRuntimeOfALargerFleet(t *testing.T) {
+	allocated(t, 1) // what is made once
+	small, large := allocated(t, 50), allocated(t, 200)
+	t.Logf("%d KiB for 50 runtimes, %d KiB for 200", small>>10, large>>10)
+	if large > 6*small {
+		t.Errorf("%d bytes for 50 runtimes, and %d for 200", small, large)
+	}
+}
