@@ -144,15 +144,15 @@ func viewEvents(events []corev1.Event) []event {
 }
 
 // Bundle is what the published bundle says of itself, nil where it was not verified.
-func (r runtimePage) Bundle() *bundle.BundleIdentity {
+func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	switch {
-	case len(r.Origins) > 0:
-		return &r.Origins[0].Bundle
-	case r.Newest != nil:
-		return r.Newest.Signed
+	case len(page.Origins) > 0:
+		return &page.Origins[0].Bundle
+	case page.Newest != nil:
+		return page.Newest.Signed
 	}
 	return nil
 }
 
 // Current reports whether the runtime has in force what was published to it last.
-func (r runtimePage) Current() bool { return r.Published != 0 && r.Published == r.InForce }
+func (page runtimePage) Current() bool { return page.Published != 0 && page.Published == page.InForce }
