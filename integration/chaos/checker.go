@@ -83,7 +83,8 @@ type Checker struct {
 	runtimes    map[string]*seen
 	rollouts    map[string]string
 	undone      map[string]bool // rollouts that people took back
-	objectsSeen map[string]map[string]map[string]bool
+	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
+	kymas       []string                                // those of the control plane
 }
 
 // seen is what the checker knows of a runtime.
@@ -108,7 +109,7 @@ const excuse = 2 * time.Minute
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{}, broken: map[string]bool{},
-		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{}, objectsSeen: map[string]map[string]map[string]bool{},
+		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{}, objectsSeen: map[string]map[string]map[string]string{},
 	}
 }
 

@@ -23,7 +23,7 @@ func history() (*Checker, func(id string, sequence int64, version string) Push) 
 		c.Asked(0, id, "scaler")
 		c.Pushed(0, push(id, 10, "1.0.0"))
 		c.Present(0, id, map[string]string{"scaler": "1.0.0"})
-		c.Objects(0, id, "scaler", []string{"Deployment scaler-manager"})
+		c.Objects(0, id, "scaler", map[string]string{"Deployment scaler-manager": "d"})
 		c.Reported(0, Said{Runtime: id, Sequence: 5, Epoch: 1, Observed: 10, Answered: map[string]string{"scaler": "1.0.0"}})
 		c.Recorded(0, Record{Runtime: id, UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 5})
 	}
@@ -56,7 +56,7 @@ func TestTheCheckerCatchesEveryViolation(t *testing.T) {
 			c.Pushed(1, p)
 		}, Meant, "mailer"},
 		"an object of a module that nobody asked for": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Objects(1, "sim-5", "mailer", []string{"Deployment mailer"})
+			c.Objects(1, "sim-5", "mailer", map[string]string{"Deployment mailer": "d"})
 		}, Meant, "mailer"},
 		"a removal that nobody asked for": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
@@ -85,6 +85,36 @@ func TestTheCheckerCatchesEveryViolation(t *testing.T) {
 			c.Deleted(1, "sim-5", "Deployment scaler-manager")
 			c.Objects(time.Hour, "sim-5", "scaler", nil)
 		}, Kept, "Deployment scaler-manager"},
+		"an object that is deleted and created again between two looks": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Objects(1, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
+		}, Kept, "another Deployment scaler-manager"},
+		"an object that goes with a removal that was for another module": {func(c *Checker, push func(string, int64, string) Push) {
+			c.Asked(0, "sim-5", "mailer")
+			c.Unasked(1, "sim-5", "mailer")
+			p := push("sim-5", 11, "1.0.0")
+			p.Removals = []string{"mailer"}
+			c.Pushed(2, p)
+			c.Objects(3, "sim-5", "scaler", nil)
+		}, Kept, "Deployment scaler-manager"},
+		"an object that goes while a user deletes another": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Deleted(1, "sim-5", "ConfigMap scaler-settings")
+			c.Objects(2, "sim-5", "scaler", nil)
+		}, Kept, "Deployment scaler-manager"},
+		"an object that goes while the same is deleted in another runtime": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Deleted(1, "sim-6", "Deployment scaler-manager")
+			c.Objects(2, "sim-5", "scaler", nil)
+		}, Kept, "Deployment scaler-manager"},
+		"a module that goes before a bundle removes it": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Unasked(1, "sim-5", "scaler")
+			c.Present(2, "sim-5", nil)
+		}, Kept, "no signed bundle removed it"},
+		"a Kyma that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Listed(1, []string{"sim-5", "sim-6"})
+			c.Listed(2, []string{"sim-6"})
+		}, Kept, "no Kyma sim-5"},
+		"a Kyma that is deleted and created again": {func(c *Checker, _ func(string, int64, string) Push) {
+			c.Recorded(1, Record{Runtime: "sim-5", UID: "another"})
+		}, Kept, "another Kyma sim-5"},
 		"a bundle with an older sequence": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 9, "1.0.0"))
 		}, Sequences, "bundle 9"},
@@ -177,13 +207,21 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 			c.Deleted(1, "sim-5", "Deployment scaler-manager")
 			c.Objects(2, "sim-5", "scaler", nil)
 		},
+		"an object that a user deleted just now, and that is there again": func(c *Checker, _ func(string, int64, string) Push) {
+			c.Deleted(1, "sim-5", "Deployment scaler-manager")
+			c.Objects(2, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
+		},
 		"a rollout that people take back after it succeeded": func(c *Checker, _ func(string, int64, string) Push) {
 			c.Stands(1, "scaler-regular-1", "Succeeded")
 			c.Undone("scaler-regular-1")
 			c.Stands(2, "scaler-regular-1", "RollingBack")
 			c.Stands(3, "scaler-regular-1", "RolledBack")
 		},
-		"a Kyma that was made anew": func(c *Checker, _ func(string, int64, string) Push) {
+		"a Kyma that was deleted, and created again": func(c *Checker, _ func(string, int64, string) Push) {
+			c.Listed(1, []string{"sim-5"})
+			c.Unasked(1, "sim-5", "scaler")
+			c.Listed(1, nil)
+			c.Asked(1, "sim-5", "scaler")
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "another"})
 		},
 	} {
@@ -194,6 +232,19 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 				t.Errorf("it is said to break: %v", v)
 			}
 		})
+	}
+}
+
+// TestEveryLookForDeletionsCounts: a count that stands still while nothing vanishes would say that nobody looks.
+func TestEveryLookForDeletionsCounts(t *testing.T) {
+	c, _ := history()
+	before := c.Checks()[Kept]
+	c.Objects(1, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "d"})
+	c.Present(1, "sim-5", map[string]string{"scaler": "1.0.0"})
+	c.Listed(1, []string{"sim-5"})
+	c.Listed(2, []string{"sim-5"})
+	if n := c.Checks()[Kept] - before; n != 5 {
+		t.Errorf("%d checks of an object, a module and a Kyma, want 2 of each of the first two and one of the last", n)
 	}
 }
 

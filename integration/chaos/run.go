@@ -197,9 +197,9 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 		for module := range objectsOf {
 			objects, err := objectsIn(ctx, r, module)
 			if err != nil {
-				objects = []string{err.Error()}
+				objects = map[string]string{err.Error(): ""}
 			}
-			e.Objects = append(e.Objects, objects...)
+			e.Objects = slices.AppendSeq(e.Objects, maps.Keys(objects))
 			if e.Wanted[module] == "" {
 				continue
 			}

@@ -98,6 +98,8 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.of(r.Runtime)
+	c.check(at, Kept, s.record.UID == "" || s.record.UID == r.UID || s.mayGo(at, c.staged),
+		"the control plane has another Kyma %s: it was deleted and created again, and nobody asked for that", r.Runtime)
 	if b := s.record; b.UID == r.UID && b.Epoch == r.Epoch {
 		c.check(at, Statuses, r.Published >= b.Published, "the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published, b.Published)
 		c.check(at, Statuses, r.Observed >= b.Observed, "the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed, b.Observed)
@@ -134,34 +136,42 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 		c.check(at, Signed, s.signed[module][version], "%s has %s %s, which no signed bundle brought", runtime, module, version)
 	}
 	for module := range s.present {
-		if _, still := modules[module]; !still {
-			c.check(at, Kept, s.removed[module], "%s has no module %s any more, and no signed bundle removed it", runtime, module)
-			c.check(at, Kept, s.mayGo(at, module), "%s has no module %s any more, and nobody asked for that", runtime, module)
-		}
+		_, still := modules[module]
+		c.check(at, Kept, still || s.removed[module], "%s has no module %s any more, and no signed bundle removed it", runtime, module)
+		c.check(at, Kept, still || s.mayGo(at, module), "%s has no module %s any more, and nobody asked for that", runtime, module)
 	}
 	s.present = modules
 }
 
-// Objects judges which objects of a module a runtime has, all of them. Those that users delete come back.
-func (c *Checker) Objects(at time.Duration, runtime, module string, objects []string) {
+// Objects judges which objects of a module a runtime has, all of them, by their names with their UIDs. Those that users delete come back.
+// One with another UID was deleted and created again, however short it was away.
+func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.of(runtime)
 	if c.objectsSeen[runtime] == nil {
-		c.objectsSeen[runtime] = map[string]map[string]bool{}
+		c.objectsSeen[runtime] = map[string]map[string]string{}
 	}
-	now := map[string]bool{}
-	for _, o := range objects {
+	for o := range objects {
 		_, asked := s.asked[module]
 		c.check(at, Meant, asked, "%s has %s of module %s, for which nobody ever asked", runtime, o, module)
-		now[o] = true
 	}
-	for o := range c.objectsSeen[runtime][module] {
-		if now[o] {
-			continue
-		}
+	for o, uid := range c.objectsSeen[runtime][module] {
 		when, byUser := s.deleted[o]
-		c.check(at, Kept, s.mayGo(at, module) || byUser && at-when < excuse, "%s has no %s of module %s any more, and nobody asked for that", runtime, o, module)
+		may := s.mayGo(at, module) || byUser && at-when < excuse
+		now, still := objects[o]
+		c.check(at, Kept, may || still, "%s has no %s of module %s any more, and nobody asked for that", runtime, o, module)
+		c.check(at, Kept, may || !still || now == uid, "%s has another %s of module %s: it was deleted and created again, and nobody asked for that", runtime, o, module)
 	}
-	c.objectsSeen[runtime][module] = now
+	c.objectsSeen[runtime][module] = objects
+}
+
+// Listed judges which Kymas the control plane has, all of them.
+func (c *Checker) Listed(at time.Duration, kymas []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range c.kymas {
+		c.check(at, Kept, slices.Contains(kymas, id) || c.of(id).mayGo(at, c.staged), "the control plane has no Kyma %s any more, and nobody deleted it", id)
+	}
+	c.kymas = kymas
 }

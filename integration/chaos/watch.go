@@ -61,9 +61,12 @@ func (s *stage) lookAtControlPlane(ctx context.Context) {
 	defer cancel()
 	var kymas v1beta2.KymaList
 	if s.fleet.Control.List(ctx, &kymas, client.InNamespace(sample.Namespace)) == nil {
+		var all []string
 		for _, k := range kymas.Items {
+			all = append(all, k.Name)
 			s.checker.Recorded(s.since(), recordOf(&k))
 		}
+		s.checker.Listed(s.since(), all)
 	}
 	var rollouts v1alpha1.RolloutList
 	if s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)) == nil {
@@ -137,19 +140,20 @@ func nameOf(o client.Object) string {
 	return fmt.Sprintf("%s %s", strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."), o.GetName())
 }
 
-// objectsIn returns the names of a module's objects that the runtime has. An error says nothing about them.
-func objectsIn(ctx context.Context, r *fleet.Runtime, module string) ([]string, error) {
-	var names []string
+// objectsIn returns a module's objects that the runtime has, their UIDs by their names. An error says nothing about them.
+func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string]string, error) {
+	found := map[string]string{}
 	for _, o := range objectsOf[module] {
-		err := r.API.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
+		has := o.DeepCopyObject().(client.Object)
+		err := r.API.Get(ctx, client.ObjectKeyFromObject(o), has)
 		switch {
 		case err == nil:
-			names = append(names, nameOf(o))
+			found[nameOf(o)] = string(has.GetUID())
 		case !apierrors.IsNotFound(err):
 			return nil, err
 		}
 	}
-	return names, nil
+	return found, nil
 }
 
 // revive starts a program again that ended by itself, as one does that loses its lease.
