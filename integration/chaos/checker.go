@@ -82,7 +82,7 @@ type Checker struct {
 	broken      map[string]bool            // versions that no canary can run
 	runtimes    map[string]*seen
 	rollouts    map[string]string
-	undone      map[string]bool // rollouts that people took back
+	undone      map[string]bool                         // rollouts that people took back
 	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
 	kymas       []string                                // those of the control plane
 }

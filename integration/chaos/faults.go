@@ -50,6 +50,8 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 		err = s.restore(step.Serial)
 	case CutRuntime:
 		end, err = s.cut(ctx, step.Target)
+	case HangWay, ResetWay, SlowWay, ForgetWay:
+		end, err = s.trouble(ctx, step)
 	case TakeLease, DeleteLease:
 		err = s.takeLease(ctx, step.Kind == DeleteLease)
 	default:

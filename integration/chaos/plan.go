@@ -33,6 +33,10 @@ const (
 	CutRuntime      Kind = "cut a runtime off"
 	TakeLease       Kind = "take the publishers' lease"
 	DeleteLease     Kind = "delete the publishers' lease"
+	HangWay         Kind = "let connections hang"
+	ResetWay        Kind = "reset connections"
+	SlowWay         Kind = "slow connections down"
+	ForgetWay       Kind = "let connections that are open fall silent for good"
 )
 
 // Operations.
@@ -82,6 +86,8 @@ type Shape struct {
 	// Real runtimes have API servers and agents of their own, simulated ones speak the wire only.
 	Real, Simulated int
 	Replicas        int
+	// Network adds troubles of the connections between programs and what they talk to, each by its own.
+	Network bool
 }
 
 // RealID returns the name of a real runtime that is there from the beginning.
@@ -105,13 +111,15 @@ func (s Shape) All() []string {
 // Canary reports whether a runtime belongs to the first wave: the first real one and the first two simulated ones.
 func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }
 
-// weights say how often each kind comes, in relation to the others.
-var weights = []struct {
+// weight says how often a kind comes, in relation to the others.
+type weight struct {
 	kind   Kind
 	weight int
 	// shortest and longest are how long it lasts, zero for what is done at once.
 	shortest, longest time.Duration
-}{
+}
+
+var weights = []weight{
 	{KillPublisher, 6, time.Second, 8 * time.Second}, {KillAgent, 6, time.Second, 6 * time.Second},
 	{StopControlAPI, 2, time.Second, 8 * time.Second}, {StopRuntimeAPI, 2, time.Second, 8 * time.Second},
 	{StopRegistry, 3, time.Second, 10 * time.Second}, {SlowRegistry, 3, 3 * time.Second, 12 * time.Second},
@@ -123,6 +131,19 @@ var weights = []struct {
 	{Promote, 9, 0, 0}, {PromoteBroken, 2, 0, 0}, {PutBack, 2, 0, 0}, {UndoRollout, 1, 0, 0}, {PauseRollout, 1, 2 * time.Second, 8 * time.Second},
 	{CloseWindow, 2, 3 * time.Second, 15 * time.Second}, {CreateKyma, 2, 0, 0}, {DeleteKyma, 2, 0, 0},
 	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
+}
+
+// network are those of Shape.Network, beside the others.
+var network = []weight{
+	{HangWay, 6, 2 * time.Second, 20 * time.Second}, {ResetWay, 6, time.Second, 10 * time.Second},
+	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
+}
+
+func (s Shape) weights() []weight {
+	if s.Network {
+		return slices.Concat(weights, network)
+	}
+	return weights
 }
 
 // How steps follow each other, and when the first faults may come.
@@ -160,16 +181,16 @@ func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 
 // step chooses one; false says that it cannot be now.
 func (g *generator) step(length time.Duration) (Step, bool) {
-	total := 0
-	for _, w := range weights {
+	kinds, total := g.shape.weights(), 0
+	for _, w := range kinds {
 		total += w.weight
 	}
 	at := g.random.IntN(total)
 	i := 0
-	for ; at >= weights[i].weight; i++ {
-		at -= weights[i].weight
+	for ; at >= kinds[i].weight; i++ {
+		at -= kinds[i].weight
 	}
-	w := weights[i]
+	w := kinds[i]
 	s := Step{At: g.now, Kind: w.kind}
 	if w.longest > 0 {
 		s.For = (w.shortest + time.Duration(g.random.Int64N(int64(w.longest-w.shortest)))).Round(100 * time.Millisecond)
@@ -188,6 +209,7 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 
 // aim chooses whom the step is about. It returns the name of what must not be under way at the same time.
 func (g *generator) aim(s *Step) (about string, can bool) {
+	ways := g.shape.ways()
 	switch s.Kind {
 	case KillPublisher:
 		s.Target = fmt.Sprint(g.random.IntN(g.shape.Replicas))
@@ -198,7 +220,13 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 		}
 		s.Target = RealID(g.random.IntN(g.shape.Real))
 		return string(s.Kind) + s.Target, true
-	case CutRuntime, CloseWindow:
+	case CutRuntime:
+		s.Target = g.anyRuntime()
+		return agentToRegistry(s.Target), true
+	case HangWay, ResetWay, SlowWay, ForgetWay:
+		s.Target = ways[g.random.IntN(len(ways))]
+		return s.Target, true
+	case CloseWindow:
 		s.Target = g.anyRuntime()
 		return string(s.Kind) + s.Target, true
 	case AddModule, RemoveModule:
@@ -252,7 +280,7 @@ func Counts(plan []Step) string {
 		counts[s.Kind]++
 	}
 	var lines strings.Builder
-	for _, w := range weights {
+	for _, w := range slices.Concat(weights, network) {
 		if counts[w.kind] > 0 {
 			fmt.Fprintf(&lines, "%6d  %s\n", counts[w.kind], w.kind)
 		}

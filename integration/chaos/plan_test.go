@@ -20,8 +20,10 @@ func TestOneSeedGivesOnePlan(t *testing.T) {
 }
 
 func TestAnHourHasEveryKind(t *testing.T) {
-	counts := Counts(Generate(1, small, time.Hour))
-	for _, w := range weights {
+	troubled := small
+	troubled.Network = true
+	counts := Counts(Generate(1, troubled, time.Hour))
+	for _, w := range troubled.weights() {
 		if !strings.Contains(counts, string(w.kind)) {
 			t.Errorf("an hour without: %s", w.kind)
 		}
@@ -34,7 +36,9 @@ func TestAPlanCanBeCarriedOut(t *testing.T) {
 		length := 10 * time.Minute
 		has, kymas, busy := map[string]bool{}, map[string]bool{}, map[string]time.Duration{}
 		versions, last := 0, time.Duration(0)
-		for _, s := range Generate(seed, small, length) {
+		shape := small
+		shape.Network = seed%2 == 1
+		for _, s := range Generate(seed, shape, length) {
 			if s.At < last || s.At+s.For > length {
 				t.Errorf("seed %d: %s begins at %s, after %s, and ends after %s", seed, s, s.At, last, length)
 			}
@@ -54,6 +58,15 @@ func TestAPlanCanBeCarriedOut(t *testing.T) {
 				if versions++; s.Target != VersionOf(versions) {
 					t.Errorf("seed %d: %s comes after version %d", seed, s, versions-1)
 				}
+			case HangWay, ResetWay, SlowWay, CutRuntime:
+				way := s.Target
+				if s.Kind == CutRuntime {
+					way = agentToRegistry(way)
+				}
+				if busy[way] > s.At {
+					t.Errorf("seed %d: %s while another trouble of it lasts", seed, s)
+				}
+				busy[way] = s.At + s.For
 			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 				if busy["registry"] > s.At {
 					t.Errorf("seed %d: %s while another trouble of the registry lasts", seed, s)

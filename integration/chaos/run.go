@@ -57,7 +57,7 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 	}
 	s := &stage{
 		plan: plan, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
-		reals: map[string]*fleet.Runtime{}, sims: map[string]*fleet.Simulated{}, programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
+		reals: map[string]*fleet.Runtime{}, ways: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{}, programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
 	}
 	s.story = NewStory(s.began, options.Live)
 	s.tap = &tap{checker: checker, since: s.since, bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}}

@@ -21,7 +21,7 @@ import (
 // faults are the kinds that break something, in contrast to what people do.
 var faults = []Kind{
 	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, FillCache, LoseBundles,
-	RestoreRegistry, CutRuntime, TakeLease, DeleteLease,
+	RestoreRegistry, CutRuntime, TakeLease, DeleteLease, HangWay, ResetWay, SlowWay, ForgetWay,
 }
 
 // Calm returns what of a plan people do: a program that is killed forgets what it held, and would hide that it holds more and more.

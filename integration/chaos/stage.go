@@ -59,6 +59,8 @@ type stage struct {
 	troubles troubles
 	tap      *tap
 	reals    map[string]*fleet.Runtime
+	ways     map[string]*fleet.Proxy // by Shape.ways
+	proxies  []*fleet.Proxy          // those that are not the fleet's own
 	programs map[string]*program
 	clusters cluster.Pool
 
@@ -89,8 +91,14 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 		"--registry-check-interval", "3s", "--keys-poll-interval", "1s", "--component-poll-interval", "5s", "--certificate-validity", "90s",
 		"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s", "--metrics-auth=false",
 	})
+	host := s.registry.Host()
+	if s.shape.Network {
+		if host, err = s.lead(publishersToRegistry, host); err != nil {
+			return err
+		}
+	}
 	s.fleet = fleet.New(fleet.Options{
-		Dir: s.dir, Progress: progress, RegistryHost: s.registry.Host(), Links: true, LeaderElect: true, Clusters: &s.clusters,
+		Dir: s.dir, Progress: progress, RegistryHost: host, RegistryBeside: s.registry.Host(), Links: true, LeaderElect: true, Clusters: &s.clusters,
 		PublisherFlags: flags, PublisherRights: []string{"publisher.yaml", "git.yaml"},
 		AgentFlags: []string{"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s"},
 	})
@@ -200,6 +208,13 @@ func (s *stage) addPublisher(i int) error {
 	if s.cache != nil && i == 0 {
 		flags = append(flags, "--component-cache", s.cache.dir)
 	}
+	if s.shape.Network {
+		flag, err := s.throughProxy(publisherToAPI(i), s.fleet.PublisherKubeconfig())
+		if err != nil {
+			return err
+		}
+		flags = append(flags, flag)
+	}
 	return s.employ(fmt.Sprint(i), &program{name: fmt.Sprint("publisher ", i), role: "publisher", metrics: metrics, start: func() (fleet.Program, error) { return s.fleet.StartReplica(flags...) }})
 }
 
@@ -271,6 +286,13 @@ func (s *stage) addReal(ctx context.Context, id string) error {
 		return err
 	}
 	r.AgentFlags = append(r.AgentFlags, "--metrics-bind-address", metrics)
+	if link, ok := r.Link().(*fleet.Proxy); ok && s.shape.Network {
+		flag, err := s.throughProxy(agentToAPI(id), r.AgentKubeconfig())
+		if err != nil {
+			return err
+		}
+		s.ways[agentToRegistry(id)], r.AgentFlags = link, append(r.AgentFlags, flag)
+	}
 	return s.employ(id, &program{name: "agent of " + id, role: "agent", metrics: metrics, start: func() (fleet.Program, error) {
 		err := r.StartAgent()
 		return r.Agent(), err
@@ -291,6 +313,9 @@ func (s *stage) close() error {
 		problems = append(problems, s.fleet.Close())
 	}
 	problems = append(problems, s.clusters.Close())
+	for _, p := range s.proxies {
+		problems = append(problems, p.Close())
+	}
 	if s.registry != nil {
 		problems = append(problems, s.registry.Close())
 	}

@@ -74,6 +74,8 @@ type Options struct {
 	AgentRights []string
 	// RegistryHost is that of a registry without TLS and passwords that runs already, empty to start one.
 	RegistryHost string
+	// RegistryBeside is another way to it, past what stands before RegistryHost, for everybody but the publisher; empty for the same way.
+	RegistryBeside string
 	// BlobHosts are where that registry redirects to; the programs are told by their flags.
 	BlobHosts []string
 	// Clusters lends the API servers of this machine, nil to start new ones.
@@ -139,7 +141,7 @@ func New(options Options) *Fleet {
 		f.options.Patience = Generous
 	}
 	if f.ground == nil {
-		f.ground = &local{links: map[string]*proxy{}}
+		f.ground = &local{links: map[string]*Proxy{}}
 	}
 	return f
 }

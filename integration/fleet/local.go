@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -19,7 +20,7 @@ import (
 // local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as processes.
 type local struct {
 	registry *registry.Registry
-	links    map[string]*proxy // by runtime
+	links    map[string]*Proxy // by runtime
 }
 
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
@@ -36,7 +37,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	if host := f.options.RegistryHost; host != "" {
 		access.BlobHosts = f.options.BlobHosts
 		owner, err := store.NewRegistries(access)
-		return Endpoint{Host: host, OwnerHost: host, Owner: owner, Modules: owner}, err
+		return Endpoint{Host: host, OwnerHost: cmp.Or(f.options.RegistryBeside, host), Owner: owner, Modules: owner}, err
 	}
 	if f.options.Secured {
 		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
@@ -132,13 +133,13 @@ func (f *Fleet) environment() []string {
 func (l *local) through(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {
-		link, err := startProxy(registry)
+		link, err := StartProxy(cmp.Or(r.fleet.options.RegistryBeside, registry))
 		if err != nil {
 			return nil, err
 		}
 		l.links[r.ID] = link
 	}
-	host := l.links[r.ID].host()
+	host := l.links[r.ID].Host()
 	return []string{"--location=" + host + "/" + fleetPath, "--mirror=" + registry + "=" + host}, nil
 }
 
@@ -156,7 +157,7 @@ func (l *local) HealRegistry() error { return l.registry.Resume() }
 func (l *local) Close() error {
 	var problems []error
 	for _, link := range l.links {
-		problems = append(problems, link.close())
+		problems = append(problems, link.Close())
 	}
 	if l.registry != nil {
 		problems = append(problems, l.registry.Close())

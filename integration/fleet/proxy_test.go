@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -48,9 +50,9 @@ type caller struct {
 	lines *bufio.Scanner
 }
 
-func call(t *testing.T, p *proxy) caller {
+func call(t *testing.T, p *Proxy) caller {
 	t.Helper()
-	c, err := net.Dial("tcp", p.host())
+	c, err := net.Dial("tcp", p.Host())
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
@@ -66,15 +68,15 @@ func (c caller) ask() bool {
 	return c.answer()
 }
 
-func linkTo(t *testing.T, registry string) *proxy {
+func linkTo(t *testing.T, registry string) *Proxy {
 	t.Helper()
-	p, err := startProxy(registry)
+	p, err := StartProxy(registry)
 	must(t, err)
-	t.Cleanup(func() { must(t, p.close()) })
+	t.Cleanup(func() { must(t, p.Close()) })
 	return p
 }
 
-func untilDropped(t *testing.T, p *proxy, n int) {
+func untilDropped(t *testing.T, p *Proxy, n int) {
 	t.Helper()
 	must(t, Until(t.Context(), time.Minute, fmt.Sprintf("the link dropped %d", n), func() (bool, string) {
 		dropped, err := p.Dropped(t.Context())
@@ -131,5 +133,63 @@ func TestLinkWithoutARegistryEndsItsConnections(t *testing.T) {
 	must(t, registry.listener.Close())
 	if call(t, linkTo(t, registry.listener.Addr().String())).ask() {
 		t.Error("something answers where nothing listens")
+	}
+}
+
+func TestAResetEndsConnectionsUntilTheLinkIsHealed(t *testing.T) {
+	registry := startEcho(t)
+	p := linkTo(t, registry.listener.Addr().String())
+	open := call(t, p)
+	if !open.ask() {
+		t.Fatal("the link does not answer before the reset")
+	}
+	p.Reset()
+	if open.answer() || !errors.Is(open.lines.Err(), syscall.ECONNRESET) {
+		t.Errorf("a connection that was open ended with %v, want a reset", open.lines.Err())
+	}
+	if c, err := net.Dial("tcp", p.Host()); err == nil { // or it was reset before it was open
+		defer c.Close()
+		must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+		if (caller{c, bufio.NewScanner(c)}).ask() {
+			t.Error("a connection answers that was opened after the reset")
+		}
+	}
+	must(t, p.Heal(t.Context()))
+	if !call(t, p).ask() {
+		t.Error("a link that was healed does not answer")
+	}
+}
+
+func TestAForgottenConnectionIsSilentForGoodAndANewOneIsNot(t *testing.T) {
+	registry := startEcho(t)
+	p := linkTo(t, registry.listener.Addr().String())
+	open := call(t, p)
+	if !open.ask() {
+		t.Fatal("the link does not answer before it forgets")
+	}
+	p.Forget()
+	_, err := fmt.Fprintln(open, "hello")
+	must(t, err)
+	untilDropped(t, p, 1)
+	must(t, p.Heal(t.Context()))
+	if !call(t, p).ask() {
+		t.Error("a new connection does not answer")
+	}
+	if lines := registry.lines.Load(); lines != 2 {
+		t.Errorf("%d lines reached the registry, want one from before and one of the new connection", lines)
+	}
+}
+
+func TestASlowLinkLosesNothing(t *testing.T) {
+	p := linkTo(t, startEcho(t).listener.Addr().String())
+	p.Slow()
+	began, c := time.Now(), call(t, p)
+	for range 3 {
+		if !c.ask() {
+			t.Fatal("a slow link lost something")
+		}
+	}
+	if took := time.Since(began); took < 6*slowDelay {
+		t.Errorf("three questions and answers took %s, and each piece waits for %s", took, slowDelay)
 	}
 }

@@ -34,6 +34,7 @@ func main() {
 	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "how long faults are injected")
 	flags.IntVar(&options.Shape.Real, "real", 2, "runtimes with an API server and an agent")
 	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that speak the wire only")
+	flags.BoolVar(&options.Shape.Network, "network", false, "also trouble the connections between programs, registry and API servers one by one")
 	flags.BoolVar(&options.Soak, "soak", false, "break nothing, and judge whether what the programs hold grows")
 	flags.BoolVar(&plan, "plan", false, "print the plan, and run nothing")
 	flags.BoolVar(&quiet, "quiet", false, "print the story only when a promise was broken")
@@ -86,6 +87,9 @@ func run(ctx context.Context, options chaos.Options) error {
 		target = "soak"
 	}
 	again := fmt.Sprintf("make %s SEED=%d DURATION=%s REAL=%d SIMULATED=%d", target, options.Seed, options.Length, options.Shape.Real, options.Shape.Simulated)
+	if options.Shape.Network {
+		again += " FLAGS=--network"
+	}
 	fmt.Println("This is", again)
 	outcome, err := chaos.Run(ctx, options)
 	if err := os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()), 0o644); err != nil {

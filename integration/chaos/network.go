@@ -1,0 +1,81 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// publishersToRegistry is a way that all publishers share: they name one registry in the bundles that they sign.
+const publishersToRegistry = "the publishers to the registry"
+
+func publisherToAPI(replica int) string {
+	return fmt.Sprintf("publisher %d to its API server", replica)
+}
+func agentToAPI(id string) string      { return id + " to its API server" }
+func agentToRegistry(id string) string { return id + " to the registry" }
+
+// ways are the connections of a fleet that can be troubled one by one.
+func (s Shape) ways() []string {
+	ways := []string{publishersToRegistry}
+	for i := range s.Replicas {
+		ways = append(ways, publisherToAPI(i))
+	}
+	for i := range s.Real {
+		ways = append(ways, agentToAPI(RealID(i)), agentToRegistry(RealID(i)))
+	}
+	return ways
+}
+
+// lead starts a way to an address, and returns what stands for it.
+func (s *stage) lead(way, to string) (host string, err error) {
+	p, err := fleet.StartProxy(to)
+	if err != nil {
+		return "", err
+	}
+	s.ways[way], s.proxies = p, append(s.proxies, p)
+	return p.Host(), nil
+}
+
+// throughProxy writes a kubeconfig that leads to the same API server by a proxy. Its certificate is for the address, whatever the port.
+func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range config.Clusters {
+		server, err := url.Parse(c.Server)
+		if err != nil {
+			return "", err
+		}
+		if server.Host, err = s.lead(way, server.Host); err != nil {
+			return "", err
+		}
+		c.Server = server.String()
+	}
+	path := filepath.Join(s.dir, strings.ReplaceAll(way, " ", "-")+".kubeconfig")
+	return "--kubeconfig=" + path, clientcmd.WriteToFile(*config, path)
+}
+
+// trouble begins what a step does to a way, and returns how it ends.
+func (s *stage) trouble(ctx context.Context, step Step) (end func() error, err error) {
+	p := s.ways[step.Target]
+	switch step.Kind {
+	case HangWay:
+		err = p.Cut(ctx)
+	case ResetWay:
+		p.Reset()
+	case SlowWay:
+		p.Slow()
+	case ForgetWay:
+		p.Forget()
+		return nil, nil
+	}
+	return func() error { return p.Heal(context.WithoutCancel(ctx)) }, err
+}
