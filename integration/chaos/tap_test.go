@@ -1,0 +1,126 @@
+package chaos
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// pushes are bundles on their way to a registry, which the tap reads.
+type pushes struct {
+	*testing.T
+	tap       *tap
+	documents bundle.Documents
+}
+
+func newPushes(t *testing.T, publisher trust.Signer) *pushes {
+	documents, err := bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker := NewChecker(scaler, concurrentOthers)
+	return &pushes{T: t, documents: documents, tap: &tap{
+		checker: checker, since: func() time.Duration { return 0 }, keys: t.TempDir(), roots: []trust.Root{trusttest.RootFor(t, publisher)},
+		bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{},
+	}}
+}
+
+// push pushes a bundle for the runtime that it is for to the repository of another, or the same.
+func (p *pushes) push(repository string, signer trust.Signer, status int) {
+	p.Helper()
+	manifest, err := bundle.Compose(p.documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 10, IssuedAt: trusttest.Now, ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
+	}, signer)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.put("/v2/fleet/runtimes/"+repository+"/blobs/uploads/1", p.documents.State.Bytes, http.StatusCreated)
+	p.put("/v2/fleet/runtimes/"+repository+"/manifests/"+bundle.TagDesired, manifest.Bytes, status)
+}
+
+func (p *pushes) put(path string, body []byte, status int) {
+	request := httptest.NewRequest(http.MethodPut, path, strings.NewReader(string(body)))
+	p.tap.note(request)
+	p.tap.observe(request, status)
+}
+
+func (p *pushes) wantBroken(says string) {
+	p.Helper()
+	v := p.tap.checker.Violations()
+	if !slices.ContainsFunc(v, func(v Violation) bool { return v.Invariant == Signed && strings.Contains(v.What, says) }) {
+		p.Errorf("want %q broken with %q, got %v", Signed, says, v)
+	}
+}
+
+func TestTheTapTakesABundleOfAPublisherKey(t *testing.T) {
+	publisher := trusttest.NewSigner(t)
+	p := newPushes(t, publisher)
+	p.push(trusttest.Runtime, publisher, http.StatusCreated)
+	if v := p.tap.checker.Violations(); len(v) > 0 {
+		t.Errorf("said to break: %v", v)
+	}
+	if p.tap.checker.Checks()[Signed] == 0 {
+		t.Error("nobody looked at it")
+	}
+}
+
+func TestTheTapNamesABundleOfAnotherKey(t *testing.T) {
+	p := newPushes(t, trusttest.NewSigner(t))
+	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusCreated)
+	p.wantBroken("nobody may follow")
+}
+
+func TestTheTapNamesABundleForAnotherRuntime(t *testing.T) {
+	publisher := trusttest.NewSigner(t)
+	p := newPushes(t, publisher)
+	p.push("another", publisher, http.StatusCreated)
+	p.wantBroken("pushed for another")
+}
+
+func TestTheTapIgnoresWhatTheRegistryRefused(t *testing.T) {
+	p := newPushes(t, trusttest.NewSigner(t))
+	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusServiceUnavailable)
+	if v := p.tap.checker.Violations(); len(v) > 0 {
+		t.Errorf("said to break: %v", v)
+	}
+}
+
+func TestTheTapNamesAReportThatCannotBeRead(t *testing.T) {
+	p := newPushes(t, trusttest.NewSigner(t))
+	p.put("/v2/fleet/reports/one/manifests/newest", []byte("{}"), http.StatusCreated)
+	p.wantBroken("one pushed a report that cannot be read")
+}
+
+func TestAPanicInALogIsNamed(t *testing.T) {
+	for says, log := range map[string]string{
+		"":                 "all is well\n",
+		"panic: no":        "all is well\npanic: no\n\ngoroutine 1 [running]:\n",
+		"Observed a panic": `{"level":"error","msg":"Observed a panic"}`,
+		"DATA RACE":        "WARNING: DATA RACE\n",
+	} {
+		s := &stage{dir: t.TempDir(), checker: NewChecker(scaler, concurrentOthers), began: time.Now()}
+		if err := os.WriteFile(filepath.Join(s.dir, "skr-agent.log"), []byte(log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.readLogs()
+		v := s.checker.Violations()
+		if says == "" && len(v) > 0 || says != "" && (len(v) != 1 || v[0].Invariant != Alive || !strings.Contains(v[0].What, says)) {
+			t.Errorf("a log with %q: %v", log, v)
+		}
+		if s.checker.Checks()[Alive] != 1 {
+			t.Errorf("%d logs were read, want 1", s.checker.Checks()[Alive])
+		}
+	}
+}
