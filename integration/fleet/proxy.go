@@ -50,6 +50,7 @@ func StartProxy(to string) (*Proxy, error) {
 	return p, nil
 }
 
+// Host returns the address of this side of the link.
 func (p *Proxy) Host() string { return p.listener.Addr().String() }
 
 func (p *Proxy) serve() {
