@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,11 +24,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
 
-// manyKymas returns an API server that has nothing but Kymas, as a publisher leaves them, and serves them in pages.
-func manyKymas(tb testing.TB, n int) client.Client {
+// kymaServer is an API server that has nothing but Kymas, and serves them in pages, as a table and one by one.
+type kymaServer struct {
+	kymas []v1beta2.Kyma
+	items []json.RawMessage
+	// columns are those of its definition of Kymas.
+	columns []string
+	// fieldless servers do not know the fields of Kymas.
+	fieldless bool
+
+	mu sync.Mutex
+	// whole are the requests for Kymas in full, with what they select by.
+	whole []string
+}
+
+// manyKymas returns Kymas as a publisher leaves them, some of them changed.
+func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma)) *kymaServer {
 	tb.Helper()
-	items := make([]json.RawMessage, n)
-	for i := range items {
+	s := &kymaServer{kymas: make([]v1beta2.Kyma, n), items: make([]json.RawMessage, n),
+		columns: []string{"Name", "State", "Agent", "Runtime", "Healthy Until", "Skip Reconciliation", "Deleted"}}
+	for i := range s.items {
 		heard := metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
 		kyma := v1beta2.Kyma{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Kyma"}}
 		kyma.Name, kyma.Namespace, kyma.ResourceVersion = fmt.Sprintf("runtime-%05d", i), defaultNamespace, strconv.Itoa(i)
@@ -46,13 +63,24 @@ func manyKymas(tb testing.TB, n int) client.Client {
 		same := digest.FromString(kyma.Name).String()
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: kyma.Name, Published: &v1beta2.PublishedBundle{Digest: same, Sequence: 12, Versions: versions},
 			Observed: &v1beta2.ObservedBundle{Digest: same, Sequence: 12, Time: heard, Heard: &heard, AgentVersion: "1.0.0", KubernetesVersion: "v1.36.3"}}
+		until := metav1.NewTime(fleet.HealthyUntil(&kyma, time.Now()))
+		kyma.Status.Runtime.HealthyUntil = &until
+		for _, change := range changes {
+			change(i, &kyma)
+		}
 		data, err := json.Marshal(kyma)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		items[i] = data
+		s.kymas[i], s.items[i] = kyma, data
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveList(w, r, items) }))
+	return s
+}
+
+// connect returns clients of the server.
+func (s *kymaServer) connect(tb testing.TB) (client.Client, rest.Interface) {
+	tb.Helper()
+	server := httptest.NewServer(s)
 	tb.Cleanup(server.Close)
 	scheme, err := newScheme()
 	if err != nil {
@@ -62,27 +90,36 @@ func manyKymas(tb testing.TB, n int) client.Client {
 	for kind := range scheme.AllKnownTypes() {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
-	api, err := client.New(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: scheme, Mapper: mapper})
+	config := &rest.Config{Host: server.URL, QPS: -1}
+	api, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return api
+	table, err := newTableClient(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return api, table
 }
 
-func serveList(w http.ResponseWriter, r *http.Request, items []json.RawMessage) {
+func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	lists := map[string]string{"rollouts": "RolloutList", "modulereleasemetas": "ModuleReleaseMetaList"}
 	group, plural, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/apis/"), "/namespaces/"+defaultNamespace+"/")
+	name, one := strings.CutPrefix(plural, "kymas/")
 	switch {
-	case strings.HasSuffix(r.URL.Path, "/kymas"):
-		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-		end, next := len(items), ""
-		if limit > 0 && from+limit < len(items) {
-			end = from + limit
-			next = strconv.Itoa(end)
+	case plural == "kymas" && strings.Contains(r.Header.Get("Accept"), "as=Table"):
+		_ = json.NewEncoder(w).Encode(s.table())
+	case plural == "kymas":
+		s.serveList(w, r)
+	case one:
+		s.note(name)
+		at := slices.IndexFunc(s.kymas, func(k v1beta2.Kyma) bool { return k.Name == name })
+		if at < 0 {
+			http.NotFound(w, r)
+			return
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList", "metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items[from:end]})
+		_, _ = w.Write(s.items[at])
 	case lists[plural] == "":
 		http.NotFound(w, r)
 	default:
@@ -90,9 +127,71 @@ func serveList(w http.ResponseWriter, r *http.Request, items []json.RawMessage) 
 	}
 }
 
+func (s *kymaServer) note(asked string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.whole = append(s.whole, asked)
+}
+
+// serveList serves a page of the Kymas, or all of those that are not Ready.
+func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	s.note("list " + r.URL.Query().Get("fieldSelector"))
+	items := s.items
+	if s.fieldless && r.URL.Query().Has("fieldSelector") {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusBadRequest,
+			Reason: metav1.StatusReasonBadRequest, Message: `field label not supported: status.state`})
+		return
+	}
+	if r.URL.Query().Get("fieldSelector") == "status.state!=Ready" {
+		items = nil
+		for i := range s.kymas {
+			if s.kymas[i].Status.State != v1beta2.StateReady {
+				items = append(items, s.items[i])
+			}
+		}
+	}
+	end, next := len(items), ""
+	if limit > 0 && from+limit < len(items) {
+		end = from + limit
+		next = strconv.Itoa(end)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList", "metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items[from:end]})
+}
+
+// table returns the Kymas as the API server prints them.
+func (s *kymaServer) table() metav1.Table {
+	table := metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}}
+	for _, name := range s.columns {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for i := range s.kymas {
+		k := &s.kymas[i]
+		all := map[string]any{"Name": k.Name, "State": string(k.Status.State), "Agent": "1.0.0", "Runtime": k.Status.Runtime.ID, "Healthy Until": nil, "Skip Reconciliation": nil, "Deleted": nil}
+		if until := k.Status.Runtime.HealthyUntil; until != nil {
+			all["Healthy Until"] = until.UTC().Format(time.RFC3339)
+		}
+		if label, is := k.Labels[v1beta2.LabelSkipReconciliation]; is {
+			all["Skip Reconciliation"] = label
+		}
+		if k.DeletionTimestamp != nil {
+			all["Deleted"] = "5m"
+		}
+		row := metav1.TableRow{}
+		for _, name := range s.columns {
+			row.Cells = append(row.Cells, all[name])
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table
+}
+
 func TestStatusReadsAFleetInPages(t *testing.T) {
 	const runtimes = 2*pageOf + 1
-	in, err := readInput(t.Context(), manyKymas(t, runtimes), defaultNamespace, labels.Everything())
+	api, _ := manyKymas(t, runtimes).connect(t)
+	in, err := readInput(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()}, divided{})
 	if err != nil || len(in.Kymas) != runtimes {
 		t.Fatalf("read %d Kymas, %v", len(in.Kymas), err)
 	}
@@ -102,19 +201,23 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 	}
 }
 
-// BenchmarkStatus is `status` of a fleet of 10,000, from the API server's first byte to the last line that is printed. The server, which has its
-// answers ready, is in it.
+// BenchmarkStatus is `status` of a fleet of 10,000, from the API server's first byte to the last line that is printed: of a fleet that is well, and with
+// all of its runtimes listed. The server, which has its answers ready but for the table, is in it.
 func BenchmarkStatus(b *testing.B) {
-	api := manyKymas(b, 10_000)
-	flags := statusFlags{controlPlane: controlPlane{namespace: defaultNamespace}, format: "table", all: true}
-	for b.Loop() {
-		in, err := readInput(b.Context(), api, defaultNamespace, labels.Everything())
-		if err != nil {
-			b.Fatal(err)
-		}
-		in.Now = time.Now()
-		if err := flags.print(io.Discard, fleet.Look(in)); err != nil {
-			b.Fatal(err)
-		}
+	api, table := manyKymas(b, 10_000).connect(b)
+	for name, all := range map[string]bool{"default": false, "all": true} {
+		b.Run(name, func(b *testing.B) {
+			flags := statusFlags{controlPlane: controlPlane{namespace: defaultNamespace}, format: "table", all: all}
+			for b.Loop() {
+				in, err := flags.readBy(b.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
+				if err != nil {
+					b.Fatal(err)
+				}
+				in.Now = time.Now()
+				if err := flags.print(io.Discard, fleet.Look(in)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
