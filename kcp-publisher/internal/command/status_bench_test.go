@@ -30,8 +30,8 @@ type kymaServer struct {
 	items []json.RawMessage
 	// columns are those of its definition of Kymas.
 	columns []string
-	// fieldless servers do not know the fields of Kymas.
-	fieldless bool
+	// fieldless servers do not know the fields of Kymas, and those of which a table expires give its first page.
+	fieldless, expires bool
 
 	mu sync.Mutex
 	// whole are the requests for Kymas in full, with what they select by.
@@ -109,7 +109,7 @@ func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, one := strings.CutPrefix(plural, "kymas/")
 	switch {
 	case plural == "kymas" && strings.Contains(r.Header.Get("Accept"), "as=Table"):
-		_ = json.NewEncoder(w).Encode(s.table())
+		s.serveTable(w, r)
 	case plural == "kymas":
 		s.serveList(w, r)
 	case one:
@@ -161,13 +161,29 @@ func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList", "metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items[from:end]})
 }
 
-// table returns the Kymas as the API server prints them.
-func (s *kymaServer) table() metav1.Table {
+// serveTable serves a page of the Kymas as the API server prints them.
+func (s *kymaServer) serveTable(w http.ResponseWriter, r *http.Request) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	if s.expires && from > 0 {
+		w.WriteHeader(http.StatusGone)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone,
+			Reason: metav1.StatusReasonExpired, Message: "the provided continue parameter is too old"})
+		return
+	}
+	table := s.table(from, min(from+limit, len(s.kymas)))
+	if from+limit < len(s.kymas) {
+		table.Continue = strconv.Itoa(from + limit)
+	}
+	_ = json.NewEncoder(w).Encode(table)
+}
+
+func (s *kymaServer) table(from, end int) metav1.Table {
 	table := metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}}
 	for _, name := range s.columns {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
 	}
-	for i := range s.kymas {
+	for i := from; i < end; i++ {
 		k := &s.kymas[i]
 		all := map[string]any{"Name": k.Name, "State": string(k.Status.State), "Agent": "1.0.0", "Runtime": k.Status.Runtime.ID, "Healthy Until": nil, "Skip Reconciliation": nil, "Deleted": nil}
 		if until := k.Status.Runtime.HealthyUntil; until != nil {

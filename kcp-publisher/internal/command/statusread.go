@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -44,7 +45,7 @@ func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.
 		return readInput(ctx, api, of, divided{})
 	}
 	rows, err := listRows(ctx, table, of)
-	if err != nil {
+	if err != nil && !apierrors.IsResourceExpired(err) { // a list that took so long is read in another way
 		return fleet.Input{}, err
 	}
 	return readInput(ctx, api, of, f.divide(rows, time.Now()))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -44,16 +45,40 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 //
 // Source: Kubernetes API concepts, "Receiving resources as Tables".
 func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {
-	data, err := api.Get().Namespace(of.namespace).Resource("kymas").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
-		Param("includeObject", string(metav1.IncludeNone)).Param("labelSelector", of.selector.String()).Do(ctx).Raw()
-	if err != nil {
-		return nil, fmt.Errorf("list Kymas as a table: %w", err)
+	var rows []fleet.Row
+	for from := ""; ; {
+		table, err := pageOfTable(ctx, api, of, from)
+		if err != nil {
+			return nil, fmt.Errorf("list Kymas as a table: %w", err)
+		}
+		page := tableRows(table, of.namespace)
+		if page == nil {
+			return nil, nil
+		}
+		rows = append(rows, page...)
+		if from = table.Continue; from == "" {
+			return rows, nil
+		}
 	}
+}
+
+// pageOfTable returns a page of the table, from the place at which another one said that it goes on.
+func pageOfTable(ctx context.Context, api rest.Interface, of scope, from string) (metav1.Table, error) {
 	var table metav1.Table
-	if err := json.Unmarshal(data, &table); err != nil {
-		return nil, fmt.Errorf("list Kymas as a table: %w", err)
+	request := api.Get().Namespace(of.namespace).Resource("kymas").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+		Param("includeObject", string(metav1.IncludeNone)).Param("labelSelector", of.selector.String()).Param("limit", strconv.Itoa(pageOf))
+	if from != "" {
+		request = request.Param("continue", from)
 	}
-	return tableRows(table, of.namespace), nil
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil { // Raw would not say what the API server says of it
+		return table, err
+	}
+	data, err := result.Raw()
+	if err != nil {
+		return table, err
+	}
+	return table, json.Unmarshal(data, &table)
 }
 
 // tableRows returns the rows of a table of Kymas, nil where a column is missing.

@@ -85,8 +85,8 @@ func TestStatusSaysTheSameByATableAsByAllKymas(t *testing.T) {
 }
 
 func TestStatusReadsOnlyKymasOfWhichATableDoesNotSayEnough(t *testing.T) {
-	s := manyKymas(t, 100, unwellSome)
-	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "96 healthy, of 100") {
+	s := manyKymas(t, 2*pageOf+1, unwellSome)
+	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "997 healthy, of") {
 		t.Fatalf("got %s", got)
 	}
 	slices.Sort(s.whole)
@@ -129,13 +129,16 @@ func TestStatusReadsAllKymasWhereATableDoesNotHelp(t *testing.T) {
 	older := manyKymas(t, 100)
 	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Healthy Until" })
 	unvouched := manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
-	for name, s := range map[string]*kymaServer{"a definition of an older release": older, "an older publisher": unvouched, "a fleet that is listed": manyKymas(t, listedWhole)} {
+	expired := manyKymas(t, pageOf+1)
+	expired.expires = true
+	for name, s := range map[string]*kymaServer{"a table that expires": expired, "a definition of an older release": older, "an older publisher": unvouched, "a fleet that is listed": manyKymas(t, listedWhole)} {
 		want := fmt.Sprintf("%d healthy, of %d runtimes", len(s.kymas), len(s.kymas))
+		pages := slices.Repeat([]string{"list "}, (len(s.kymas)+pageOf-1)/pageOf)
 		if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", name, got)
 		}
-		if want := []string{"list "}; !slices.Equal(s.whole, want) {
-			t.Errorf("%s: it read %v, want %v", name, s.whole, want)
+		if !slices.Equal(s.whole, pages) {
+			t.Errorf("%s: it read %v, want %v", name, s.whole, pages)
 		}
 	}
 }
