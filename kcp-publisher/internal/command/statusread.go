@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -126,9 +127,17 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Kymas: %w", err)
+		return nil, fmt.Errorf("list Kymas: %w", explained(err))
 	}
 	return kymas, nil
+}
+
+// explained says what to do about a cluster that has no definition of Kymas.
+func explained(err error) error {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return fmt.Errorf("the cluster does not know the kind: name the control plane with --context or --kubeconfig, or install the chart kcp-publisher: %w", err)
+	}
+	return err
 }
 
 // readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires. What is not

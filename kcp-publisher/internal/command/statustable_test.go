@@ -170,3 +170,13 @@ func TestAKymaThatTurnsWhileStatusReadsIsSeen(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestStatusSaysWhatToDoAboutAClusterWithoutKymas(t *testing.T) {
+	api, table := (&kymaServer{undefined: true}).connect(t)
+	for _, f := range []statusFlags{{format: "table"}, {format: "json"}} {
+		_, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
+		if err == nil || !strings.Contains(err.Error(), "name the control plane with --context or --kubeconfig, or install the chart") {
+			t.Errorf("-o %s: %v", f.format, err)
+		}
+	}
+}
