@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,7 +98,7 @@ func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 		t.Errorf("a root that holds for long is warned of:\n%s", got)
 	}
 	other := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev-0badc0de", Annotations: map[string]string{
-		v1beta2.AnnotationRootOfTrust: fmt.Sprintf(`{"epoch":1,"version":9,"expires":%q}`, time.Now().Add(7*24*time.Hour).UTC().Format(time.RFC3339)),
+		v1beta2.AnnotationRootOfTrust: newerRoot(t, f, time.Now().Add(7*24*time.Hour)),
 	}}}
 	must(t, f.Control.Create(t.Context(), other))
 	for _, command := range [][]string{{"status"}, {"why", "berlin"}} {
@@ -108,6 +107,27 @@ func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 		}
 	}
 	must(t, f.Control.Delete(t.Context(), other))
+}
+
+// newerRoot returns what another publisher of the fleet notes that has a newer root of trust, which ends at a time.
+func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
+	t.Helper()
+	var leases coordinationv1.LeaseList
+	must(t, f.Control.List(t.Context(), &leases, client.InNamespace(sample.Namespace)))
+	for i := range leases.Items {
+		text, is := leases.Items[i].Annotations[v1beta2.AnnotationRootOfTrust]
+		if !is {
+			continue
+		}
+		var note map[string]any
+		must(t, json.Unmarshal([]byte(text), &note))
+		note["version"], note["expires"] = note["version"].(float64)+1, ends.UTC().Format(time.RFC3339)
+		newer, err := json.Marshal(note)
+		must(t, err)
+		return string(newer)
+	}
+	t.Fatal("no Lease has a note of the root of trust")
+	return ""
 }
 
 // TestAnOperatorSeesTheFleetAndActsOnOneRuntime uses a publisher that reads reports once an hour: what it knows sooner, somebody asked for.
