@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -58,13 +59,16 @@ func (l *Lease) tell(recorder resourcelock.EventRecorder) {
 	}
 }
 
-// Get reads the lease.
+// Get reads the lease. One that is gone, or that somebody else has, is lost at once, however long it would have lasted.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.renewed.IsZero() {
 		l.resumed = err == nil && record.HolderIdentity == l.Identity()
+	}
+	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != l.Identity() {
+		l.renewed = time.Time{}
 	}
 	return record, raw, err
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -89,6 +91,38 @@ func TestOnlyAnotherHolderOfTheLeaseIsAnEvent(t *testing.T) {
 		l.RecordEvent("stopped leading")
 		if len(inner.events) != want || inner.events[want-1] != "stopped leading" {
 			t.Errorf("the holder before was %q: events %q", holder, inner.events)
+		}
+	}
+}
+
+// TestALeaseThatSomebodyElseHasIsLostAtOnce: it was deleted or taken by hand, and would have lasted for longer.
+func TestALeaseThatSomebodyElseHasIsLostAtOnce(t *testing.T) {
+	for name, found := range map[string]lock{
+		"another holder": {holder: "another"},
+		"no holder":      {},
+		"no lease":       {err: apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "one")},
+	} {
+		inner := &lock{holder: "one"}
+		l := &Lease{Interface: inner, duration: 15 * time.Second, now: time.Now}
+		own := resourcelock.LeaderElectionRecord{HolderIdentity: "one"}
+		if err := l.Create(t.Context(), own); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Get(t.Context()); err != nil || l.Held() != nil {
+			t.Fatalf("%s: the own lease: %v, held is %v", name, err, l.Held())
+		}
+		*inner = lock{err: errors.New("no connection")}
+		if _, _, err := l.Get(t.Context()); err == nil || l.Held() != nil {
+			t.Errorf("%s: before anything is known of it, held is %v", name, l.Held())
+		}
+		*inner = found
+		_, _, _ = l.Get(t.Context())
+		if l.Held() == nil {
+			t.Errorf("%s: it is still held", name)
+		}
+		*inner = lock{holder: "one"}
+		if err := l.Update(t.Context(), own); err != nil || l.Held() != nil {
+			t.Errorf("%s: once it was taken again: %v, held is %v", name, err, l.Held())
 		}
 	}
 }
