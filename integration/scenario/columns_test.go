@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	eventsv1 "k8s.io/api/events/v1"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -195,6 +197,18 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 			t.Errorf("column %s of the Kyma is %q, want %q", column, row[column], want)
 		}
 	}
+	heard := kyma.Status.Runtime.Observed.Heard.Time
+	if until, err := time.Parse(time.RFC3339, row["Healthy Until"]); err != nil || !until.After(heard) || row["Skip Reconciliation"] != "" || row["Deleted"] != "" {
+		t.Errorf("a healthy Kyma's row is %v: %v", row, err)
+	}
+	left := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "left", Finalizers: []string{"example.com/keep"},
+		Labels: map[string]string{v1beta2.LabelSkipReconciliation: "true"}}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	must(t, f.Control.Create(t.Context(), left))
+	must(t, f.Control.Delete(t.Context(), left))
+	if row := table(t, f.PublisherKubeconfig(), group+metav1.NamespaceDefault+"/kymas")[0]; row["Skip Reconciliation"] != "true" || row["Deleted"] == "" {
+		t.Errorf("a suspended and deleted Kyma's row is %v", row)
+	}
+	must(t, f.Control.Patch(t.Context(), left, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	if row := table(t, r.Kubeconfig(), group+v1beta2.RuntimeNamespace+"/kymas")[0]; row["Modules"] != "2/2" || row["Channel"] != "regular" {
 		t.Errorf("the runtime's Kyma: %v", row)
 	}

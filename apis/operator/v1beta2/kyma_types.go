@@ -25,6 +25,9 @@ import (
 // +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=".status.runtime.observed.agentVersion",priority=1
 // +kubebuilder:printcolumn:name="Kubernetes",type=string,JSONPath=".status.runtime.observed.kubernetesVersion",priority=1
 // +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=".status.runtime.id",priority=1
+// +kubebuilder:printcolumn:name="Healthy Until",type=string,JSONPath=".status.runtime.healthyUntil",priority=1
+// +kubebuilder:printcolumn:name="Skip Reconciliation",type=string,JSONPath=`.metadata.labels.operator\.kyma-project\.io/skip-reconciliation`,priority=1
+// +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=".metadata.deletionTimestamp",priority=1
 type Kyma struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -201,6 +204,10 @@ type RuntimeStatus struct {
 	// Observed is the bundle that the last report was about.
 	// +optional
 	Observed *ObservedBundle `json:"observed,omitempty"`
+	// HealthyUntil is until when nothing is in the runtime's way, if this object does not change before; none where something is. Whoever lists many
+	// Kymas has to read only the others in full. It is written together with what changes besides.
+	// +optional
+	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
 	// Key is the runtime's own.
 	// +optional
 	Key *RuntimeKey `json:"key,omitempty"`

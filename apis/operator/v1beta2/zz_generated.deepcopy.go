@@ -933,6 +933,10 @@ func (in *RuntimeStatus) DeepCopyInto(out *RuntimeStatus) {
 		*out = new(ObservedBundle)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.HealthyUntil != nil {
+		in, out := &in.HealthyUntil, &out.HealthyUntil
+		*out = (*in).DeepCopy()
+	}
 	if in.Key != nil {
 		in, out := &in.Key, &out.Key
 		*out = new(RuntimeKey)

@@ -117,6 +117,9 @@ func troubled(i int, data []byte) ([]byte, error) {
 		}
 	}
 	status["state"] = "Error"
+	if runtime, is := status["runtime"].(map[string]any); is {
+		delete(runtime, "healthyUntil")
+	}
 	return json.Marshal(kyma)
 }
 

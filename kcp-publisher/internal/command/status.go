@@ -9,17 +9,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
 )
 
 // statusFlags are what `status` takes.
@@ -101,11 +95,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	case f.watch:
 		return f.follow(cmd, selector)
 	}
-	api, err := f.connect()
-	if err != nil {
-		return err
-	}
-	in, err := readInput(cmd.Context(), api, f.scope(), selector)
+	in, err := f.read(cmd.Context(), selector)
 	if err != nil {
 		return err
 	}
@@ -179,51 +169,4 @@ func (c *controlPlane) where() string {
 		return "any namespace"
 	}
 	return "namespace " + c.namespace
-}
-
-// pageOf is how many Kymas are asked for at once.
-const pageOf = 500
-
-// readInput reads what decides how a fleet is doing, but for the time. The namespace is empty for all.
-func readInput(ctx context.Context, api client.Reader, namespace string, selector labels.Selector) (fleet.Input, error) {
-	var in fleet.Input
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list := &v1beta2.KymaList{}
-		return list, api.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector, Limit: options.Limit, Continue: options.Continue})
-	})
-	pages.PageSize = pageOf
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		in.Kymas = append(in.Kymas, *object.(*v1beta2.Kyma))
-		return nil
-	})
-	if err != nil {
-		return in, fmt.Errorf("list Kymas: %w", err)
-	}
-	var rollouts v1alpha1.RolloutList
-	var metas v1beta2.ModuleReleaseMetaList
-	for _, list := range []client.ObjectList{&rollouts, &metas} {
-		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return in, fmt.Errorf("read the control plane: %w", err)
-		}
-	}
-	in.Rollouts, in.Metas = rollouts.Items, metas.Items
-	if namespace != "" {
-		err = readCircumstances(ctx, api, namespace, &in)
-	}
-	return in, err
-}
-
-// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires. What is not
-// read as a whole leaves the input as it is: a time-out does not mean that a warning is over.
-func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
-	held, err := follow.WhyHeld(ctx, api, namespace)
-	if err != nil {
-		return err
-	}
-	expires, err := rootExpires(ctx, api, namespace)
-	if err != nil {
-		return err
-	}
-	in.Held, in.RootExpires = held, expires
-	return nil
 }

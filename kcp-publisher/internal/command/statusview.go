@@ -297,10 +297,10 @@ func (v statusView) since(at *time.Time) string {
 // reports says whether a runtime is heard. When it was heard is noted once a day while all is well.
 func (v statusView) reports(r *fleet.Runtime) string {
 	switch {
-	case r.LastReport == nil:
-		return "never"
 	case r.Reporting:
 		return "yes"
+	case r.LastReport == nil:
+		return "never"
 	}
 	return v.since(r.LastReport) + " ago"
 }

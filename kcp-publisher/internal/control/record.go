@@ -11,10 +11,12 @@ import (
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -93,6 +95,7 @@ func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome
 
 func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
 	if ingest.Notable(before.Status, after.Status) {
+		k.vouch(after)
 		was, is := before.Status, after.Status // what is written is read back into it
 		err := k.Client.Status().Patch(ctx, after, statusPatch{before})
 		if unwritable(err) {
@@ -112,6 +115,19 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 	return result, nil
 }
 
+// vouch notes in a status that is written until when its runtime is healthy.
+func (k *Kymas) vouch(kyma *v1beta2.Kyma) {
+	if kyma.Status.Runtime == nil {
+		return
+	}
+	runtime := *kyma.Status.Runtime // it may be that of the status before
+	runtime.HealthyUntil = nil
+	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
+		runtime.HealthyUntil = &metav1.Time{Time: until}
+	}
+	kyma.Status.Runtime = &runtime
+}
+
 // etcdTooLarge is what the API server passes on of etcd, as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
@@ -124,6 +140,7 @@ func unwritable(err error) bool {
 // look like health.
 func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
 	after.Status = ingest.Unwritable(before.Status, after.Status, after.Generation, cause, k.Now())
+	k.vouch(after)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}

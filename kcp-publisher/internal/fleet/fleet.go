@@ -12,7 +12,9 @@ import (
 
 // Input is what decides how a fleet is doing.
 type Input struct {
-	Kymas    []v1beta2.Kyma
+	Kymas []v1beta2.Kyma
+	// Healthy are runtimes of which nothing but this is known: their Kymas are not among Kymas.
+	Healthy  []Runtime
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
 	// RootExpires is when the root of trust expires, zero where nobody knows it.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
 )
 
@@ -17,11 +16,14 @@ const minHeard = 3
 
 // Look says how a fleet is doing.
 func Look(in Input) Fleet {
-	f := Fleet{Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)), Rollouts: sortedRollouts(in.Rollouts)}
+	f := Fleet{Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)), Rollouts: sortedRollouts(in.Rollouts)}
 	rollouts := NewRollouts(in.Rollouts)
 	tally := NewTally()
 	for i := range in.Kymas {
 		f.Runtimes = append(f.Runtimes, Judge(&in.Kymas[i], rollouts, in.Now))
+	}
+	f.Runtimes = append(f.Runtimes, in.Healthy...)
+	for i := range f.Runtimes {
 		tally.Add(&f.Runtimes[i])
 	}
 	slices.SortFunc(f.Runtimes, func(a, b Runtime) int {
@@ -88,7 +90,7 @@ func (r *Rollout) startedAt() time.Time {
 func warnings(in Input, f Fleet) []Cause {
 	var all []Cause
 	warn := func(situation Situation, message string) {
-		advice := strings.ReplaceAll(byName[situation].Advice, "NAMESPACE", cmp.Or(namespaceOf(in.Kymas), "NAMESPACE"))
+		advice := strings.ReplaceAll(byName[situation].Advice, "NAMESPACE", cmp.Or(namespaceOf(in), "NAMESPACE"))
 		all = append(all, Cause{Situation: situation, Message: text(message), Advice: advice})
 	}
 	if in.Held != "" {
@@ -102,7 +104,7 @@ func warnings(in Input, f Fleet) []Cause {
 	}
 	silent, heard := f.Summary.Health[Silent], 0
 	for i := range f.Runtimes {
-		if r := &f.Runtimes[i]; r.LastReport != nil && r.Health != Suspended {
+		if r := &f.Runtimes[i]; (r.LastReport != nil || r.Reporting) && r.Health != Suspended {
 			heard++
 		}
 	}
@@ -117,9 +119,12 @@ func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }
 
-func namespaceOf(kymas []v1beta2.Kyma) string {
-	if len(kymas) == 0 {
-		return ""
+func namespaceOf(in Input) string {
+	switch {
+	case len(in.Kymas) > 0:
+		return word(in.Kymas[0].Namespace, "")
+	case len(in.Healthy) > 0:
+		return word(in.Healthy[0].Namespace, "")
 	}
-	return word(kymas[0].Namespace, "")
+	return ""
 }

@@ -1,0 +1,156 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
+)
+
+// pageOf is how many Kymas are asked for at once.
+const pageOf = 500
+
+// read reads what decides how the fleet is doing: of healthy runtimes no more than is shown of them.
+func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet.Input, error) {
+	config, err := f.cluster.Config()
+	if err != nil {
+		return fleet.Input{}, err
+	}
+	table, err := newTableClient(config)
+	if err != nil {
+		return fleet.Input{}, err
+	}
+	api, err := f.connect()
+	if err != nil {
+		return fleet.Input{}, err
+	}
+	return f.readBy(ctx, api, table, scope{namespace: f.scope(), selector: selector})
+}
+
+func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.Interface, of scope) (fleet.Input, error) {
+	if f.showsHealthy() {
+		return readInput(ctx, api, of, divided{})
+	}
+	rows, err := listRows(ctx, table, of)
+	if err != nil && !apierrors.IsResourceExpired(err) { // a list that took so long is read in another way
+		return fleet.Input{}, err
+	}
+	return readInput(ctx, api, of, f.divide(rows, time.Now()))
+}
+
+// showsHealthy reports whether what is printed has more of healthy runtimes than their number and names.
+func (f *statusFlags) showsHealthy() bool {
+	return f.everywhere || f.all || f.module != "" || f.version != "" || f.format == "json" && f.runtime == "" || f.format == "yaml" && f.runtime == ""
+}
+
+// divided are Kymas of which the healthy ones are not read. The zero value has all of them read.
+type divided struct {
+	healthy map[string]fleet.Runtime
+	// unready and others are the names of those that are read: others are Ready.
+	unready, others []string
+}
+
+// divide tells the healthy runtimes of a table apart from those whose Kymas have to be read. A fleet is read as a whole where that is less work, or
+// where all of it is listed.
+func (f *statusFlags) divide(rows []fleet.Row, now time.Time) divided {
+	d := divided{healthy: map[string]fleet.Runtime{}}
+	for _, row := range rows {
+		r, healthy := row.Healthy(now)
+		switch {
+		case healthy && (f.runtime == "" || r.ID != f.runtime && r.Kyma != f.runtime):
+			d.healthy[row.Name] = r
+		case row.State == string(v1beta2.StateReady):
+			d.others = append(d.others, row.Name)
+		default:
+			d.unready = append(d.unready, row.Name)
+		}
+	}
+	listed := f.runtime == "" && f.format != formatName && len(rows) <= listedWhole
+	if listed || len(d.others) > maxReadEach || len(d.healthy) < len(d.unready)+len(d.others) {
+		return divided{}
+	}
+	return d
+}
+
+// scope is which Kymas are read; the namespace is empty for all.
+type scope struct {
+	namespace string
+	selector  labels.Selector
+	fields    fields.Selector
+}
+
+// readInput reads what decides how a fleet is doing, but for the time.
+func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fleet.Input, error) {
+	var in fleet.Input
+	var err error
+	if in.Kymas, in.Healthy, err = readDivided(ctx, api, of, d); err != nil {
+		return in, err
+	}
+	var rollouts v1alpha1.RolloutList
+	var metas v1beta2.ModuleReleaseMetaList
+	for _, list := range []client.ObjectList{&rollouts, &metas} {
+		if err := api.List(ctx, list, client.InNamespace(of.namespace)); err != nil {
+			return in, fmt.Errorf("read the control plane: %w", err)
+		}
+	}
+	in.Rollouts, in.Metas = rollouts.Items, metas.Items
+	if of.namespace != "" {
+		err = readCircumstances(ctx, api, of.namespace, &in)
+	}
+	return in, err
+}
+
+// readKymas lists Kymas, page by page.
+func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma, error) {
+	var kymas []v1beta2.Kyma
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list := &v1beta2.KymaList{}
+		return list, api.List(ctx, list, &client.ListOptions{Namespace: of.namespace, LabelSelector: of.selector, FieldSelector: of.fields, Limit: options.Limit, Continue: options.Continue})
+	})
+	pages.PageSize = pageOf
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		kymas = append(kymas, *object.(*v1beta2.Kyma))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Kymas: %w", explained(err))
+	}
+	return kymas, nil
+}
+
+// explained says what to do about a cluster that has no definition of Kymas.
+func explained(err error) error {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return fmt.Errorf("the cluster does not know the kind: name the control plane with --context or --kubeconfig, or install the chart kcp-publisher: %w", err)
+	}
+	return err
+}
+
+// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires. What is not
+// read as a whole leaves the input as it is: a time-out does not mean that a warning is over.
+func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
+	held, err := follow.WhyHeld(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	expires, err := rootExpires(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	in.Held, in.RootExpires = held, expires
+	return nil
+}

@@ -1,0 +1,162 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+const (
+	// maxReadEach is how many Kymas are read one by one, which the client's rate limits allow for in one go.
+	maxReadEach = 200
+	// readersOfKymas is how many of them are read at once.
+	readersOfKymas = 8
+)
+
+// newTableClient returns what asks for Kymas as tables.
+func newTableClient(config *rest.Config) (rest.Interface, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	version := v1beta2.GroupVersion
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion, config.NegotiatedSerializer = "/apis", &version, serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.RESTClientFor(config)
+}
+
+// listRows returns the Kymas of a namespace as the API server's table has them, nil where a column is missing: the definition of Kymas is of an older
+// release. A table of 10,000 Kymas is a fiftieth of their text, and the API server makes it in a tenth of the time.
+//
+// Source: Kubernetes API concepts, "Receiving resources as Tables".
+func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {
+	var rows []fleet.Row
+	for from := ""; ; {
+		table, err := pageOfTable(ctx, api, of, from)
+		if err != nil {
+			return nil, fmt.Errorf("list Kymas as a table: %w", explained(err))
+		}
+		page := tableRows(table, of.namespace)
+		if page == nil {
+			return nil, nil
+		}
+		rows = append(rows, page...)
+		if from = table.Continue; from == "" {
+			return rows, nil
+		}
+	}
+}
+
+// pageOfTable returns a page of the table, from the place at which another one said that it goes on.
+func pageOfTable(ctx context.Context, api rest.Interface, of scope, from string) (metav1.Table, error) {
+	var table metav1.Table
+	request := api.Get().Namespace(of.namespace).Resource("kymas").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+		Param("includeObject", string(metav1.IncludeNone)).Param("labelSelector", of.selector.String()).Param("limit", strconv.Itoa(pageOf))
+	if from != "" {
+		request = request.Param("continue", from)
+	}
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil { // Raw would not say what the API server says of it
+		return table, err
+	}
+	data, err := result.Raw()
+	if err != nil {
+		return table, err
+	}
+	return table, json.Unmarshal(data, &table)
+}
+
+// tableRows returns the rows of a table of Kymas, nil where a column is missing.
+func tableRows(table metav1.Table, namespace string) []fleet.Row {
+	column := map[string]int{}
+	for i, c := range table.ColumnDefinitions {
+		column[c.Name] = i
+	}
+	for _, name := range []string{"Name", "State", "Runtime", "Healthy Until", "Skip Reconciliation", "Deleted"} {
+		if _, is := column[name]; !is {
+			return nil
+		}
+	}
+	rows := make([]fleet.Row, 0, len(table.Rows))
+	for _, row := range table.Rows {
+		cell := func(name string) string {
+			at := column[name]
+			if at >= len(row.Cells) || row.Cells[at] == nil {
+				return ""
+			}
+			return fmt.Sprint(row.Cells[at])
+		}
+		rows = append(rows, fleet.Row{Namespace: namespace, Name: cell("Name"), Runtime: cell("Runtime"), State: cell("State"),
+			HealthyUntil: cell("Healthy Until"), Skip: cell("Skip Reconciliation"), Deleted: cell("Deleted")})
+	}
+	return rows
+}
+
+// readDivided reads the Kymas that are not known to be healthy, or all of them. One that stopped to be Ready since the table was made is read, too.
+func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([]v1beta2.Kyma, []fleet.Runtime, error) {
+	var kymas []v1beta2.Kyma
+	var err error
+	if len(d.healthy) > 0 && len(d.unready) > readersOfKymas {
+		unready := of
+		unready.fields = fields.OneTermNotEqualSelector("status.state", string(v1beta2.StateReady))
+		kymas, err = readKymas(ctx, api, unready)
+	}
+	if len(d.healthy) == 0 || apierrors.IsBadRequest(err) { // before Kubernetes 1.31 Kymas have no fields to select by
+		kymas, err = readKymas(ctx, api, of)
+		return kymas, nil, err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	missing := map[string]bool{}
+	for _, name := range slices.Concat(d.unready, d.others) {
+		missing[name] = true
+	}
+	healthy := maps.Clone(d.healthy)
+	for i := range kymas {
+		delete(missing, kymas[i].Name)
+		delete(healthy, kymas[i].Name)
+	}
+	more, err := readEach(ctx, api, of.namespace, slices.Collect(maps.Keys(missing)))
+	return append(kymas, more...), slices.Collect(maps.Values(healthy)), err
+}
+
+// readEach reads Kymas one by one, without those that are gone.
+func readEach(ctx context.Context, api client.Reader, namespace string, names []string) ([]v1beta2.Kyma, error) {
+	var mu sync.Mutex
+	var kymas []v1beta2.Kyma
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readersOfKymas)
+	for _, name := range names {
+		group.Go(func() error {
+			var kyma v1beta2.Kyma
+			err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &kyma)
+			switch {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err != nil:
+				return fmt.Errorf("read Kyma %s/%s: %w", namespace, name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			kymas = append(kymas, kyma)
+			return nil
+		})
+	}
+	return kymas, group.Wait()
+}

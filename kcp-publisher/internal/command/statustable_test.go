@@ -1,0 +1,182 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+// unwellAt are the runtimes of a fleet that are not well, by their number.
+var unwellAt = map[int]func(*v1beta2.Kyma){
+	3:  broken,
+	14: func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelSkipReconciliation] = "true" },
+	15: func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
+	92: func(k *v1beta2.Kyma) { k.Status.Runtime.HealthyUntil = nil }, // an older publisher wrote it
+	65: func(k *v1beta2.Kyma) {
+		long := metav1.NewTime(time.Now().Add(-72 * time.Hour))
+		k.Status.Runtime.Observed.Time, k.Status.Runtime.Observed.Heard = long, &long
+		k.Status.Runtime.HealthyUntil = &metav1.Time{Time: long.Add(25 * time.Hour)}
+	},
+}
+
+func broken(k *v1beta2.Kyma) {
+	k.Status.State, k.Status.Runtime.HealthyUntil = v1beta2.StateError, nil
+	k.Status.Modules[0].State, k.Status.Modules[0].Message = v1beta2.StateError, "crashes"
+	k.Status.Conditions[0].Status, k.Status.Conditions[0].Reason = metav1.ConditionFalse, v1beta2.ReasonNotReady
+}
+
+func unwellSome(i int, kyma *v1beta2.Kyma) {
+	if change := unwellAt[i]; change != nil {
+		change(kyma)
+	}
+}
+
+// statusOf returns what status prints of a fleet, read as the command reads it or as a whole.
+func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.Time) string {
+	t.Helper()
+	f.namespace = defaultNamespace
+	api, table := s.connect(t)
+	of := scope{namespace: defaultNamespace, selector: labels.Everything()}
+	in, err := f.readBy(t.Context(), api, table, of)
+	if whole {
+		in, err = readInput(t.Context(), api, of, divided{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Now = now
+	var out strings.Builder
+	if err := f.print(&out, fleet.Look(in)); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestStatusSaysTheSameByATableAsByAllKymas(t *testing.T) {
+	s, now := manyKymas(t, 100, unwellSome), time.Now()
+	for name, f := range map[string]statusFlags{
+		"the fleet":      {format: "table"},
+		"wide":           {format: formatWide},
+		"names":          {format: formatName},
+		"failing":        {format: "table", runtimeFilter: runtimeFilter{failing: true}},
+		"silent":         {format: "table", runtimeFilter: runtimeFilter{silent: true}},
+		"a healthy one":  {format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00007"}},
+		"a broken one":   {format: formatWide, runtimeFilter: runtimeFilter{runtime: "runtime-00003"}},
+		"one as JSON":    {format: "json", runtimeFilter: runtimeFilter{runtime: "runtime-00008"}},
+		"all":            {format: "table", all: true},
+		"all as JSON":    {format: "json"},
+		"who runs 1.7.0": {format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"}},
+	} {
+		want := statusOf(t, s, f, true, now)
+		if got := statusOf(t, s, f, false, now); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+func TestStatusReadsOnlyKymasOfWhichATableDoesNotSayEnough(t *testing.T) {
+	s := manyKymas(t, 2*pageOf+1, unwellSome)
+	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "997 healthy, of") {
+		t.Fatalf("got %s", got)
+	}
+	slices.Sort(s.whole)
+	var want []string
+	for _, i := range slices.Sorted(maps.Keys(unwellAt)) {
+		want = append(want, fmt.Sprintf("runtime-%05d", i))
+	}
+	if !slices.Equal(s.whole, want) {
+		t.Errorf("it read %v, want %v", s.whole, want)
+	}
+}
+
+func TestStatusListsManyKymasThatAreNotReadyAtOnce(t *testing.T) {
+	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
+		if i < 2*readersOfKymas {
+			broken(kyma)
+		}
+	})
+	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "16 failing, 84 healthy, of 100") {
+		t.Errorf("got %s", got)
+	}
+	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.whole, want) {
+		t.Errorf("it read %v, want %v", s.whole, want)
+	}
+}
+
+func TestStatusReadsAllKymasOfAnAPIServerWithoutFields(t *testing.T) {
+	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
+		if i < 2*readersOfKymas {
+			broken(kyma)
+		}
+	})
+	s.fieldless = true
+	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "16 failing, 84 healthy, of 100") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestStatusReadsAllKymasWhereATableDoesNotHelp(t *testing.T) {
+	older := manyKymas(t, 100)
+	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Healthy Until" })
+	unvouched := manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
+	expired := manyKymas(t, pageOf+1)
+	expired.expires = true
+	for name, s := range map[string]*kymaServer{"a table that expires": expired, "a definition of an older release": older, "an older publisher": unvouched, "a fleet that is listed": manyKymas(t, listedWhole)} {
+		want := fmt.Sprintf("%d healthy, of %d runtimes", len(s.kymas), len(s.kymas))
+		pages := slices.Repeat([]string{"list "}, (len(s.kymas)+pageOf-1)/pageOf)
+		if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s", name, got)
+		}
+		if !slices.Equal(s.whole, pages) {
+			t.Errorf("%s: it read %v, want %v", name, s.whole, pages)
+		}
+	}
+}
+
+// A Kyma that is in trouble since the table was made is not healthy by it.
+func TestAKymaThatTurnsWhileStatusReadsIsSeen(t *testing.T) {
+	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
+		if i < 2*readersOfKymas {
+			broken(kyma)
+		}
+	})
+	api, table := s.connect(t)
+	of := scope{namespace: defaultNamespace, selector: labels.Everything()}
+	rows, err := listRows(t.Context(), table, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken(&s.kymas[50])
+	if s.items[50], err = json.Marshal(&s.kymas[50]); err != nil {
+		t.Fatal(err)
+	}
+	f := statusFlags{format: "table"}
+	in, err := readInput(t.Context(), api, of, f.divide(rows, time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Now = time.Now()
+	if got := fleet.Look(in).Summary; got.Total != 100 || got.Health[fleet.Failing] != 17 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestStatusSaysWhatToDoAboutAClusterWithoutKymas(t *testing.T) {
+	api, table := (&kymaServer{undefined: true}).connect(t)
+	for _, f := range []statusFlags{{format: "table"}, {format: "json"}} {
+		_, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
+		if err == nil || !strings.Contains(err.Error(), "name the control plane with --context or --kubeconfig, or install the chart") {
+			t.Errorf("-o %s: %v", f.format, err)
+		}
+	}
+}
