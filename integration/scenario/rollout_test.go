@@ -99,7 +99,8 @@ func rolledOut(state v1alpha1.RolloutState) func(v1alpha1.RolloutStatus) bool {
 
 func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	posted, flags := eventsWebhook(t, "RolloutBegun", "RolloutRollingBack", "RolloutRolledBack", "Failed", "RolledBack")
+	f := newFleet(t, fleet.Options{PublisherFlags: flags})
 	canaries, others := simulate(t, f, 3, 9)
 	must(t, f.Police(ctx, "scaler", stages(nil)))
 	canaries[1].BreakWith("1.8.0")
@@ -133,6 +134,19 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	}
 	untilWhy(t, f, "RolloutWithdrawn", "other-3")
 	untilWhy(t, f, "RolloutTookBack", "canary-1")
+
+	posted.wantPosted(t, "info Rollout/"+firstRollout+" RolloutBegun", "error Rollout/"+firstRollout+" RolloutRollingBack",
+		"info Rollout/"+firstRollout+" RolloutRolledBack", "error Kyma/canary-1 Failed",
+		"error Kyma/canary-0 RolledBack", "error Kyma/canary-1 RolledBack", "error Kyma/canary-2 RolledBack")
+	// Its other module goes on while one is broken: the runtime applies a version and does not become Ready.
+	lame, err := f.Simulate(ctx, fleet.NewKyma("lame", "regular", "scaler", "mailer"))
+	must(t, err)
+	lame.BreakWith("1.7.0")
+	untilEvents(t, f, lame.ID, "Failed")
+	must(t, f.Offer(ctx, sample.Mailer("1.1.0")))
+	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
+	untilEvents(t, f, lame.ID, "Applied")
+	untilEvents(t, f, "canary-1", "Enrolled", "Published", "Ready", "Failed", "RolledBack")
 }
 
 func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -119,6 +120,31 @@ func TestOnlyEventsThatAreAskedForArePosted(t *testing.T) {
 				t.Errorf("posted %v, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// What concerns no runtime is told of an object by its reference alone, such as the end of a root of trust of the publisher's Lease.
+func TestAnEventOfAReferenceIsPosted(t *testing.T) {
+	posted := make(chan map[string]any, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		event := map[string]any{}
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			t.Error(err)
+		}
+		posted <- event
+	}))
+	defer server.Close()
+	p := newPosts(webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}}, clientgoscheme.Scheme, quiet)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Start(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	lease := &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "kcp-system", Name: "kcp-publisher.kyma-pull.dev"}
+	p.recorder("kcp-publisher", events.NewFakeRecorder(1)).Eventf(lease, nil, corev1.EventTypeWarning, "RootExpires", "Keys", "%s", "root of trust 3 expires")
+	event := arrives(t, posted)
+	about, _ := event["involvedObject"].(map[string]any)
+	if about["kind"] != "Lease" || about["name"] != lease.Name || event["severity"] != "error" || event["message"] != "root of trust 3 expires" {
+		t.Errorf("posted %v", event)
 	}
 }
 

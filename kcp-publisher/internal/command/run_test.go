@@ -1,6 +1,8 @@
 package command
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,5 +33,15 @@ func TestOnlyKymasThatTheSelectorSelectsAreWatched(t *testing.T) {
 	}
 	if _, err := (&runFlags{selector: "shard in one"}).watched(); !cli.IsUsage(err) {
 		t.Errorf("got %v, want a usage error", err)
+	}
+}
+
+func TestRunTakesTheControlPlaneOfTheEnvironmentsKubeconfig(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "of-the-environment")
+	write(t, broken, "clusters: none\n")
+	t.Setenv("KUBECONFIG", broken)
+	o := run("run", "--location", "registry.example/fleet", "--keys", keyFolder(t))
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, broken) {
+		t.Errorf("exit %d: %s", o.code, o.err)
 	}
 }

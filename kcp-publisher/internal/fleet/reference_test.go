@@ -115,39 +115,3 @@ func TestWhatPassesByItselfComesLast(t *testing.T) {
 		before = d
 	}
 }
-
-// The agent is another program, whose messages arrive as words. Those of the API server are its own.
-func TestPhrasesAreThoseOfWhoeverWritesThem(t *testing.T) {
-	sources := ""
-	for _, folder := range []string{"../../../skr-agent/internal/install", "../../../skr-agent/internal/report", "../../../skr-agent/internal/contentstore",
-		"../../../skr-agent/internal/maintenance", "../catalog", "../resolve", "../component", "../signature", "../publish", "../plan", "../control", "../ingest"} {
-		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %d files, %v", folder, len(files), err)
-		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources += string(data)
-		}
-	}
-	foreign := map[string]bool{"exceeded quota": true, "is forbidden": true, "ImagePullBackOff": true, "ErrImagePull": true,
-		// Composed of a constant's name.
-		"metadata.annotations[kyma-pull.dev/pinned-versions]": true, "annotation kyma-pull.dev/": true, "annotation kyma-pull.dev/images": true, "annotations[": true}
-	all := []string{unreadReport, leftOutWishes}
-	for _, phrases := range [][]phrase{publishFailures, sealFailures, resolveFailures, moduleFailures, moduleWarnings, windowMessages} {
-		for _, p := range phrases {
-			all = append(all, p.words)
-		}
-	}
-	for _, words := range all {
-		if !foreign[words] && !strings.Contains(sources, words) {
-			t.Errorf("nobody writes %q", words)
-		}
-	}
-}

@@ -58,3 +58,15 @@ func TestAConfigurationTakesListsForFlagsThatMayBeRepeated(t *testing.T) {
 		}
 	}
 }
+
+func TestRunTakesTheRuntimeOfTheEnvironmentsKubeconfig(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "of-the-environment")
+	if err := os.WriteFile(broken, []byte("clusters: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", broken)
+	var out bytes.Buffer
+	if code := Execute("v0.0.0-test", []string{"run"}, &out, &out); code != cli.ExitFailed || !strings.Contains(out.String(), broken) {
+		t.Errorf("exit %d: %s", code, &out)
+	}
+}

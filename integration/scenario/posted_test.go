@@ -1,0 +1,85 @@
+package scenario
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// postedEvents are what a publisher posted to a webhook, each as "severity Kind/name reason". It is safe for concurrent use.
+type postedEvents struct {
+	reasons []string // that the publisher is told to post
+
+	mu   sync.Mutex // guards what follows
+	seen []string
+}
+
+// eventsWebhook starts a webhook, and returns the flags that have a publisher post only events with some reasons to it.
+func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
+	t.Helper()
+	posted := &postedEvents{reasons: reasons}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var event struct {
+			InvolvedObject   struct{ Kind, Name string }
+			Severity, Reason string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		posted.mu.Lock()
+		defer posted.mu.Unlock()
+		posted.seen = append(posted.seen, event.Severity+" "+event.InvolvedObject.Kind+"/"+event.InvolvedObject.Name+" "+event.Reason)
+	}))
+	t.Cleanup(server.Close)
+	return posted, []string{"--events-addr", server.URL, "--events-reasons", strings.Join(reasons, ",")}
+}
+
+// wantPosted waits until all of these were posted, and fails the test if an event was that nobody asked for.
+func (p *postedEvents) wantPosted(t *testing.T, want ...string) {
+	t.Helper()
+	until(t, time.Minute, "the webhook hears what happened", func() (bool, string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		missing := slices.DeleteFunc(slices.Clone(want), func(w string) bool { return slices.Contains(p.seen, w) })
+		return len(missing) == 0, "missing:\n" + strings.Join(missing, "\n") + "\nposted:\n" + strings.Join(p.seen, "\n")
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, event := range p.seen {
+		if reason := event[strings.LastIndex(event, " ")+1:]; !slices.Contains(p.reasons, reason) {
+			t.Errorf("posted %s, and only %v were asked for", event, p.reasons)
+		}
+	}
+}
+
+// untilEvents waits until a runtime's Kyma has an Event with each of these reasons.
+func untilEvents(t *testing.T, f *fleet.Fleet, runtime string, reasons ...string) {
+	t.Helper()
+	until(t, time.Minute, "Events tell what happened to "+runtime, func() (bool, string) {
+		var all eventsv1.EventList
+		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {
+			return false, err.Error()
+		}
+		told := map[string]bool{}
+		var notes []string
+		for _, e := range all.Items {
+			if e.Regarding.Kind == "Kyma" && e.Regarding.Name == runtime {
+				told[e.Reason] = true
+				notes = append(notes, e.Reason+": "+e.Note)
+			}
+		}
+		return !slices.ContainsFunc(reasons, func(reason string) bool { return !told[reason] }), strings.Join(notes, "\n")
+	})
+}

@@ -1,0 +1,48 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func TestCommandsThatARegistryRefusesNameTheFlagForCredentials(t *testing.T) {
+	f := newFleet(t)
+	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release))
+	commands := map[string]string{
+		"verify":        "verify %s/fleet --runtime berlin --trust " + f.trustFile,
+		"import":        "import " + f.export() + " --to %s/fleet --trust " + f.trustFile,
+		"export-report": "export-report --location %s/fleet --runtime berlin --output " + filepath.Join(t.TempDir(), "report"),
+	}
+	for name, line := range commands {
+		for kind, c := range map[string]struct {
+			status  int
+			headers http.Header
+			want    string
+		}{
+			"no credentials":    {http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Basic realm="fleet"`}}, "name a docker config.json that has them with --registry-config"},
+			"401 and no scheme": {http.StatusUnauthorized, nil, "name a docker config.json that has them with --registry-config"},
+			"403":               {http.StatusForbidden, nil, "name a docker config.json of another user with --registry-config"},
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					maps.Copy(w.Header(), c.headers)
+					w.WriteHeader(c.status)
+				}))
+				defer registry.Close()
+				host := strings.TrimPrefix(registry.URL, "http://")
+				code, output := execute(append(strings.Fields(fmt.Sprintf(line, host)), "--plain-http")...)
+				if code != cli.ExitFailed || !strings.Contains(output, host) || !strings.Contains(output, c.want) {
+					t.Errorf("exit %d: %s", code, output)
+				}
+			})
+		}
+	}
+}
