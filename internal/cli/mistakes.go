@@ -29,7 +29,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 			group := Group(cmd.Use, cmd.Short)
 			cmd.Args, cmd.RunE = group.Args, group.RunE
 		case "help":
-			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			cmd.RunE = func(_ *cobra.Command, args []string) error {
 				about, rest, err := root.Find(args)
 				if err != nil {
 					return err

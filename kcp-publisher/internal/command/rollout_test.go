@@ -64,7 +64,7 @@ func TestARolloutThatIsNotThereSaysWhatListsThem(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	other := errors.New("no network")
-	if err := listed(other); err != other {
+	if err := listed(other); !errors.Is(err, other) || err.Error() != "no network" {
 		t.Errorf("got %v", err)
 	}
 	if listed(nil) != nil {
