@@ -56,6 +56,7 @@ func run(ctx context.Context, absolute string, exit bool) (err error) {
 It all keeps running. Look around:
   %[3]s
 and in another terminal:
+  %[2]s status --kubeconfig %[1]s/kcp.kubeconfig
   kubectl --kubeconfig %[1]s/kcp.kubeconfig -n kcp-system get kymas
   kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system get kyma,manifests,deployments
   kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system edit kyma default

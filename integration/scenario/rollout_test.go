@@ -217,6 +217,11 @@ func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
 	if list := ask(t, f, "rollout", "list"); !strings.Contains(list, firstRollout) || !strings.Contains(list, "5/5") {
 		t.Errorf("the list says\n%s", list)
 	}
+	for _, shown := range []string{ask(t, f, "rollout", "list", "-o", "yaml"), ask(t, f, "rollout", "show", firstRollout, "-o", "yaml")} {
+		if !strings.Contains(shown, "name: "+firstRollout) || !strings.Contains(shown, "kind: Rollout") || strings.Contains(shown, "managedFields") {
+			t.Errorf("want the rollout with its kind and without managedFields, got\n%s", shown)
+		}
+	}
 }
 
 func TestANewerPromotionSupersedesAnOlderOne(t *testing.T) {

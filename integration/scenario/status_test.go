@@ -140,7 +140,7 @@ func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 	if got := o.run(1, "status", "--request-timeout", "5s"); !strings.Contains(got, "127.0.0.1:1") {
 		t.Errorf("the current context of $KUBECONFIG is not used: %s", got)
 	}
-	if got := o.run(0, with("status")...); got != "no runtime: a Kyma makes one\n" {
+	if got := o.run(0, with("status")...); got != "no runtime in namespace kcp-system: a Kyma makes one\n" {
 		t.Errorf("an empty fleet: %q", got)
 	}
 
@@ -178,8 +178,8 @@ func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 		"status --silent -o name":                        "kyma.operator.kyma-project.io/tokyo\n",
 		"status --failing -o name":                       "",
 		"status --module scaler --version 9.9.9 -o name": "",
-		"status -l kyma-project.io/region=mars -A":       "no runtime: a Kyma makes one\n",
-		"status -n default":                              "no runtime: a Kyma makes one\n",
+		"status -l kyma-project.io/region=mars -A":       "no runtime in any namespace has labels that match kyma-project.io/region=mars\n",
+		"status -n default":                              "no runtime in namespace default: a Kyma makes one\n",
 	} {
 		if got := o.run(0, with(strings.Fields(args)...)...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)

@@ -45,6 +45,7 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // whoever sends a second one does not want to wait
+	refuseUnknownTopics(root)
 	completeFixed(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// hint returns what a person can do about an error that a registry's answer or a disk explains badly, empty for other errors.
+// hint returns what a person can do about an error that a registry, an API server or a disk explains badly, empty for other errors.
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
 		// Go's own functions name the file of a full disk. What watches files has this error alone from the system.
@@ -23,7 +23,7 @@ func hint(err error) string {
 	}
 	status, answered := store.Answered(err)
 	if !answered {
-		return ""
+		return clusterHint(err)
 	}
 	host := cmp.Or(store.AnsweredBy(err), "the registry")
 	switch status {

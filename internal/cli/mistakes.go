@@ -18,6 +18,32 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
 }
 
+// refuseUnknownTopics has cobra's own commands, completion and help, refuse words that they do not know. They would show a help, with exit
+// code 0, which a shell that loads a completion would take for it.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			group := Group(cmd.Use, cmd.Short)
+			cmd.Args, cmd.RunE = group.Args, group.RunE
+		case "help":
+			cmd.RunE = func(_ *cobra.Command, args []string) error {
+				about, rest, err := root.Find(args)
+				if err != nil {
+					return err
+				}
+				if len(rest) > 0 && about.HasSubCommands() {
+					return unknownCommand(about, rest[0])
+				}
+				about.InitDefaultHelpFlag()
+				return about.Help()
+			}
+		}
+	}
+}
+
 // flagMistake is the error for flags that cannot be parsed. Where a group was meant to run a command that it has not, that is the mistake: the flags
 // are the command's.
 func flagMistake(cmd *cobra.Command, err error) error {

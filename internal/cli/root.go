@@ -87,7 +87,11 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return Usage(fmt.Errorf("want %s, got %d arguments", what, len(args)))
+			plural := "s"
+			if len(args) == 1 {
+				plural = ""
+			}
+			return Usage(fmt.Errorf("want %s, got %d argument%s", what, len(args), plural))
 		}
 		return nil
 	}

@@ -40,6 +40,21 @@ func CheckValues(t *testing.T, root *cobra.Command) {
 	}
 }
 
+// maxHelpLine is the width that a line of a command's description fits in: what is longer, a terminal breaks within words.
+const maxHelpLine = 160
+
+// CheckHelpLines tests that the lines of all descriptions are short enough to be read.
+func CheckHelpLines(t *testing.T, root *cobra.Command) {
+	t.Helper()
+	for _, cmd := range commands(root) {
+		for line := range strings.Lines(cmd.Long) {
+			if len(line) > maxHelpLine+1 {
+				t.Errorf("%s: a line of the help has %d characters, more than %d: %q", cmd.CommandPath(), len(line)-1, maxHelpLine, line)
+			}
+		}
+	}
+}
+
 // CheckReference compares a program's page in a folder with what the program takes, or writes it.
 func CheckReference(t *testing.T, root *cobra.Command, folder string, update bool) {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 func TestEveryNameOfTheControlPlaneIsCompleted(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nowhere") // where nothing can be listed, nothing is completed, files neither
 	for _, args := range []string{"status ", "status --module ", "status --version ", "why ", "why berlin ", "reconcile ", "suspend ", "resume ", "revoke ", "rollout show ",
-		"rollout pause ", "rollout approve ", "rollout approve web ", "promote ", "promote --from ", "promote --to ", "takeover start ", "takeover plan one two "} {
+		"rollout pause ", "rollout undo ", "rollout approve ", "rollout approve web ", "promote ", "promote --from ", "promote --to ", "takeover start ", "takeover plan one two "} {
 		o := run(append([]string{"__completeNoDesc"}, strings.Split(args, " ")...)...)
 		if o.code != 0 || o.out != ":4\n" {
 			t.Errorf("%s: got %+v", args, o)

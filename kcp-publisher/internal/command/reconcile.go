@@ -28,6 +28,9 @@ func newReconcile() *cobra.Command {
 			"that is done, and shows what came out. The agent is not told: it looks for a bundle by its own interval.\n\n" +
 			"It is the annotation " + v1beta2.AnnotationReconcileRequested + " that asks for it, as in Flux, on the runtime's Kyma.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout < 0 {
+				return cli.Usage(fmt.Errorf("--timeout %s: want 0 or more", timeout))
+			}
 			kymas, err := api.connect()
 			if err != nil {
 				return err

@@ -10,6 +10,8 @@ import (
 
 func TestTheHelpNamesTheValuesOfFlags(t *testing.T) { clitest.CheckValues(t, newProgram("v0")) }
 
+func TestTheHelpHasNoLongLines(t *testing.T) { clitest.CheckHelpLines(t, newProgram("v0")) }
+
 func TestTheReferenceIsCurrent(t *testing.T) {
 	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
 }

@@ -108,8 +108,8 @@ func newRegistryCredentials() *cobra.Command {
 	var generation int
 	cmd := &cobra.Command{
 		Use: "credentials USER", Short: "prints a docker config.json with a user's password for the token service", Args: cli.Exactly(1, "one user"),
-		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher + " (who publishes bundles), of " + token.UserModules + " (who releases modules) or of " +
-			token.UserPruner + " (who prunes the registry). It is a secret.",
+		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher + " (who publishes bundles), of " + token.UserModules + " (who releases modules)\n" +
+			"or of " + token.UserPruner + " (who prunes the registry). It is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := registryCredentials(nil, dir, location, args[0], generation)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -51,6 +52,9 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
 			slices.SortFunc(all.Items, byInterest)
+			for i := range all.Items {
+				all.Items[i].ManagedFields = nil // as kubectl has it
+			}
 			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) { drawRollouts(out, all.Items) })
 		},
 	}
@@ -121,9 +125,19 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string) (*v1alpha1.Rollout, error) {
 	one := &v1alpha1.Rollout{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, one); err != nil {
-		return nil, fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err)
+		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
 	}
+	one.ManagedFields = nil
+	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // which a client leaves out
 	return one, nil
+}
+
+// listed adds to an error about a Rollout that is not there what lists those that are.
+func listed(err error) error {
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("%w: `kcp-publisher rollout list -A` lists all", err)
 }
 
 // steer makes a command that changes the spec of a rollout; change gives what to tell.
@@ -152,7 +166,7 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 }
 
 func newRolloutUndo(f *rolloutFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "undo ROLLOUT", Short: "rolls back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
@@ -166,6 +180,8 @@ func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 			return f.change(cmd, args[0], steer.Undo(all.Items))
 		},
 	}
+	cli.Complete(cmd, f.rollouts)
+	return cmd
 }
 
 func (f *rolloutFlags) change(cmd *cobra.Command, name string, change steer.Change) error {
@@ -175,7 +191,7 @@ func (f *rolloutFlags) change(cmd *cobra.Command, name string, change steer.Chan
 	}
 	told, err := steer.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, change)
 	if err != nil {
-		return err
+		return listed(err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, told)
 	return nil

@@ -2,12 +2,15 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -52,6 +55,20 @@ others    Soaking, 4m0s left  ██████░░░░░░░░░░�
 `
 	if got := trimmed(out.String()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestARolloutThatIsNotThereSaysWhatListsThem(t *testing.T) {
+	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"}, "keda-1")
+	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) || !strings.HasSuffix(err.Error(), ": `kcp-publisher rollout list -A` lists all") {
+		t.Errorf("got %v", err)
+	}
+	other := errors.New("no network")
+	if err := listed(other); !errors.Is(err, other) || err.Error() != "no network" {
+		t.Errorf("got %v", err)
+	}
+	if listed(nil) != nil {
+		t.Error("no error became one")
 	}
 }
 

@@ -130,7 +130,7 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 	if f.runtime != "" && len(selected) == 0 {
 		return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name", f.runtime, f.where())
 	}
-	v := statusView{Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere}
+	v := statusView{Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere, where: f.where(), selector: f.selector}
 	if err := f.show(out, v); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -46,7 +45,8 @@ func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.
 		return readInput(ctx, api, of, divided{})
 	}
 	rows, err := listRows(ctx, table, of)
-	if err != nil && !apierrors.IsResourceExpired(err) { // a list that took so long is read in another way
+	// A list that took too long is read in another way, and that says it better where the cluster knows no Kymas.
+	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return fleet.Input{}, err
 	}
 	return readInput(ctx, api, of, f.divide(rows, time.Now()))
@@ -127,17 +127,9 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Kymas: %w", explained(err))
+		return nil, fmt.Errorf("list Kymas: %w", err)
 	}
 	return kymas, nil
-}
-
-// explained says what to do about a cluster that has no definition of Kymas.
-func explained(err error) error {
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return fmt.Errorf("the cluster does not know the kind: name the control plane with --context or --kubeconfig, or install the chart kcp-publisher: %w", err)
-	}
-	return err
 }
 
 // readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires. What is not

@@ -49,7 +49,7 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 	for from := ""; ; {
 		table, err := pageOfTable(ctx, api, of, from)
 		if err != nil {
-			return nil, fmt.Errorf("list Kymas as a table: %w", explained(err))
+			return nil, fmt.Errorf("list Kymas as a table: %w", err)
 		}
 		page := tableRows(table, of.namespace)
 		if page == nil {

@@ -171,12 +171,10 @@ func TestAKymaThatTurnsWhileStatusReadsIsSeen(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhatToDoAboutAClusterWithoutKymas(t *testing.T) {
+func TestAClusterWithoutKymasIsAnErrorOfTheList(t *testing.T) {
 	api, table := (&kymaServer{undefined: true}).connect(t)
-	for _, f := range []statusFlags{{format: "table"}, {format: "json"}} {
-		_, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
-		if err == nil || !strings.Contains(err.Error(), "name the control plane with --context or --kubeconfig, or install the chart") {
-			t.Errorf("-o %s: %v", f.format, err)
-		}
+	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
+	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") { // what a client that knows the cluster's kinds makes of it has a hint
+		t.Errorf("got %v", err)
 	}
 }

@@ -36,6 +36,8 @@ type statusView struct {
 	width                 int
 	palette               cli.Palette
 	wide, all, everywhere bool
+	// where and selector are what was looked at, for people.
+	where, selector string
 }
 
 // draw shows the fleet: whether it is well, what comes first, what is under way, and the runtimes.
@@ -62,8 +64,11 @@ func (v statusView) draw(out io.Writer) {
 
 // verdict says in one sentence how the fleet is.
 func (v statusView) verdict() string {
+	if v.Summary.Total == 0 && v.selector != "" {
+		return "no runtime in " + v.where + " has labels that match " + v.selector
+	}
 	if v.Summary.Total == 0 {
-		return "no runtime: a Kyma makes one"
+		return "no runtime in " + v.where + ": a Kyma makes one"
 	}
 	var counts []string
 	sick := false

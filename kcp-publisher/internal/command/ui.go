@@ -49,7 +49,8 @@ func newUI(g *cli.Root) *cobra.Command {
 	f := &uiFlags{}
 	cmd := &cobra.Command{
 		Use: "ui", Short: "serves the page of the fleet", Args: cli.Exactly(0, "no arguments"),
-		Long: "ui serves the page of the fleet on this machine, with the rights of its kubeconfig. With --external-url it is for others, who sign in: see docs/guides/ui-in-cluster.md.",
+		Long: "ui serves the page of the fleet on this machine, with the rights of its kubeconfig. With --external-url it is for others, who sign in:\n" +
+			"see docs/guides/ui-in-cluster.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout(), g.Logger()) },
 	}
 	flags := cmd.Flags()

@@ -27,8 +27,8 @@ func newWhy() *cobra.Command {
 	var registry originFlags
 	cmd := &cobra.Command{
 		Use: "why RUNTIME-ID [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
-		Long: "why reads the Kyma in the control plane, and the Rollouts that may hold its modules. With --location and --trust it also reads the bundle that was published to the runtime, verifies\n" +
-			"it, and says where each module comes from: component, content, bundle and the key that signed it.",
+		Long: "why reads the Kyma in the control plane, and the Rollouts that may hold its modules. With --location and --trust it also reads the\n" +
+			"bundle that was published to the runtime, verifies it, and says where each module comes from: component, content, bundle and the key that signed it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return cli.Usage(errors.New("want a runtime id and, if you like, a module"))
@@ -184,7 +184,7 @@ func (a answer) draw(out io.Writer) {
 	if a.Advice != "" {
 		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
 	}
-	fmt.Fprintf(out, "  last word  %s\n\n", a.lastWord())
+	fmt.Fprintf(out, "  report     %s\n\n", a.lastWord())
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {

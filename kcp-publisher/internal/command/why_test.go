@@ -133,7 +133,7 @@ func TestWhyIsDrawnForPeople(t *testing.T) {
 	want := `runtime r-1 is Error
   because    module mail is Error: no such image
   do this    look at its Manifest in the runtime: kubectl describe manifest -n kyma-system
-  last word  1m0s ago
+  report     1m0s ago
 
 MODULE  CHANNEL  VERSION  STATE  MESSAGE
 mail    fast     1.0.0    Error  no such image`

@@ -31,7 +31,7 @@ type scene struct {
 var controlPlaneScenes = []scene{
 	{"a Kyma that is left alone", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
-	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation", "operator.kyma-project.io/skip-reconciliation-"},
+	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation", "resume it: kcp-publisher resume one -n kcp-system"},
 	{"a Kyma that is left alone for a reason", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationSuspendReason: "its owner migrates\n\x1b[2J"}

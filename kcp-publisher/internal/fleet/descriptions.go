@@ -6,7 +6,7 @@ func Descriptions() []Description { return append([]Description(nil), descriptio
 var descriptions = []Description{
 	{Suspension, Suspended,
 		"the Kyma has the label operator.kyma-project.io/skip-reconciliation: nothing is published, and its status is as old as the label",
-		"resume it: kubectl label kyma KYMA -n NAMESPACE operator.kyma-project.io/skip-reconciliation-"},
+		"resume it: kcp-publisher resume KYMA -n NAMESPACE"},
 	{NotLookedAt, NeverReported, "no publisher has looked at the Kyma yet",
 		"see whether the publisher runs and leads: kubectl get pods,lease -n NAMESPACE; with --watch-label-selector or shards, see whether one of them selects the Kyma"},
 	{DuplicateRuntimeID, Failing, "two Kymas name the same runtime, and this one is not its owner",

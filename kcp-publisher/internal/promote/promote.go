@@ -61,7 +61,7 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	from, to := item(channels, source), item(channels, channel)
 	version := field(from, "version")
 	if version == nil || version.Value == "" {
-		return nil, p, fmt.Errorf("line %d: module %s: channel %q has no version", channels.Line, module, source)
+		return nil, p, fmt.Errorf("line %d: module %s: channel %q has no version: the channels are %s", channels.Line, module, source, strings.Join(names(channels), ", "))
 	}
 	p.To = version.Value
 	e := editor{lines: strings.SplitAfter(string(file), "\n")}

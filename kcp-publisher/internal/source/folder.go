@@ -90,6 +90,10 @@ func Files(files fs.FS, root string) (Objects, error) {
 		return nil
 	})
 	if err != nil {
+		var at *fs.PathError
+		if errors.As(err, &at) && at.Path == "." {
+			err = at.Err // the folder itself, which has a name
+		}
 		return Objects{}, fmt.Errorf("read folder %s: %w", root, err)
 	}
 	return objects, errors.Join(problems...)

@@ -154,5 +154,18 @@ func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	return nil
 }
 
+// PublishedTone is how the published bundle is shown: one that is in force and fails, or was refused, is not well.
+func (page runtimePage) PublishedTone() string {
+	if page.Newest != nil {
+		if tone := bundleTone(*page.Newest); tone == "bad" || tone == "lost" {
+			return tone
+		}
+	}
+	if page.Current() {
+		return "good"
+	}
+	return "busy"
+}
+
 // Current reports whether the runtime has in force what was published to it last.
 func (page runtimePage) Current() bool { return page.Published != 0 && page.Published == page.InForce }

@@ -92,7 +92,7 @@ func sampleRuntime(i int, well bool) fleet.Runtime {
 	case 5:
 		long := noon.Add(-26 * time.Hour)
 		r.Health, r.Reporting, r.LastReport, r.Since = fleet.Silent, false, &long, &long
-		r.Cause = &fleet.Cause{Situation: fleet.NotHeard, Message: "the runtime has not reported for 26h0m0s", Advice: "See whether the agent runs and reaches the registry: `kubectl -n kyma-pull-system logs deploy/skr-agent`."}
+		r.Cause = &fleet.Cause{Situation: fleet.NotHeard, Message: "the runtime has not reported for 26h0m0s", Advice: "See whether the agent runs and reaches the registry: `kubectl -n kyma-system logs deploy/skr-agent`."}
 	case 6:
 		r.Health, r.Reporting, r.LastReport, r.InForce, r.Agent, r.Kubernetes, r.State = fleet.NeverReported, false, nil, 0, "", "", v1beta2.StateProcessing
 		r.Cause = &fleet.Cause{Situation: fleet.NeverEnrolled, Message: "no agent of this runtime has reported yet", Advice: "Enroll it with `kcp-publisher enroll`, and install the agent with what that prints."}

@@ -14,7 +14,7 @@ func TestARuntimesPageTellsItsLastBundles(t *testing.T) {
 	}
 	at := 0
 	for _, want := range []string{
-		"keda 1.7.0 → 1.8.0", "waits for the runtime",
+		"waits for the runtime", "keda 1.7.0 → 1.8.0",
 		"In force, published", "in force, Ready", "keda 1.6.0 → 1.7.0, mailer removed, serverless 2.1.0, and 2 other modules", "RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY", "version 3", sampleCommit,
 		"refused: Downgrade", "Not verified", "not found in registry.example.org", "was applied, Error", "&lt;script&gt;",
 	} {
@@ -26,5 +26,15 @@ func TestARuntimesPageTellsItsLastBundles(t *testing.T) {
 	}
 	if strings.Contains(body, "<script>document") || strings.Contains(body, "\u202e") {
 		t.Error("a hostile text is no text")
+	}
+	for runtime, want := range map[string]string{
+		"r-00007": `<li class="busy"><h3>`, // waits
+		"r-00001": `<li class="bad"><h3>`,  // is in force, with a module that crashes
+		"r-00099": `<li class="good"><h3>`,
+	} {
+		_, body, _ := s.get(t, "/runtimes/"+runtime)
+		if _, timeline, _ := strings.Cut(body, `<ol class="timeline">`); !strings.HasPrefix(strings.TrimSpace(timeline), want) {
+			t.Errorf("%s: want %s first in the timeline:\n%.300s", runtime, want, timeline)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func TestCommandLinesThatAreWrongSayHow(t *testing.T) {
 	}{
 		"nothing asked for":                   {"", cli.ExitDone, "skr-agent"},
 		"an unknown command":                  {"fly", cli.ExitUsage, `unknown command "fly"`},
-		"an argument too many":                {"run here", cli.ExitUsage, "want no arguments, got 1 arguments"},
+		"an argument too many":                {"run here", cli.ExitUsage, "want no arguments, got 1 argument\n"},
 		"verify of nothing":                   {"verify", cli.ExitUsage, "want one reference, got 0 arguments"},
 		"import of nothing":                   {"import", cli.ExitUsage, "want at least one file"},
 		"a log level that there is not":       {"run --log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`},
