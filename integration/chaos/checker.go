@@ -85,6 +85,7 @@ type Checker struct {
 	undone      map[string]bool                         // rollouts that people took back
 	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
 	kymas       []string                                // those of the control plane
+	leaderless  time.Duration                           // when people last took the lease from the publisher that had it, and 0 for never
 }
 
 // seen is what the checker knows of a runtime.
@@ -104,6 +105,10 @@ type seen struct {
 
 // excuse is how long a wish that was taken back may still have effects: what is broken meanwhile lasts for less.
 const excuse = 2 * time.Minute
+
+// twoLeaders is how long two publishers may take themselves for the leader after people took the lease from one: until it looks at it again, and what it
+// has begun by then is done, also by a slow registry. A registry takes an older tag after a newer one. Runtimes refuse it, which is judged at any time.
+const twoLeaders = 15 * time.Second
 
 // NewChecker returns one for a fleet whose rollouts are for one module.
 func NewChecker(staged string, concurrent int) *Checker {
@@ -189,6 +194,18 @@ func (c *Checker) Promoted(module, version string, broken bool) {
 	if broken {
 		c.broken[version] = true
 	}
+}
+
+// TookLease says that people took the lease from the publisher that has it.
+func (c *Checker) TookLease(at time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaderless = at
+}
+
+// led reports whether no more than one publisher leads.
+func (c *Checker) led(at time.Duration) bool {
+	return c.leaderless == 0 || at-c.leaderless > twoLeaders
 }
 
 // Unpoliced says that from now on versions go to everybody at once.

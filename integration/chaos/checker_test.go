@@ -236,6 +236,25 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 }
 
 // TestEveryLookForDeletionsCounts: a count that stands still while nothing vanishes would say that nobody looks.
+// TestTwoLeadersMayPushAcrossEachOtherForAWhile: a runtime that follows what is older is a violation all the same.
+func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
+	c, push := history()
+	c.TookLease(time.Second)
+	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
+	c.Pushed(3*time.Second, push("sim-5", 11, "1.0.0"))
+	c.Recorded(3*time.Second, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 9, Observed: 10, Key: "k", Report: 5})
+	c.Reported(4*time.Second, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
+	if got := c.Violations(); len(got) > 0 {
+		t.Fatalf("got %v", got)
+	}
+	c.Reported(5*time.Second, Said{Runtime: "sim-5", Sequence: 7, Epoch: 1, Observed: 11})
+	c.Pushed(time.Second+twoLeaders+1, push("sim-5", 11, "1.0.0"))
+	got := c.Violations()
+	if len(got) != 2 || !strings.Contains(got[0].What, "follows bundle 11 after bundle 12") || !strings.Contains(got[1].What, "bundle 11 of epoch 1 was pushed for sim-5 after bundle 12") {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestEveryLookForDeletionsCounts(t *testing.T) {
 	c, _ := history()
 	before := c.Checks()[Kept]

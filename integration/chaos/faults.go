@@ -138,6 +138,7 @@ func (s *stage) restore(serial int) error {
 }
 
 func (s *stage) takeLease(ctx context.Context, only bool) error {
+	s.checker.TookLease(s.since())
 	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: lease}}
 	if only {
 		return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, object))
