@@ -55,6 +55,8 @@ type Said struct {
 	Epoch, Observed int64
 	// Answered are the versions of modules of which it says how they went: well, badly, or that they wait for a window.
 	Answered map[string]string
+	// Ahead says that the runtime's clock is further ahead than control planes accept: they refuse the report, and later ones need not be newer.
+	Ahead bool
 }
 
 // Record is what the control plane says of a runtime.

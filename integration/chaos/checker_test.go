@@ -235,7 +235,20 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// TestEveryLookForDeletionsCounts: a count that stands still while nothing vanishes would say that nobody looks.
+// TestAReportOfAClockThatIsFarAheadCountsForNothing: control planes refuse it, so that those of the right clock after it are not older than it.
+func TestAReportOfAClockThatIsFarAheadCountsForNothing(t *testing.T) {
+	c, _ := history()
+	c.Reported(1, Said{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
+	c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 10})
+	if got := c.Violations(); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+	c.Reported(3, Said{Runtime: "sim-5", Sequence: 5, Epoch: 1, Observed: 10})
+	if got := c.Violations(); len(got) != 1 {
+		t.Errorf("a report that is older than the one before: %v", got)
+	}
+}
+
 // TestTwoLeadersMayPushAcrossEachOtherForAWhile: a runtime that follows what is older is a violation all the same.
 func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	c, push := history()
@@ -255,6 +268,7 @@ func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	}
 }
 
+// TestEveryLookForDeletionsCounts: a count that stands still while nothing vanishes would say that nobody looks.
 func TestEveryLookForDeletionsCounts(t *testing.T) {
 	c, _ := history()
 	before := c.Checks()[Kept]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -52,6 +53,9 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 		end, err = s.cut(ctx, step.Target)
 	case HangWay, ResetWay, SlowWay, ForgetWay:
 		end, err = s.trouble(ctx, step)
+	case SetClock:
+		p := s.programs[strings.TrimPrefix(step.Target, publisherPrefix)]
+		end, err = func() error { return p.setClock(0) }, p.setClock(step.By)
 	case TakeLease, DeleteLease:
 		err = s.takeLease(ctx, step.Kind == DeleteLease)
 	default:

@@ -37,6 +37,7 @@ const (
 	ResetWay        Kind = "reset connections"
 	SlowWay         Kind = "slow connections down"
 	ForgetWay       Kind = "let connections that are open fall silent for good"
+	SetClock        Kind = "set a clock wrong"
 )
 
 // Operations.
@@ -68,12 +69,17 @@ type Step struct {
 	Target string
 	// Serial tells steps of one kind apart; versions and new runtimes are named by it.
 	Serial int
+	// By is how far ahead a clock is set.
+	By time.Duration
 }
 
 func (s Step) String() string {
 	text := string(s.Kind)
 	if s.Target != "" {
 		text += " (" + s.Target + ")"
+	}
+	if s.By != 0 {
+		text += fmt.Sprintf(" by %+g hours", s.By.Hours())
 	}
 	if s.For > 0 {
 		text += " for " + s.For.String()
@@ -88,6 +94,8 @@ type Shape struct {
 	Replicas        int
 	// Network adds troubles of the connections between programs and what they talk to, each by its own.
 	Network bool
+	// Clocks sets clocks of programs wrong, one at a time. The programs have to be those of ShiftablePrograms.
+	Clocks bool
 }
 
 // RealID returns the name of a real runtime that is there from the beginning.
@@ -104,6 +112,21 @@ func (s Shape) All() []string {
 	}
 	for i := range s.Simulated {
 		all = append(all, SimulatedID(i))
+	}
+	return all
+}
+
+// publisherPrefix is what steps put before the number of a publisher where they may be about other programs, too.
+const publisherPrefix = "publisher "
+
+// programs returns those that are processes, by the names that steps have for them.
+func (s Shape) programs() []string {
+	var all []string
+	for i := range s.Replicas {
+		all = append(all, publisherPrefix+fmt.Sprint(i))
+	}
+	for i := range s.Real {
+		all = append(all, RealID(i))
 	}
 	return all
 }
@@ -139,11 +162,26 @@ var network = []weight{
 	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
 }
 
+// clocks are those of Shape.Clocks.
+var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
+
+// shifts are how far ahead clocks are set: by less than what runtimes tolerate, and by so much that they refuse bundles, or bundles look
+// expired.
+var shifts = []time.Duration{2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour}
+
+// clockRest is how long all clocks are right between two that are wrong. When the clocks of a publisher and an agent are ahead together, a person
+// has to help, as docs/runbooks/wrong-clocks.md says: what the publisher issued meanwhile has to be gone before the next one is set.
+const clockRest = 40 * time.Second
+
 func (s Shape) weights() []weight {
+	all := slices.Clone(weights)
 	if s.Network {
-		return slices.Concat(weights, network)
+		all = append(all, network...)
 	}
-	return weights
+	if s.Clocks {
+		all = append(all, clocks...)
+	}
+	return all
 }
 
 // How steps follow each other, and when the first faults may come.
@@ -203,6 +241,9 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	g.serial[s.Kind]++
 	s.Serial = g.serial[s.Kind]
 	g.until[about] = g.now + s.For
+	if s.Kind == SetClock {
+		g.until[about] += clockRest
+	}
 	g.remember(&s)
 	return s, true
 }
@@ -226,6 +267,10 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 	case HangWay, ResetWay, SlowWay, ForgetWay:
 		s.Target = ways[g.random.IntN(len(ways))]
 		return s.Target, true
+	case SetClock:
+		programs := g.shape.programs()
+		s.Target, s.By = programs[g.random.IntN(len(programs))], shifts[g.random.IntN(len(shifts))]
+		return string(s.Kind), true
 	case CloseWindow:
 		s.Target = g.anyRuntime()
 		return string(s.Kind) + s.Target, true
@@ -280,7 +325,7 @@ func Counts(plan []Step) string {
 		counts[s.Kind]++
 	}
 	var lines strings.Builder
-	for _, w := range slices.Concat(weights, network) {
+	for _, w := range slices.Concat(weights, network, clocks) {
 		if counts[w.kind] > 0 {
 			fmt.Fprintf(&lines, "%6d  %s\n", counts[w.kind], w.kind)
 		}

@@ -21,7 +21,7 @@ func TestOneSeedGivesOnePlan(t *testing.T) {
 
 func TestAnHourHasEveryKind(t *testing.T) {
 	troubled := small
-	troubled.Network = true
+	troubled.Network, troubled.Clocks = true, true
 	counts := Counts(Generate(1, troubled, time.Hour))
 	for _, w := range troubled.weights() {
 		if !strings.Contains(counts, string(w.kind)) {
@@ -37,7 +37,7 @@ func TestAPlanCanBeCarriedOut(t *testing.T) {
 		has, kymas, busy := map[string]bool{}, map[string]bool{}, map[string]time.Duration{}
 		versions, last := 0, time.Duration(0)
 		shape := small
-		shape.Network = seed%2 == 1
+		shape.Network, shape.Clocks = seed%2 == 1, seed%3 == 1
 		for _, s := range Generate(seed, shape, length) {
 			if s.At < last || s.At+s.For > length {
 				t.Errorf("seed %d: %s begins at %s, after %s, and ends after %s", seed, s, s.At, last, length)
@@ -67,6 +67,11 @@ func TestAPlanCanBeCarriedOut(t *testing.T) {
 					t.Errorf("seed %d: %s while another trouble of it lasts", seed, s)
 				}
 				busy[way] = s.At + s.For
+			case SetClock:
+				if busy["clocks"] > s.At {
+					t.Errorf("seed %d: %s less than %s after another clock was set right", seed, s, clockRest)
+				}
+				busy["clocks"] = s.At + s.For + clockRest
 			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 				if busy["registry"] > s.At {
 					t.Errorf("seed %d: %s while another trouble of the registry lasts", seed, s)

@@ -79,6 +79,9 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 
 // Reported judges a report that the registry took.
 func (c *Checker) Reported(at time.Duration, r Said) {
+	if r.Ahead {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.of(r.Runtime)

@@ -194,7 +194,7 @@ func (t *tap) report(runtime string, body []byte) {
 		t.checker.Break(t.since(), Signed, "%s pushed a report that cannot be read: %v", runtime, err)
 		return
 	}
-	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}}
+	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Ahead: report.Sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()}
 	if o := report.Observed; o != nil {
 		said.Epoch, said.Observed = o.Epoch, o.Sequence
 	}

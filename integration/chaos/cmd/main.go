@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,6 +36,7 @@ func main() {
 	flags.IntVar(&options.Shape.Real, "real", 2, "runtimes with an API server and an agent")
 	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that speak the wire only")
 	flags.BoolVar(&options.Shape.Network, "network", false, "also trouble the connections between programs, registry and API servers one by one")
+	flags.BoolVar(&options.Shape.Clocks, "clocks", false, "also set the clocks of programs, which are built again for it, hours or days wrong")
 	flags.BoolVar(&options.Soak, "soak", false, "break nothing, and judge whether what the programs hold grows")
 	flags.BoolVar(&plan, "plan", false, "print the plan, and run nothing")
 	flags.BoolVar(&quiet, "quiet", false, "print the story only when a promise was broken")
@@ -87,10 +89,14 @@ func run(ctx context.Context, options chaos.Options) error {
 		target = "soak"
 	}
 	again := fmt.Sprintf("make %s SEED=%d DURATION=%s REAL=%d SIMULATED=%d", target, options.Seed, options.Length, options.Shape.Real, options.Shape.Simulated)
-	if options.Shape.Network {
-		again += " FLAGS=--network"
-	}
+	again += flagsOf(options.Shape)
 	fmt.Println("This is", again)
+	if options.Shape.Clocks {
+		fmt.Fprintln(os.Stderr, "chaos: building programs whose clocks can be set, with Go's standard library; minutes, once")
+		if err := chaos.ShiftablePrograms(ctx, filepath.Join(options.Dir, "shiftable")); err != nil {
+			return err
+		}
+	}
 	outcome, err := chaos.Run(ctx, options)
 	if err := os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()), 0o644); err != nil {
 		return err
@@ -115,6 +121,21 @@ func run(ctx context.Context, options chaos.Options) error {
 		return fmt.Errorf("%d violations; the story and all logs are in %s; again: %s", n, options.Dir, again)
 	}
 	return nil
+}
+
+// flagsOf returns what a command line needs for the same plan beside seed, duration and runtimes.
+func flagsOf(shape chaos.Shape) string {
+	var flags []string
+	if shape.Network {
+		flags = append(flags, "--network")
+	}
+	if shape.Clocks {
+		flags = append(flags, "--clocks")
+	}
+	if len(flags) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" FLAGS='%s'", strings.Join(flags, " "))
 }
 
 // writeTrends prints what a soak found, also into a file.

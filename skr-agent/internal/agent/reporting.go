@@ -29,7 +29,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 		return
 	}
 	a.resume(ctx)
-	a.sequence = bundle.NextReportSequence(a.sequence, now)
+	a.sequence = bundle.NextReportSequence(a.sequence, a.Puller.Clock())
 	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
 	err = a.push(ctx, next)
 	before := a.delivery

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"github.com/go-logr/logr"
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
+)
+
+// nothing is an API server on which nothing is installed, and which takes everything.
+type nothing struct{ client.Client }
+
+func (nothing) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
+
+func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// TestReportsAreTakenFromAClockThatWasSetBack: a control plane refuses a report whose sequence is less than that of the last one. An agent whose
+// clock was set back by days knows from its bundle that it is later than that.
+func TestReportsAreTakenFromAClockThatWasSetBack(t *testing.T) {
+	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
+	root := trusttest.RootFor(t, signer)
+	now := trusttest.Now
+	documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
+	require.NoError(t, err)
+	manifest, err := bundle.Compose(documents, bundle.Predicate{
+		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour), RootVersion: 1,
+	}, signer)
+	require.NoError(t, err)
+	require.NoError(t, store.ShareDocuments(t.Context(), place, documents))
+	require.NoError(t, store.PushBundle(t.Context(), place, trusttest.Runtime, documents, manifest, func(digest.Digest) bool { return false }))
+
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	clock := func() time.Time { return now }
+	a := New(Options{
+		Runtime: trusttest.Runtime, Place: place, Signer: key, Now: clock, Secrets: &secrets.Keeper{Identity: identity},
+		Puller: pull.New(pull.Options{Place: place, Client: nothing{}, Store: contentstore.New(nothing{}, nothing{}, "kyma-system"), Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock}),
+	})
+	_, err = a.Puller.Pull(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, a.Puller.Current(), "refused: %v", a.Puller.Refused())
+	public, err := key.PublicKey()
+	require.NoError(t, err)
+	last := int64(0)
+	for _, by := range []time.Duration{0, time.Minute, -9 * 24 * time.Hour, -8 * 24 * time.Hour, 2 * time.Minute} {
+		now, a.KubernetesVersion = trusttest.Now.Add(by), by.String() // each time there is something to tell
+		a.report(t.Context(), logr.Discard(), report.Facts{})
+		repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
+		require.NoError(t, err)
+		fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
+		require.NoError(t, err)
+		said, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(3 * time.Minute)})
+		require.NoError(t, err, "with a clock that is wrong by %s", by)
+		require.Greater(t, said.Sequence, last, "with a clock that is wrong by %s", by)
+		require.WithinDuration(t, now, said.Time, time.Second, "its time is that of the runtime's clock, which people are told of")
+		last = said.Sequence
+	}
+}
