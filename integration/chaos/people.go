@@ -61,7 +61,7 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	if code != 0 {
 		return fmt.Errorf("keys %v: exit code %d\n%s", args, code, output)
 	}
-	return nil
+	return s.tap.learn()
 }
 
 // promote commits another version for the channel.

@@ -176,16 +176,33 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	if err == nil {
 		return verified, nil
 	}
-	data, unread := os.ReadFile(filepath.Join(t.keys, "root.json"))
-	if unread != nil {
-		return verified, unread
+	if err := t.learnLocked(); err != nil {
+		return verified, err
 	}
-	root, unread := trust.ParseRoot(data)
-	if unread != nil {
-		return verified, unread
-	}
-	t.roots = append(t.roots, root)
 	return judge()
+}
+
+// learn notes the root of trust that is in force now. Whoever changes it calls this before it is changed again: a publisher that cannot reach
+// the registry signs by the root before the newest for a while, as nobody can know the newest yet.
+func (t *tap) learn() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.learnLocked()
+}
+
+func (t *tap) learnLocked() error {
+	data, err := os.ReadFile(filepath.Join(t.keys, "root.json"))
+	if err != nil {
+		return err
+	}
+	root, err := trust.ParseRoot(data)
+	if err != nil {
+		return err
+	}
+	if n := len(t.roots); n == 0 || t.roots[n-1].Version < root.Version {
+		t.roots = append(t.roots, root)
+	}
+	return nil
 }
 
 func (t *tap) report(runtime string, body []byte) {

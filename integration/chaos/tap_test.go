@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"crypto"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,6 +82,33 @@ func TestTheTapNamesABundleOfAnotherKey(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusCreated)
 	p.wantBroken("nobody may follow")
+}
+
+// TestTheTapTakesABundleOfAKeyBetweenTwoRotations: a publisher signs by the root before until the registry takes the newest, and may not have
+// signed anything before that one was made.
+func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
+	rootKey, keys := trusttest.NewSigner(t), []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
+	p := newPushes(t, keys[0])
+	p.tap.roots = nil
+	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, keys[0])}, trusttest.Now.AddDate(1, 0, 0))
+	for i := 0; ; i++ {
+		if err = errors.Join(err, os.WriteFile(filepath.Join(p.tap.keys, "root.json"), data, 0o600), p.tap.learn()); err != nil {
+			t.Fatal(err)
+		}
+		if i+1 == len(keys) {
+			break
+		}
+		newest := p.tap.roots[i]
+		draft, draftErr := newest.Draft(trusttest.Now.AddDate(1, 0, 0))
+		if err := errors.Join(draftErr, draft.Remove(trust.RolePublisher, newest.Publishers()...), draft.Add(trust.RolePublisher, trusttest.PublicKey(t, keys[i+1])), draft.Sign(rootKey)); err != nil {
+			t.Fatal(err)
+		}
+		data, err = draft.Bytes()
+	}
+	p.push(trusttest.Runtime, keys[1], http.StatusCreated)
+	if v := p.tap.checker.Violations(); len(v) > 0 {
+		t.Errorf("said to break: %v", v)
+	}
 }
 
 func TestTheTapNamesABundleForAnotherRuntime(t *testing.T) {
