@@ -57,7 +57,7 @@ var runBy = map[string][]string{
 	"docs/tutorials/first-fleet.md":                 {"TestTutorialCommandsWork"},
 	"docs/tutorials/first-module.md":                {"TestTutorialCommandsWork"},
 	"docs/tutorials/first-rollout.md":               {operators},
-	"docs/tutorials/try-a-module.md":                {taken, triedBroken, triedBroken, "TestTheSampleModulePassesEveryStepOfATryWithPods"},
+	"docs/tutorials/try-a-module.md":                {taken, triedBroken, triedBroken, "TestARealModulePassesEveryStepOfATry", "TestTheSampleModulePassesEveryStepOfATryWithPods", "TestAModuleTeamTriesItsModuleInATestOfItsOwn"},
 }
 
 func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {

@@ -2,12 +2,15 @@ package scenario
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/try"
@@ -22,32 +25,76 @@ func TestTheSampleModulePassesEveryStepOfATry(t *testing.T) {
 	}
 }
 
+// TestARealModulePassesEveryStepOfATry has the section of the tutorial on a module that is released already, with Kyma's keda: its newer version
+// drops an object, needs downtime, and has a default CR.
+func TestARealModulePassesEveryStepOfATry(t *testing.T) {
+	if _, err := os.Stat(realworld); err != nil {
+		t.Skip("shared/realworld, which has releases of Kyma's keda, is not beside this checkout")
+	}
+	besideOthers(t)
+	binaries, err := fleet.Build()
+	must(t, err)
+	options := triedBy(t, binaries, blocksOf(t, tryTutorial, tryBlocks)[3])
+	options.Progress, options.Clusters = os.Stderr, &clusters
+
+	dir := t.TempDir()
+	for i, path := range []*string{&options.Components[0], &options.Templates[0]} {
+		*path = filepath.Join(dir, *path)
+		for _, version := range []string{options.From, options.To} {
+			var err error
+			if i == 0 {
+				err = os.CopyFS(filepath.Join(*path, "keda-"+version), os.DirFS(filepath.Join(realworld, "ctf", "keda-"+version)))
+			} else {
+				err = copyFile(filepath.Join(*path, version+".yaml"), filepath.Join(realworld, "catalog", "moduletemplate-keda-"+version+".yaml"))
+			}
+			must(t, err)
+		}
+	}
+	verdicts, err := try.Run(t.Context(), options)
+	must(t, err)
+	if printed := verdictsOf(verdicts); !try.Passed(verdicts) || strings.Count(printed, "passed") != 9 {
+		t.Errorf("not every step passed:\n%s", printed)
+	}
+}
+
+func copyFile(to, from string) error {
+	data, err := os.ReadFile(from)
+	return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600))
+}
+
+// triedBy returns what the make of a block tries, as the command that it runs understands its flags.
+func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
+	t.Helper()
+	recipe := newPlainShell(t, checkout, binaries).run("make --no-print-directory --dry-run --old-file=build --old-file=assets " + strings.TrimPrefix(strings.TrimSpace(block), "make "))
+	_, line, found := strings.Cut(recipe, "integration/try/cmd ")
+	line, _, _ = strings.Cut(line, ";")
+	if !found {
+		t.Fatalf("%s runs no try:\n%s", block, recipe)
+	}
+	var options try.Options
+	flags := pflag.NewFlagSet("try", pflag.ContinueOnError)
+	options.AddFlags(flags)
+	must(t, flags.Parse(strings.Fields(strings.NewReplacer("'", "", "\\", "").Replace(line))))
+	return options
+}
+
+const (
+	tryTutorial = "docs/tutorials/try-a-module.md"
+	tryBlocks   = 6
+)
+
 // The component comes from an archive and the ModuleTemplates from a folder, as those of a module team do.
 func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()
-	templates, archive := filepath.Join(dir, "templates"), filepath.Join(dir, "archive")
-	defaultCR := filepath.Join(dir, "default.yaml")
-	// Without a namespace, as Kyma's modules have theirs.
-	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"), 0o600))
-	for version, simulate := range map[string]string{"1.0.0": "", "1.1.0": "broken"} {
-		content := filepath.Join(dir, "lamp-"+version)
-		must(t, os.Mkdir(content, 0o700))
-		must(t, os.WriteFile(filepath.Join(content, "all.yaml"), fmt.Appendf(nil, lamp, version, simulate), 0o600))
-	}
-	tutorial := blocksOf(t, "docs/tutorials/try-a-module.md", 4)
-	must(t, os.Symlink(filepath.Dir(binaries.Publisher), filepath.Join(dir, "bin")))
-	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(tutorial[1])
-	tried := newPlainShell(t, checkout, binaries).run("make --no-print-directory --dry-run --old-file=build --old-file=assets " + strings.TrimPrefix(strings.TrimSpace(tutorial[2]), "make "))
-	if want := "--component 'sample.example/module/lamp' --from '1.0.0' --to '1.1.0' "; !strings.Contains(tried, want) || !strings.Contains(tried, "--components 'ctf:archive' --templates 'templates'") {
-		t.Errorf("the tutorial tries something else:\n%s", tried)
-	}
-	verdicts, err := try.Run(t.Context(), try.Options{
-		Component: "sample.example/module/lamp", From: "1.0.0", To: "1.1.0", Components: []string{"ctf:" + archive}, Templates: []string{templates},
-		ReadyWithin: 45 * time.Second, Progress: os.Stderr, Clusters: &clusters,
-	})
+	tutorial := blocksOf(t, tryTutorial, tryBlocks)
+	offerLamp(t, binaries, dir, tutorial[1], map[string]string{"1.0.0": "", "1.1.0": "broken"})
+	options := triedBy(t, binaries, tutorial[2])
+	options.Components[0], options.Templates[0] = "ctf:"+filepath.Join(dir, "archive"), filepath.Join(dir, options.Templates[0])
+	options.ReadyWithin, options.Progress, options.Clusters = 45*time.Second, os.Stderr, &clusters
+	verdicts, err := try.Run(t.Context(), options)
 	must(t, err)
 	printed := verdictsOf(verdicts)
 	var results []string
@@ -64,6 +111,46 @@ func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
 		if !strings.Contains(printed, part) {
 			t.Errorf("it does not say %q:\n%s", part, printed)
 		}
+	}
+}
+
+// offerLamp makes the archive and the templates of the tutorial by its own command. What simulate says of a version happens to its Deployment.
+func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
+	t.Helper()
+	defaultCR := filepath.Join(dir, "default.yaml")
+	// Without a namespace, as Kyma's modules have theirs.
+	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"), 0o600))
+	for version, state := range simulate {
+		content := filepath.Join(dir, "lamp-"+version)
+		must(t, os.Mkdir(content, 0o700))
+		must(t, os.WriteFile(filepath.Join(content, "all.yaml"), fmt.Appendf(nil, lamp, version, state), 0o600))
+	}
+	must(t, os.Symlink(filepath.Dir(binaries.Publisher), filepath.Join(dir, "bin")))
+	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
+}
+
+// TestAModuleTeamTriesItsModuleInATestOfItsOwn has the tutorial's test in another Go module, which is all that such a team has.
+func TestAModuleTeamTriesItsModuleInATestOfItsOwn(t *testing.T) {
+	besideOthers(t)
+	binaries, err := fleet.Build()
+	must(t, err)
+	page, err := os.ReadFile(filepath.Join(checkout, tryTutorial))
+	must(t, err)
+	_, block, found := strings.Cut(string(page), "```go\n")
+	block, _, _ = strings.Cut(block, "```")
+	if !found {
+		t.Fatal("the tutorial has no test in Go")
+	}
+	root, err := filepath.Abs(checkout)
+	must(t, err)
+	dir, tutorial := t.TempDir(), blocksOf(t, tryTutorial, tryBlocks)
+	offerLamp(t, binaries, dir, tutorial[1], map[string]string{"1.0.0": "", "1.1.0": ""})
+	test := "package lamp\n\nimport (\n\t\"testing\"\n\n\t\"github.com/kyma-pull/kyma-pull/integration/try\"\n)\n\n" + block
+	must(t, os.WriteFile(filepath.Join(dir, "lamp_test.go"), []byte(test), 0o600))
+	s := newPlainShell(t, dir, binaries, "$HOME/kyma-pull/bin", filepath.Dir(binaries.Publisher), "$HOME/kyma-pull", root, "~/kyma-pull", root, "go test", "go test -v -vet=off")
+	output := s.run("go mod init sample.example/lamp\n" + tutorial[5])
+	if passed := strings.Count(output, "    --- PASS: TestUpgrade/"); passed != 9 {
+		t.Errorf("%d of 9 steps passed:\n%s", passed, output)
 	}
 }
 

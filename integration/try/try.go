@@ -16,7 +16,8 @@
 //		})
 //	}
 //
-// Outside this repository $KYMA_PULL_PROGRAMS has to name a folder with kcp-publisher and skr-agent.
+// Outside this repository $KYMA_PULL_PROGRAMS has to name a folder with kcp-publisher and skr-agent. Module silences the logs of controller-runtime,
+// of which the steps say what matters.
 package try
 
 import (
@@ -26,6 +27,9 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -65,6 +69,7 @@ type Options struct {
 // Module tries a module in a test: one subtest for each step, up to one that fails.
 func Module(t *testing.T, options Options) {
 	t.Helper()
+	log.SetLogger(logr.Discard()) // without one it prints a stack half a minute later
 	options.Around = func(title string, step func() error) (err error) {
 		t.Run(title, func(t *testing.T) {
 			if err = step(); err != nil {

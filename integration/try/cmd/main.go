@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -22,13 +21,7 @@ const dir = ".try"
 func main() {
 	var options try.Options
 	flags := pflag.NewFlagSet("try", pflag.ContinueOnError)
-	flags.StringVar(&options.Component, "component", "", "OCM component NAME, whose last part is the module's name; default: the sample module")
-	flags.StringVar(&options.From, "from", "", "version to install first")
-	flags.StringVar(&options.To, "to", "", "version to upgrade to")
-	flags.StringSliceVar(&options.Components, "components", nil, "registry path, ctf:PATH, or folder of archives that has the component; may be repeated")
-	flags.StringSliceVar(&options.Templates, "templates", nil, "file or folder with ModuleTemplates; may be repeated")
-	flags.DurationVar(&options.ReadyWithin, "ready-within", 2*time.Minute, "how long one runtime may take to install or upgrade the module")
-	flags.StringArrayVar(&options.RegistryFlags, "registry-flag", nil, "flag by which kcp-publisher reaches components, such as --registry-config=FILE; may be repeated")
+	options.AddFlags(flags)
 	onKind := flags.Bool("kind", false, "try it on kind clusters, where pods run; needs Docker")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
