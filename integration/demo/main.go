@@ -52,7 +52,14 @@ func run(ctx context.Context, absolute string, exit bool) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf(`
+	fmt.Print(closing(relative(s.fleet.Binaries()), page))
+	<-ctx.Done()
+	return nil
+}
+
+// closing says what there is to look at, and with which commands.
+func closing(publisher, page string) string {
+	return fmt.Sprintf(`
 It all keeps running. Look around:
   %[3]s
 and in another terminal:
@@ -62,9 +69,7 @@ and in another terminal:
   kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system edit kyma default
   %[2]s why berlin --kubeconfig %[1]s/kcp.kubeconfig
 Ctrl-C ends it.
-`, dir, relative(s.fleet.Binaries()), page)
-	<-ctx.Done()
-	return nil
+`, dir, publisher, page)
 }
 
 func relative(b fleet.Binaries) string {

@@ -127,8 +127,16 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	}); err == nil {
 		t.Errorf("the outage was logged %d times", strings.Count(f.Publisher().Log(), "publishing waits"))
 	}
+	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
+	must(t, err)
+	// It has no Kyma yet, in which people would look first.
+	until(t, 30*time.Second, "an agent that never reached its registry says so in an Event", func() (bool, string) {
+		told := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
+		return len(told) == 1 && told[0].InvolvedObject.Name == v1beta2.RuntimeKymaName && strings.Contains(told[0].Message, f.Location()), fmt.Sprint(told)
+	})
 	must(t, f.Registry.Resume())
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, late.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	untilRegistry(t, r, metav1.ConditionTrue, v1beta2.ReasonRegistryAvailable)
 	if n := strings.Count(f.Publisher().Log(), "registry available again"); n != 1 {
 		t.Errorf("the end of the outage was logged %d times", n)
@@ -147,16 +155,20 @@ func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus
 		if registry == nil || registry.Status != status || registry.Reason != reason {
 			return false, fmt.Sprintf("%+v", registry)
 		}
-		var events corev1.EventList
-		if err := r.API.List(t.Context(), &events, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
-			return false, err.Error()
-		}
-		told := slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason != reason })
+		told := eventsOf(t, r, reason)
 		if len(told) > 1 {
 			t.Errorf("%d Events say %s", len(told), reason)
 		}
 		return len(told) == 1, fmt.Sprintf("%d Events", len(told))
 	})
+}
+
+// eventsOf returns the Events of a runtime with a reason.
+func eventsOf(t *testing.T, r *fleet.Runtime, reason string) []corev1.Event {
+	t.Helper()
+	var events corev1.EventList
+	must(t, r.API.List(t.Context(), &events, client.InNamespace(v1beta2.RuntimeNamespace)))
+	return slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason != reason })
 }
 
 func TestIdleFleetWritesNothing(t *testing.T) {

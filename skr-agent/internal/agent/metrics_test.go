@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
 func family(t *testing.T, name string) []*dto.Metric {
@@ -51,6 +53,7 @@ func TestModulesAreCountedInTheStateThatTheyAreIn(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatHasNotPolledExportsNoTimes: nor does one whose registry never answered, which counts its failed polls.
 func TestAnAgentThatHasNotPolledExportsNoTimes(t *testing.T) {
 	for _, name := range []string{
 		"kyma_pull_agent_last_poll_timestamp_seconds", "kyma_pull_agent_bundle_sequence", "kyma_pull_agent_bundle_expiry_timestamp_seconds",
@@ -62,5 +65,14 @@ func TestAnAgentThatHasNotPolledExportsNoTimes(t *testing.T) {
 	}
 	if got := family(t, "kyma_pull_agent_bundles_refused_total"); len(got) != len(refusal.Reasons) {
 		t.Errorf("refusals start with %d reasons, want %d", len(got), len(refusal.Reasons))
+	}
+
+	a := New(Options{Puller: pull.New(pull.Options{})})
+	a.measurePoll(true, false, time.Now())
+	if got := family(t, "kyma_pull_agent_poll_failures_total"); len(got) != 1 || got[0].GetCounter().GetValue() != 1 {
+		t.Errorf("failed polls after one: %v", got)
+	}
+	if got := family(t, "kyma_pull_agent_last_poll_timestamp_seconds"); got != nil {
+		t.Errorf("a poll that failed counts as the last: %v", got)
 	}
 }
