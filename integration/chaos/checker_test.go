@@ -256,6 +256,7 @@ func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
 	c.Pushed(3*time.Second, push("sim-5", 11, "1.0.0"))
 	c.Recorded(3*time.Second, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 9, Observed: 10, Key: "k", Report: 5})
+	c.Recorded(3*time.Second, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 9, Observed: 9, Key: "k", Report: 4})
 	c.Reported(4*time.Second, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 	if got := c.Violations(); len(got) > 0 {
 		t.Fatalf("got %v", got)
