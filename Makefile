@@ -11,7 +11,7 @@ IMAGES ?= ghcr.io/kyma-pull
 FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher skr-agent)
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glob)charts/*/README.md' docs/reference/cli docs/reference/metrics.md \
   docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md \
-  docs/reference/configuration.md docs/reference/crds.md
+  docs/reference/configuration.md docs/reference/crds.md docs/reference/wire-format.md
 
 # The programs are built without C, so they are tested without it: linking seventy test binaries takes a quarter less.
 export CGO_ENABLED := 0
@@ -122,7 +122,7 @@ lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
-generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of command lines, configuration, metrics, definitions, annotations and conditions
+generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of command lines, configuration, metrics, definitions, the wire, annotations and conditions
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/files/crds
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
