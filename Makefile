@@ -17,7 +17,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release test-release test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release test-release test histories test-kind test-ui picture vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ histories: ## 10,000 random histories each of attackers and of key changes, and 
 test-ui: ## the web page in a real Chromium, judged by axe-core; pictures of it in bin/screenshots
 	@set -a; eval "$$(go run ./hack/browser)"; SCREENSHOTS="$${SCREENSHOTS:-$(CURDIR)/bin/screenshots}"; \
 	  go test -count=1 -timeout $(TIMEOUT) -v ./kcp-publisher/internal/ui
+
+# Without a browser the tests skip, and the copy fails.
+picture: ## the page's picture for the documentation, as the tests in a browser take it
+	@rm -f bin/screenshots/overview-light-1280.png
+	@$(MAKE) --no-print-directory test-ui SCREENSHOTS="$(CURDIR)/bin/screenshots"
+	cp bin/screenshots/overview-light-1280.png docs/images/ui-overview.png
 
 # Its go.mod follows the project's by itself: a new version there must not fail here.
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes
