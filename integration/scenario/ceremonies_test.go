@@ -39,7 +39,7 @@ func TestTheGuideOnKeyCeremoniesIsRight(t *testing.T) {
 	}
 	shown := s.run("kcp-publisher keys show --keys keys -o json")
 	left := s.rootKeys()
-	if !strings.Contains(shown, `"version": 5`) || len(left) != 2 || !slices.Contains(left, holders["bob"]) || slices.Contains(left, holders["cleo"]) {
+	if len(left) != 2 || !strings.Contains(shown, `"version": 5`) || !slices.Contains(left, holders["bob"]) || slices.Contains(left, holders["cleo"]) {
 		t.Errorf("the holders are %v, and at the end:\n%s", holders, shown)
 	}
 	// The one who left has a key that counts no more.
