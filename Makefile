@@ -10,13 +10,14 @@ ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
 FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher skr-agent)
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glob)charts/*/README.md' docs/reference/cli docs/reference/metrics.md \
-  docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md
+  docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md \
+  docs/reference/configuration.md docs/reference/crds.md docs/reference/wire-format.md
 
 # The programs are built without C, so they are tested without it: linking seventy test binaries takes a quarter less.
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release test-release test histories test-kind test-ui vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release test-release test histories test-kind test-ui picture vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +77,12 @@ test-ui: ## the web page in a real Chromium, judged by axe-core; pictures of it 
 	@set -a; eval "$$(go run ./hack/browser)"; SCREENSHOTS="$${SCREENSHOTS:-$(CURDIR)/bin/screenshots}"; \
 	  go test -count=1 -timeout $(TIMEOUT) -v ./kcp-publisher/internal/ui
 
+# Without a browser the tests skip, and the copy fails.
+picture: ## the page's picture for the documentation, as the tests in a browser take it
+	@rm -f bin/screenshots/overview-light-1280.png
+	@$(MAKE) --no-print-directory test-ui SCREENSHOTS="$(CURDIR)/bin/screenshots"
+	cp bin/screenshots/overview-light-1280.png docs/images/ui-overview.png
+
 # Its go.mod follows the project's by itself: a new version there must not fail here.
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes
 	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod .
@@ -121,12 +128,12 @@ lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
-generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of command lines, metrics, annotations and conditions
+generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of command lines, configuration, metrics, definitions, the wire, annotations and conditions
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/files/crds
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
 	@go tool -modfile=hack/helmdocs/go.mod helm-docs --log-level warning --chart-search-root charts
-	go test -vet=off -count=1 -run '^TestTheReference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout -args -update
+	go test -vet=off -count=1 -p 1 -run '^TestTheReference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout -args -update
 
 verify-generated: generate ## fail when generated files are not current
 	@changed=$$(git status --porcelain -- $(GENERATED)); [ -z "$$changed" ] || { \

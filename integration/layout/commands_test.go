@@ -24,11 +24,12 @@ const (
 
 // runBy names for each page the tests that run its shell blocks, one for each block in their order. A single test runs all of a page.
 var runBy = map[string][]string{
-	"README.md":                        {"TestReadmeCommandsWork", taken},
-	"docs/airgap.md":                   {taken, taken, operators, "TestStockToolsMirrorAFleet"},
-	"docs/git.md":                      {taken, operators, taken, taken},
-	"docs/guides/chaos.md":             {taken},
-	"docs/guides/disaster-recovery.md": {"TestTheGuideOnDisasterRecoveryIsRight"},
+	"README.md":                                     {"TestReadmeCommandsWork", taken},
+	"docs/airgap.md":                                {taken, taken, operators, "TestStockToolsMirrorAFleet"},
+	"docs/git.md":                                   {taken, operators, taken, taken},
+	"docs/guides/chaos.md":                          {taken},
+	"docs/guides/disaster-recovery.md":              {"TestTheGuideOnDisasterRecoveryIsRight"},
+	"docs/guides/key-ceremonies.md":                 {"TestTheGuideOnKeyCeremoniesIsRight"},
 	"docs/guides/migrate-from-lifecycle-manager.md": {taken, charts, taken, taken, taken, taken},
 	"docs/guides/monitoring.md":                     {charts},
 	"docs/guides/operate-a-fleet.md":                {operators},

@@ -3,6 +3,7 @@ package layout
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -54,15 +55,15 @@ func checkNames(t *testing.T, document, table, tests string, least int) {
 // A record that the index lacks is read by nobody.
 func TestEveryDecisionIsInTheIndex(t *testing.T) {
 	var want []string
-	for _, path := range tracked(t, "docs/adr/[0-9]*.md") {
-		number, _, _ := strings.Cut(filepath.Base(path), "-")
-		text := readFile(t, path)
+	for _, record := range tracked(t, "docs/adr/[0-9]*.md") {
+		number, _, _ := strings.Cut(filepath.Base(record), "-")
+		text := readFile(t, record)
 		title, status := regexp.MustCompile(`^# `+number+`\. .+\n`).MatchString(text), regexp.MustCompile(`(?m)^Status: (.+)$`).FindStringSubmatch(text)
 		if !title || status == nil {
-			t.Errorf("%s: want the title %q and a line %q", path, "# "+number+". …", "Status: …")
+			t.Errorf("%s: want the title %q and a line %q", record, "# "+number+". …", "Status: …")
 			continue
 		}
-		want = append(want, number+" "+filepath.Base(path)+" "+status[1])
+		want = append(want, number+" "+filepath.Base(record)+" "+status[1])
 	}
 	if len(want) == 0 {
 		t.Fatal("there are no records")
@@ -87,6 +88,28 @@ func TestTheGuideShowsTheConfigurationsThatAreTested(t *testing.T) {
 		shown := regexp.MustCompile("(?s)`" + regexp.QuoteMeta(file) + "`:\n\n```[a-z]+\n(.*?)```").FindStringSubmatch(guide)
 		if shown == nil || shown[1] != readFile(t, file) {
 			t.Errorf("docs/guides/registry-configurations.md does not show %s as it is", file)
+		}
+	}
+}
+
+// A picture that no page shows is stale before anybody sees it, and one that no target makes cannot be renewed.
+func TestEveryPictureIsShownAndMade(t *testing.T) {
+	pictures := tracked(t, "docs/images/*")
+	if len(pictures) == 0 {
+		t.Fatal("there are no pictures")
+	}
+	shown := map[string]bool{}
+	for _, page := range pages(t) {
+		for _, target := range links(t, page) {
+			shown[path.Join(path.Dir(page), target)] = true
+		}
+	}
+	for _, picture := range pictures {
+		if !shown[picture] {
+			t.Errorf("no page shows %s", picture)
+		}
+		if !strings.Contains(readFile(t, "Makefile"), " "+picture+"\n") {
+			t.Errorf("no target of the Makefile makes %s", picture)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,45 @@ func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
 		t.Errorf("something was published: %v", err)
+	}
+}
+
+// TestThePageOnGitShowsWhatIsPrinted holds the samples of docs/git.md that need no control plane; hashes and addresses are made alike.
+func TestThePageOnGitShowsWhatIsPrinted(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/git.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRepository(t)
+	alike := func(text string) string {
+		text = strings.NewReplacer(r.url(), "URL", "https://git.example/kyma/fleet.git", "URL", "branch master", "branch main").Replace(text)
+		return regexp.MustCompile(`\b[0-9a-f]{4}…|\b[0-9a-f]{40}\b`).ReplaceAllString(text, "HASH")
+	}
+	write(t, filepath.Join(r.dir, "fleet", "releases", "scaler.yaml"), strings.NewReplacer("keda", "scaler", "1.0.0", "1.7.0", "2.0.0", "1.8.0").Replace(releasesYAML))
+	write(t, filepath.Join(r.dir, "fleet", "kymas", "three.yaml"), "# new\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
+	r.commit()
+	refused := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", keyFolder(t))
+	if err := os.Remove(filepath.Join(r.dir, "fleet", "kymas", "three.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.commit()
+	config, err := r.git.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Core.IsBare = true // nobody works in it
+	if err := r.git.SetConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	printed := done(t, "promote", "scaler", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>")
+	for begin, output := range map[string]string{"commit ": refused.err, "promoted ": printed} {
+		sample := regexp.MustCompile("(?ms)^```\n(" + begin + ".*?)\n```$").FindStringSubmatch(string(page))
+		if sample == nil {
+			t.Fatalf("docs/git.md has no sample that begins with %q", begin)
+		}
+		if !strings.Contains(alike(output), alike(sample[1])) {
+			t.Errorf("docs/git.md shows\n%s\nand this is printed:\n%s", alike(sample[1]), alike(output))
+		}
 	}
 }
 

@@ -19,3 +19,7 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 func TestCommandsOfThePagesAreTaken(t *testing.T) {
 	clitest.CheckPages(t, func() *cobra.Command { return newProgram("v0") }, "../../..")
 }
+
+func TestTheReferenceOfConfigurationIsCurrent(t *testing.T) {
+	clitest.CheckConfiguration(t, func() *cobra.Command { return newProgram("v0") }, "../../../docs", *update)
+}

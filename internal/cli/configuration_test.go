@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
+)
+
+const checkout = "../.."
+
+func configurationPage(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(checkout, "docs", clitest.ConfigurationPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+func section(t *testing.T, page, title string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "\n## "+title+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", clitest.ConfigurationPage, title)
+	}
+	text, _, _ := strings.Cut(rest, "\n## ")
+	return text
+}
+
+func TestThePageOfConfigurationHasEverySecondName(t *testing.T) {
+	named := map[string]pflag.NormalizedName{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| `([a-z-]+)` \\|$").FindAllStringSubmatch(section(t, configurationPage(t), "The file"), -1) {
+		named[row[1]] = pflag.NormalizedName(row[2])
+	}
+	if !maps.Equal(named, fluxNames) {
+		t.Errorf("the page has the names\n%v, the programs have\n%v", named, fluxNames)
+	}
+}
+
+// A variable that a program reads and the page does not name is a hidden setting.
+func TestThePageOfConfigurationHasEveryVariable(t *testing.T) {
+	names := map[string]bool{}
+	read := regexp.MustCompile(`\b(?:Getenv|LookupEnv|env)\(([^)]*)\)`)
+	constant := regexp.MustCompile(`const podName, podUID = ("[A-Z_]+"), ("[A-Z_]+")`)
+	for _, folder := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
+		err := filepath.WalkDir(filepath.Join(checkout, folder), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "clitest") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			values := constant.FindStringSubmatch(string(text))
+			for _, found := range read.FindAllStringSubmatch(string(text), -1) {
+				name := found[1]
+				if values != nil {
+					name = strings.NewReplacer("podName", values[1], "podUID", values[2]).Replace(name)
+				}
+				if strings.HasPrefix(name, `"`) {
+					names[strings.Trim(name, `"`)] = true
+				} else if name != "string" { // the type of a function
+					t.Errorf("%s reads the variable %s, whose name this test does not find", path, name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(names) < 4 {
+		t.Errorf("only the variables %v were found", names)
+	}
+	table := section(t, configurationPage(t), "Environment")
+	for name := range names {
+		if !strings.Contains(table, "`"+name+"`") {
+			t.Errorf("the page does not name the variable %s", name)
+		}
+	}
+}
