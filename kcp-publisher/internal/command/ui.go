@@ -105,7 +105,9 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	log.Info("listening", "address", listener.Addr().String())
+	if f.signIn.enabled() { // else the address is printed, for whoever works at a terminal
+		log.Info("listening", "address", listener.Addr().String())
+	}
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return objects.Start(running) })
 	group.Go(func() error { return source.Run(running) })
