@@ -192,8 +192,8 @@ func TestWhyBeginsWithASuspension(t *testing.T) {
 	}
 	at := metav1.NewTime(noon.Add(-time.Hour))
 	kyma.ManagedFields = []metav1.ManagedFieldsEntry{
-		{Manager: "kcp-publisher", Time: &metav1.Time{Time: noon}, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{}}}`)}},
-		{Manager: "kubectl-label", Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:operator.kyma-project.io/skip-reconciliation":{}}}}`)}},
+		{Manager: "kcp-publisher", Time: &metav1.Time{Time: noon}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{}}}`)},
+		{Manager: "kubectl-label", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:operator.kyma-project.io/skip-reconciliation":{}}}}`)},
 	}
 	if got := said(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was Ready" {
 		t.Errorf("with them: %q", got)

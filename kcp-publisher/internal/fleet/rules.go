@@ -58,7 +58,7 @@ func suspended(k *known) *found {
 // Both are empty where nobody knows, as of a Kyma that was read from a cache.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
-		if entry.Time != nil && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:`+v1beta2.LabelSkipReconciliation+`"`) {
+		if entry.Time != nil && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+v1beta2.LabelSkipReconciliation+`"`) {
 			return line(entry.Manager), entry.Time.Time
 		}
 	}
