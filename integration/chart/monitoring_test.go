@@ -271,12 +271,10 @@ func TestAlertsFireForWhatTheySayAndForNothingElse(t *testing.T) {
 		{Name: "no Git is followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "_x300"), At: time.Hour},
 		{Name: "the registry is down", Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x100"), At: 20 * time.Minute, Firing: []string{"KymaPullRegistryDown"}},
 		{Name: "the registry was down for a moment", Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"), At: 20 * time.Minute},
-		{Name: "the registry throttles", Series: with(healthy, ofPublisher+`registry_request_duration_seconds_count{pod="one",method="GET",code="429"}`, "0+10x300"), At: time.Hour, Firing: []string{"KymaPullRegistryErrors"}},
 		{Name: "the root expires", Series: with(healthy, ofPublisher+`root_expiry_timestamp_seconds{pod="one"}`, "2000000x300"), At: 2 * time.Hour, Firing: []string{"KymaPullRootExpires"}},
 		{Name: "the keys are refused", Series: with(healthy, ofPublisher+`keys_accepted{pod="one"}`, "1x10 0x100"), At: 20 * time.Minute, Firing: []string{"KymaPullKeysRefused"}},
 		{Name: "a runtime fails", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullRuntimesFailing"}},
 		{Name: "a runtime is silent", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Silent"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullRuntimesSilent"}},
-		{Name: "a tenth is behind", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Behind"}`, "3x10 11x300"), At: 2 * time.Hour, Firing: []string{"KymaPullRuntimesBehind"}},
 		{Name: "a bundle is refused", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 12 * time.Minute, Firing: []string{"KymaPullBundlesRefused"}},
 		{Name: "a bundle was refused long ago", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 80 * time.Minute},
 		{Name: "a rollout stopped", Series: with(healthy, ofPublisher+`rollouts{pod="one",state="Stopped"}`, "_x10 1x100"), At: 20 * time.Minute, Firing: []string{"KymaPullRolloutStopped"}},
@@ -292,8 +290,6 @@ func TestAlertsFireForWhatTheySayAndForNothingElse(t *testing.T) {
 		{Name: "it never polled", Series: map[string]string{ofAgent + `poll_failures_total`: "0+1x300"}, At: time.Hour},
 		{Name: "it cannot poll", Series: with(runs, ofAgent+`last_poll_timestamp_seconds`, "0+60x10 600x300"), At: time.Hour, Firing: []string{"KymaPullAgentNotPolling"}},
 		{Name: "its bundle expires", Series: with(runs, ofAgent+`bundle_expiry_timestamp_seconds`, "86400x300"), At: time.Hour, Firing: []string{"KymaPullAgentBundleExpires"}},
-		{Name: "it refuses a bundle", Series: with(runs, ofAgent+`bundles_refused_total{reason="Expired"}`, "0x10 1x100"), At: 12 * time.Minute, Firing: []string{"KymaPullAgentRefusesBundles"}},
-		{Name: "a module fails", Series: with(runs, ofAgent+`modules{module="keda",state="Error"}`, "_x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullAgentModulesFailing"}},
 	}
 	for chart, cases := range map[string][]alerts.Case{"kcp-publisher": publisher, "skr-agent": agent} {
 		file := alerts.File(root, chart)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,4 +74,19 @@ func meant(names []string, prefix string) string {
 		return ""
 	}
 	return ": did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
+}
+
+// maxMeant is how many names a mistyped one is compared to in what people read.
+const maxMeant = 3
+
+// Meant asks whether one of the known names was meant that a mistyped one is near to: ": did you mean X?", empty where none is near.
+func Meant(typed string, known []string) string {
+	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
+	for _, name := range known {
+		names.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	near := names.SuggestionsFor(typed)
+	slices.Sort(near)
+	near = slices.Compact(near)
+	return meant(near[:min(len(near), maxMeant)], "")
 }

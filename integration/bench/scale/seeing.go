@@ -219,6 +219,13 @@ func (w *world) seePage(ctx context.Context) (err error) {
 		return err
 	}
 	w.add(time.Since(started).Seconds(), seconds, "start of the page -> its first row", strconv.Itoa(bytes)+" bytes of HTML")
+	if err := w.until(ctx, "the page has read all", func() (bool, string) {
+		all, err := readAll(ctx, browser, address)
+		return all, fmt.Sprint(err)
+	}); err != nil {
+		return err
+	}
+	w.add(time.Since(started).Seconds(), seconds, "start of the page -> all is read", "")
 	again := time.Now()
 	for range 10 {
 		if _, _, err := firstRow(ctx, browser, address); err != nil {
@@ -240,15 +247,26 @@ var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\S+`)
 
 // firstRow reports whether the first screen lists a runtime.
 func firstRow(ctx context.Context, browser *http.Client, address string) (bool, int, error) {
+	status, page, err := screen(ctx, browser, address)
+	return status == http.StatusOK && strings.Contains(page, "runtime-0"), len(page), err
+}
+
+// readAll reports whether the first screen is of all that there is.
+func readAll(ctx context.Context, browser *http.Client, address string) (bool, error) {
+	status, page, err := screen(ctx, browser, address)
+	return status == http.StatusOK && !strings.Contains(page, `id="reading"`), err
+}
+
+func screen(ctx context.Context, browser *http.Client, address string) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return false, 0, err
+		return 0, "", err
 	}
 	answer, err := browser.Do(request)
 	if err != nil {
-		return false, 0, err
+		return 0, "", err
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
-	return answer.StatusCode == http.StatusOK && strings.Contains(string(data), "runtime-0"), len(data), err
+	return answer.StatusCode, string(data), err
 }

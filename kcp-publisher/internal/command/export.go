@@ -39,7 +39,7 @@ type exportFlags struct {
 func newExport() *cobra.Command {
 	f := &exportFlags{}
 	cmd := &cobra.Command{
-		Use: "export RUNTIME-ID... -o FILE", Short: "writes a file for runtimes without a network connection",
+		Use: "export RUNTIME... -o FILE", Short: "writes a file for runtimes without a network connection",
 		Long: "export writes the newest bundles of the runtimes with all that they need into one OCI layout as a tar, for `skr-agent import`.\n" +
 			"An interrupted export leaves FILE.partial, and the same command continues it.",
 		Args: cli.AtLeastOne("runtime id"),

@@ -17,7 +17,7 @@ import (
 func newRevoke() *cobra.Command {
 	var api controlPlane
 	cmd := &cobra.Command{
-		Use: "revoke RUNTIME-ID", Short: "revokes the key of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
+		Use: "revoke RUNTIME", Short: "revokes the key of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kymas, err := api.connect()
 			if err != nil {

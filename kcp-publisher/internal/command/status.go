@@ -30,7 +30,7 @@ func newStatus() *cobra.Command {
 	f := &statusFlags{}
 	cmd := &cobra.Command{
 		Use: "status [RUNTIME]", Short: "says whether the fleet is well, and if not, what comes first",
-		Long: "status reads the Kymas of the control plane. It says how many runtimes are how, what is in the way of those that are not well, which rollouts are\n" +
+		Long: "status reads the Kymas of the control plane. It counts the runtimes by health, says what is wrong with those that are not well, shows the rollouts\n" +
 			"under way, and lists the runtimes. A larger fleet's healthy runtimes are listed with --all only, or where a filter selects them.\n" +
 			"With RUNTIME it shows one runtime: its modules, the first cause of what is wrong, what to do about it, and its last bundles. With --location and --trust\n" +
 			"those are read from the registry too, and verified: who signed them, and of which commit.\n\n" +
@@ -101,10 +101,25 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	}
 	in.Now = time.Now()
 	whole := fleet.Look(in)
+	if err := f.knowsModule(whole.Modules); err != nil {
+		return err
+	}
 	if err := f.addBundles(cmd.Context(), in.Kymas, whole.Runtimes); err != nil {
 		return err
 	}
 	return f.print(cmd.OutOrStdout(), whole)
+}
+
+// knowsModule refuses a module that no channel and no runtime has.
+func (f *statusFlags) knowsModule(all []fleet.Module) error {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	if f.module == "" || slices.Contains(names, f.module) {
+		return nil
+	}
+	return fmt.Errorf("--module %s: unknown: no channel and no runtime in %s has it%s", f.module, f.where(), cli.Meant(f.module, names))
 }
 
 // addBundles adds the last bundles of the runtime that is asked for.
@@ -128,7 +143,11 @@ func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all 
 func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 	selected := f.selected(whole.Runtimes)
 	if f.runtime != "" && len(selected) == 0 {
-		return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name", f.runtime, f.where())
+		names := make([]string, 0, 2*len(whole.Runtimes))
+		for i := range whole.Runtimes {
+			names = append(names, whole.Runtimes[i].ID, whole.Runtimes[i].Kyma)
+		}
+		return unknownRuntime(f.runtime, f.where(), names)
 	}
 	v := statusView{Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere, where: f.where(), selector: f.selector}
 	if err := f.show(out, v); err != nil {

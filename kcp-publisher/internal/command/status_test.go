@@ -153,8 +153,26 @@ func TestStatusExitsWithAVerdictWhereItIsAskedFor(t *testing.T) {
 	if !refused(fmt.Errorf("status: %w", errUnwell)) {
 		t.Error("the verdict has not the exit code of one")
 	}
-	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil || err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime id or name" {
+	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil || err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime id or name: did you mean berlin?" {
 		t.Errorf("a runtime that there is not: %v", err)
+	}
+}
+
+func TestAModuleThatNobodyHasIsUnknown(t *testing.T) {
+	all := []fleet.Module{{Name: "mailer"}, {Name: "scaler"}}
+	for module, want := range map[string]string{
+		"": "", "scaler": "",
+		"nope":   "--module nope: unknown: no channel and no runtime in namespace kcp-system has it",
+		"scalar": "--module scalar: unknown: no channel and no runtime in namespace kcp-system has it: did you mean scaler?",
+	} {
+		f := statusFlags{controlPlane: controlPlane{namespace: defaultNamespace}, runtimeFilter: runtimeFilter{module: module}}
+		got := ""
+		if err := f.knowsModule(all); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("--module %q: got %q, want %q", module, got, want)
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ func (v statusView) heard(r fleet.Runtime) string {
 	case r.LastReport == nil:
 		return "never"
 	case r.Reporting:
-		return "yes; noted " + v.since(r.LastReport) + " ago, as those that say the same are once a day"
+		return "yes; the last one was recorded " + v.since(r.LastReport) + " ago; " + recordedDaily
 	}
 	return "no; the last one came " + v.since(r.LastReport) + " ago"
 }

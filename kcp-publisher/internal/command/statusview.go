@@ -70,22 +70,36 @@ func (v statusView) verdict() string {
 	if v.Summary.Total == 0 {
 		return "no runtime in " + v.where + ": a Kyma makes one"
 	}
-	var counts []string
-	sick := false
-	for _, health := range worstFirst {
-		if n := v.Summary.Health[health]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, spoken[health]))
-			sick = sick || unwell(health)
-		}
-	}
 	word := v.paint(cli.Green, "well")
 	switch {
-	case sick:
+	case v.Summary.Health[fleet.Failing]+v.Summary.Health[fleet.Silent] > 0:
 		word = v.paint(cli.Red, "not well")
 	case len(v.Warnings) > 0:
 		word = v.paint(cli.Yellow, "well, with warnings")
 	}
-	return fmt.Sprintf("%s: %s, of %s", word, strings.Join(counts, ", "), several(v.Summary.Total, "runtime"))
+	if !v.filter.any() {
+		return fmt.Sprintf("%s: %s, of %s", word, counted(v.Summary.Health), several(v.Summary.Total, "runtime"))
+	}
+	shown := map[fleet.Health]int{}
+	for i := range v.selected {
+		shown[v.selected[i].Health]++
+	}
+	share := fmt.Sprintf("%d of %s", len(v.selected), several(v.Summary.Total, "runtime"))
+	if len(shown) > 0 {
+		share += ": " + counted(shown)
+	}
+	return share + "; the fleet as a whole is " + word
+}
+
+// counted says how many runtimes have each health, the worst first.
+func counted(by map[fleet.Health]int) string {
+	var counts []string
+	for _, health := range worstFirst {
+		if n := by[health]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, spoken[health]))
+		}
+	}
+	return strings.Join(counts, ", ")
 }
 
 // spoken are the healths within a sentence.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/access"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ui"
 )
@@ -81,7 +84,12 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return err
 	}
-	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, DefaultTransform: cache.TransformStripManagedFields()})
+	var read atomic.Int64
+	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Transform: func(object any) (any, error) {
+			read.Add(1)
+			return control.Slim(object)
+		}}}})
 	if err != nil {
 		return err
 	}
@@ -96,6 +104,10 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return err
 	}
+	table, err := newTableClient(config)
+	if err != nil {
+		return err
+	}
 	source := ui.NewSource(objects, f.namespace, look, time.Now)
 	listener, err := serve.Listen(ctx, f.address, nil, pageLimits)
 	if err != nil {
@@ -105,10 +117,18 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	log.Info("listening", "address", listener.Addr().String())
+	if f.signIn.enabled() { // else the address is printed, for whoever works at a terminal
+		log.Info("listening", "address", listener.Addr().String())
+	}
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return objects.Start(running) })
 	group.Go(func() error { return source.Run(running) })
+	group.Go(func() error {
+		if err := f.readFirst(running, table, own, func(first fleet.Fleet) { source.First(first, read.Load) }); err != nil {
+			log.V(1).Info("nothing is shown before all Kymas are read", "reason", err.Error())
+		}
+		return nil
+	})
 	group.Go(func() error {
 		return serveUntil(running, log, serve.New(probed(source.Ready, handler), pageLimits), listener, f.signIn.certificate, f.signIn.tls)
 	})
@@ -144,6 +164,26 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 		browse(local.AddressOnce(), log)
 	}
 	return local, nil
+}
+
+// readFirst reads of a large fleet what is not well, and of the other runtimes their names, which takes a fraction of the time that all Kymas take.
+func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet)) error {
+	all := scope{namespace: f.namespace, selector: labels.Everything()}
+	rows, err := listRows(ctx, table, all)
+	if err != nil {
+		return err
+	}
+	unread := (&statusFlags{format: "table"}).divide(rows, time.Now())
+	if len(unread.healthy) == 0 {
+		return nil // all would be read twice
+	}
+	in, err := readInput(ctx, own, all, unread)
+	if err != nil {
+		return err
+	}
+	in.Now = time.Now()
+	show(fleet.Look(in))
+	return nil
 }
 
 // look returns fleet.Look with what no watched object says: when the root of trust expires, and why nothing is published. It is for one goroutine.

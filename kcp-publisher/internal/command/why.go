@@ -26,7 +26,7 @@ func newWhy() *cobra.Command {
 	var format string
 	var registry originFlags
 	cmd := &cobra.Command{
-		Use: "why RUNTIME-ID [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
+		Use: "why RUNTIME [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
 		Long: "why reads the Kyma in the control plane, and the Rollouts that may hold its modules. With --location and --trust it also reads the\n" +
 			"bundle that was published to the runtime, verifies it, and says where each module comes from: component, content, bundle and the key that signed it.",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -99,7 +99,16 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 			return &kymas.Items[i], nil
 		}
 	}
-	return nil, fmt.Errorf("runtime %s: no Kyma in namespace %s has that runtime id or name", id, namespace)
+	names := make([]string, 0, 2*len(kymas.Items))
+	for i := range kymas.Items {
+		names = append(names, plan.RuntimeID(&kymas.Items[i]), kymas.Items[i].Name)
+	}
+	return nil, unknownRuntime(id, "namespace "+namespace, names)
+}
+
+// unknownRuntime is the error for a runtime that no Kyma has; known are the ids of runtimes and the names of their Kymas.
+func unknownRuntime(id, where string, known []string) error {
+	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name%s", id, where, cli.Meant(id, known))
 }
 
 // answer is what `why` says.
@@ -113,6 +122,8 @@ type answer struct {
 	Situation fleet.Situation `json:"situation,omitempty"`
 	Advice    string          `json:"advice,omitempty"`
 	Since     *time.Time      `json:"since,omitempty"`
+	// SetBy is the program that suspended the runtime, as the API server noted it; empty where it is not suspended or nobody knows.
+	SetBy string `json:"setBy,omitempty"`
 	// Age is how old the runtime's last report is that was noted, empty when it has never reported. Reports that say the same are noted
 	// once a day. Unchanged says that the status calls the runtime reporting, so that later ones may have come. They have not where no
 	// publisher runs: then nobody listens.
@@ -151,6 +162,9 @@ func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now tim
 		}
 	}
 	a := answer{Runtime: runtime.ID, State: runtime.State, Health: runtime.Health, Since: runtime.Since, Unchanged: runtime.Reporting, Modules: []v1beta2.ModuleStatus{}}
+	if runtime.Health == fleet.Suspended {
+		a.SetBy, _ = fleet.SuspendedBy(kyma)
+	}
 	if runtime.LastReport != nil {
 		a.Age = now.Sub(*runtime.LastReport).Round(time.Second).String()
 	}
@@ -179,7 +193,7 @@ func (a answer) draw(out io.Writer) {
 	for _, w := range a.Warnings {
 		fmt.Fprintf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
 	}
-	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, palette.Paint(colorOf(a.Health), cmp.Or(string(a.State), "unknown")))
+	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, a.standing(palette))
 	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "nothing is in its way"))
 	if a.Advice != "" {
 		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
@@ -195,12 +209,31 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
+// standing says how the runtime is in one word: its state, but for one that is suspended, whose state is as old as that.
+func (a answer) standing(palette cli.Palette) string {
+	state := cmp.Or(string(a.State), "unknown")
+	if a.Health != fleet.Suspended {
+		return palette.Paint(colorOf(a.Health), state)
+	}
+	text := palette.Paint(colorOf(a.Health), string(a.Health))
+	if a.Since != nil {
+		text += " since " + a.Since.UTC().Format(time.RFC3339)
+	}
+	if a.SetBy != "" {
+		text += ", by " + a.SetBy
+	}
+	return text + "; its state was " + state
+}
+
 func (a answer) lastWord() string {
 	switch {
 	case a.Age == "":
 		return "never"
 	case a.Unchanged:
-		return "noted " + a.Age + " ago; nothing new was noted since"
+		return "recorded " + a.Age + " ago; " + recordedDaily
 	}
 	return a.Age + " ago"
 }
+
+// recordedDaily says why the last report of a runtime that is heard may be old.
+const recordedDaily = "reports without news are recorded once a day"

@@ -98,7 +98,7 @@ func TestWhySaysOfAnOldReportOnlyWhatIsKnown(t *testing.T) {
 		reporting metav1.Condition
 		want      string
 	}{
-		{condition("Reporting", "Reported", ""), "noted 1m0s ago; nothing new was noted since"},
+		{condition("Reporting", "Reported", ""), "recorded 1m0s ago; reports without news are recorded once a day"},
 		{condition("Reporting", "Silent", "silent"), "1m0s ago"},
 		{condition("Reporting", "Carried", ""), "1m0s ago"},
 	} {
@@ -171,5 +171,31 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 				t.Errorf("%s advises %q, which ends with %d: %s%s", d.Situation, found[0], o.code, o.out, o.err)
 			}
 		}
+	}
+}
+
+func TestWhyBeginsWithASuspension(t *testing.T) {
+	kyma := kymaWith("Ready", nil, condition("Ready", "Ready", ""))
+	kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
+	said := func() string {
+		a, err := explain(kyma, "", fleet.Rollouts{}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		a.draw(&out)
+		first, _, _ := strings.Cut(out.String(), "\n")
+		return first
+	}
+	if got := said(); got != "runtime r-1 is Suspended; its state was Ready" {
+		t.Errorf("without notes of the API server: %q", got)
+	}
+	at := metav1.NewTime(noon.Add(-time.Hour))
+	kyma.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "kcp-publisher", Time: &metav1.Time{Time: noon}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{}}}`)},
+		{Manager: "kubectl-label", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:operator.kyma-project.io/skip-reconciliation":{}}}}`)},
+	}
+	if got := said(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was Ready" {
+		t.Errorf("with them: %q", got)
 	}
 }

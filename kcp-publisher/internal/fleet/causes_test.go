@@ -314,6 +314,17 @@ var runtimeScenes = []scene{
 	{"a paused rollout", func(w *world) {
 		w.rollout(v1alpha1.RolloutPaused, func(r *v1alpha1.Rollout) { r.Status.Message = "it is paused" })
 	}, RolloutPaused, "", "holds version 1.1.0: wave all; it is paused", "rollout resume keda-regular-1"},
+	{"a rollout whose wave waits for its approval", func(w *world) {
+		w.rollout(v1alpha1.RolloutWaiting, func(r *v1alpha1.Rollout) {
+			r.Status.Message, r.Status.Waves[0].State = "wave all waits for its approval", v1alpha1.WaveWaiting
+		})
+	}, RolloutPaused, "", "holds version 1.1.0: wave all waits for its approval", "rollout approve keda-regular-1 all"},
+	{"a rollout that somebody undid", func(w *world) {
+		w.given().rollout(v1alpha1.RolloutRolledBack, func(r *v1alpha1.Rollout) { r.Spec.Undo = true })
+	}, RolloutTookBack, "", "took version 1.1.0 back; it was undone on request", "nothing to do here: somebody asked for it"},
+	{"a runtime that somebody suspended", func(w *world) {
+		w.kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
+	}, Suspension, "", "nothing is published", "resume"},
 	{"a rollout that was stopped before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutStopped) }, RolloutStopped, "", "it was stopped", "rollout show keda-regular-1"},
 	{"a rollout that took the version back here", func(w *world) { w.given().rollout(v1alpha1.RolloutRolledBack) }, RolloutTookBack, "", "took version 1.1.0 back", "rollout show keda-regular-1"},
 	{"a rollout that was rolled back before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutRolledBack) }, RolloutWithdrawn, "", "was rolled back: version 1.1.0 goes to no further runtime", "nothing to do here"},

@@ -161,9 +161,9 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 
 // cause returns what a finding is for people. All of its words are bounded and printable.
 func (k *known) cause(f *found) *Cause {
-	advice := byName[f.situation].Advice
+	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{
-		{"RUNTIME", plan.RuntimeID(k.kyma)}, {"NAMESPACE", k.kyma.Namespace}, {"KYMA", k.kyma.Name}, {"MODULE", f.module}, {"ROLLOUT", f.rollout},
+		{"RUNTIME", plan.RuntimeID(k.kyma)}, {"NAMESPACE", k.kyma.Namespace}, {"KYMA", k.kyma.Name}, {"MODULE", f.module}, {"ROLLOUT", f.rollout}, {"WAVE", f.wave},
 	} {
 		if strings.Contains(advice, name.placeholder) {
 			advice = strings.ReplaceAll(advice, name.placeholder, word(name.name, name.placeholder))

@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
@@ -29,6 +28,8 @@ type found struct {
 	message   string
 	// module and rollout are those that it is about, empty for none.
 	module, rollout string
+	// wave is what stands for WAVE in the advice. advice is given instead of the situation's where it fits better.
+	wave, advice string
 	// since is when it began, zero where nobody knows.
 	since time.Time
 }
@@ -49,7 +50,19 @@ func suspended(k *known) *found {
 	if reason := k.kyma.Annotations[v1beta2.AnnotationSuspendReason]; reason != "" {
 		f.message += ": " + reason
 	}
+	_, f.since = SuspendedBy(k.kyma)
 	return f
+}
+
+// SuspendedBy returns which program labeled a suspended Kyma and when, as the API server noted it: the time is that of its last change of the Kyma.
+// Both are empty where nobody knows, as of a Kyma that was read from a cache.
+func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
+	for _, entry := range kyma.ManagedFields {
+		if entry.Time != nil && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+v1beta2.LabelSkipReconciliation+`"`) {
+			return line(entry.Manager), entry.Time.Time
+		}
+	}
+	return "", time.Time{}
 }
 
 func notLookedAt(k *known) *found {
@@ -351,32 +364,6 @@ func awaitsWindow(k *known) *found {
 			return &found{situation: tell(m.Message, windowMessages, WindowAwaited), module: m.Name,
 				message: "module " + m.Name + " stays at version " + m.Version + ": " + m.Message}
 		}
-	}
-	return nil
-}
-
-// held is about a version that a rollout keeps from a runtime which has nothing else in its way.
-func held(k *known) *found {
-	for i := range k.status {
-		m := &k.status[i]
-		hold, is := k.holds[m.Name]
-		if !is {
-			continue
-		}
-		f := &found{situation: RolloutHolds, module: m.Name, rollout: hold.Rollout.Name,
-			message: "module " + m.Name + " is " + string(m.State) + " in version " + m.Version + ": " + hold.Why}
-		switch hold.Rollout.Status.State {
-		case v1alpha1.RolloutStopped:
-			f.situation = RolloutStopped
-		case v1alpha1.RolloutPaused, v1alpha1.RolloutWaiting:
-			f.situation, f.message = RolloutPaused, f.message+"; "+hold.Rollout.Status.Message
-		case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
-			f.situation = RolloutWithdrawn
-			if hold.Touched {
-				f.situation = RolloutTookBack
-			}
-		}
-		return f
 	}
 	return nil
 }

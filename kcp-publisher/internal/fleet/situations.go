@@ -127,7 +127,7 @@ const (
 	CommitHolds     Situation = "CommitHolds"
 )
 
-// Description is what a situation means to an operator. RUNTIME, NAMESPACE, KYMA, MODULE and ROLLOUT in its advice stand for names.
+// Description is what a situation means to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT and WAVE in its advice stand for names.
 type Description struct {
 	Situation Situation
 	// Health is that of a runtime whose first cause it is, empty for warnings of the whole fleet.

@@ -22,6 +22,8 @@ type overview struct {
 	More     int
 	Rollouts []rolloutView
 	Warnings []fleet.Cause
+	// Reading is set while nothing but the names is known of healthy runtimes.
+	Reading *reading
 
 	// Shown are the runtimes of this page, or Groups what they are counted by.
 	Shown   []*fleet.Runtime
@@ -57,7 +59,7 @@ type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r asked) {
 	s, q := r.fleet, parseQuery(r.URL.Query())
-	page := overview{Query: q, Warnings: s.Warnings, Filters: s.filters(q)}
+	page := overview{Query: q, Warnings: s.Warnings, Reading: r.reading, Filters: s.filters(q)}
 	for i := range s.Runtimes {
 		page.All.add(s.Runtimes[i].Health)
 	}
@@ -76,7 +78,7 @@ func (p *pages) overview(w http.ResponseWriter, r asked) {
 		}
 	}
 	page.list(s)
-	p.render(w, r, "overview", http.StatusOK, frame{Title: "Fleet", Section: "fleet", Live: true, Body: page})
+	p.render(w, r, "overview", http.StatusOK, frame{Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page})
 }
 
 // list fills in the runtimes of the page that is asked for, or their groups.

@@ -45,6 +45,9 @@ type Source struct {
 	mu      sync.Mutex
 	current *snapshot
 	next    chan struct{}
+	// first is what is known before all is read, nil for nothing; read counts the Kymas that were read since.
+	first *snapshot
+	read  func() int64
 }
 
 // NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. Whoever calls it runs the cache.
@@ -72,6 +75,10 @@ func (s *Source) Run(ctx context.Context) error {
 		}); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
+	}
+	// Nothing can be listed before the cache has started, and that is a matter of another goroutine.
+	if !s.cache.WaitForCacheSync(ctx) {
+		return nil
 	}
 	for {
 		began := time.Now()
@@ -134,9 +141,31 @@ func (s *Source) put(f fleet.Fleet) {
 	if s.current != nil {
 		revision = s.current.revision
 	}
-	s.current = newSnapshot(f, revision+1)
+	s.current, s.first = newSnapshot(f, revision+1), nil
 	close(s.next)
 	s.next = make(chan struct{})
+}
+
+// First has the first page show a fleet until all of it is read: of its healthy runtimes no more is known than their names. read counts the Kymas that
+// are read in full.
+func (s *Source) First(f fleet.Fleet, read func() int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.first, s.read = newSnapshot(f, 0), read
+}
+
+// reading is how much of a fleet is read.
+type reading struct{ Read, Total int }
+
+// unfinished returns what is known of a fleet that is being read, nil for nothing.
+func (s *Source) unfinished() (*snapshot, *reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == nil {
+		return nil, nil
+	}
+	total := s.first.Summary.Total
+	return s.first, &reading{min(int(s.read()), total), total}
 }
 
 // same reports whether two fleets differ in nothing but their time.

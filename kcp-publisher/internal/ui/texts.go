@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ const maxText = 600
 var texts = template.FuncMap{
 	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural, "short": shortDigest,
 	"when": when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone, "rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
-	"ready": ready, "sum": func(a, b int) int { return a + b },
+	"ready": ready, "breakable": breakable, "sum": func(a, b int) int { return a + b },
 }
 
 // text returns a text of others for people: printable, and of bounded length.
@@ -253,4 +254,9 @@ func dict(pairs ...any) map[string]any {
 		m[pairs[i].(string)] = pairs[i+1]
 	}
 	return m
+}
+
+// breakable returns the parts of a text after which a narrow column may break it: those that end with a dot or slash, as in keys of labels.
+func breakable(text string) []string {
+	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text), func(r rune) bool { return r == 0 }))
 }

@@ -91,6 +91,8 @@ type asked struct {
 	viewer *Viewer
 	fleet  *snapshot
 	next   <-chan struct{}
+	// reading is set while the fleet is not read as a whole.
+	reading *reading
 }
 
 // seen lets a request through whose viewer may see the fleet's namespace.
@@ -115,6 +117,10 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 		}
 		if page.fleet, page.next, err = p.Source.snapshot(); err != nil {
 			w.Header().Set("Refresh", "2")
+			if page.fleet, page.reading = p.Source.unfinished(); page.fleet != nil && r.URL.Path == "/" {
+				serve(w, page)
+				return
+			}
 			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane", "This page shows the fleet as soon as it is read.")
 			return
 		}

@@ -371,3 +371,40 @@ func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestTheFirstPageIsShownWhileTheFleetIsRead(t *testing.T) {
+	s := serve(t, sampleFleet(100, false), nil)
+	s.source.current = nil // as before all is read
+	if status, body, header := s.get(t, "/"); status != http.StatusServiceUnavailable || header.Get("Refresh") == "" || strings.Contains(body, "r-0000") {
+		t.Errorf("with nothing read: %d\n%s", status, body)
+	}
+	first := sampleFleet(100, false)
+	for i := range first.Runtimes {
+		if r := &first.Runtimes[i]; r.Health == fleet.Healthy {
+			first.Runtimes[i] = fleet.Runtime{ID: r.ID, Health: fleet.Healthy, Reporting: true}
+		}
+	}
+	first.Summary.Total = len(first.Runtimes)
+	s.source.First(first, func() int64 { return 40 })
+	status, body, header := s.get(t, "/")
+	if status != http.StatusOK || header.Get("Refresh") != "2" || !strings.Contains(body, "Reading 40 of 100 runtimes") || !strings.Contains(body, "Module keda is Error") {
+		t.Errorf("while it is read: %d, %v\n%s", status, header, body)
+	}
+	if _, body, _ = s.get(t, "/?health=Healthy"); strings.Contains(body, "/0</span>") || strings.Contains(body, "data-live") || strings.Contains(body, "<form class") {
+		t.Errorf("more is told than is known:\n%s", body)
+	}
+	if status, _, _ := s.get(t, "/runtimes/r-00001"); status != http.StatusServiceUnavailable {
+		t.Errorf("a page of one runtime: %d", status)
+	}
+	s.source.put(sampleFleet(100, false))
+	if status, body, header = s.get(t, "/"); status != http.StatusOK || header.Get("Refresh") != "" || strings.Contains(body, "Reading ") {
+		t.Errorf("when it is read: %d, %v", status, header)
+	}
+}
+
+func TestKeysOfLabelsBreakBetweenTheirParts(t *testing.T) {
+	s := serve(t, sampleFleet(100, false), nil)
+	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body, "Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {
+		t.Errorf("the header is not breakable:\n%s", body)
+	}
+}

@@ -1,0 +1,36 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+func TestThePageReadsFirstWhatIsNotWell(t *testing.T) {
+	const sick = 7
+	server := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
+		if i == sick {
+			kyma.Status.State, kyma.Status.Modules[0].State, kyma.Status.Runtime.HealthyUntil = v1beta2.StateError, v1beta2.StateError, nil
+		}
+	})
+	api, table := server.connect(t)
+	f := &uiFlags{controlPlane: controlPlane{namespace: defaultNamespace}}
+	var shown *fleet.Fleet
+	if err := f.readFirst(t.Context(), table, api, func(first fleet.Fleet) { shown = &first }); err != nil {
+		t.Fatal(err)
+	}
+	if shown == nil || shown.Summary.Total != 100 || shown.Summary.Health[fleet.Healthy] != 99 {
+		t.Fatal("not what is in the control plane is shown")
+	}
+	if len(server.whole) != 1 || server.whole[0] != server.kymas[sick].Name {
+		t.Errorf("read in full: %v", server.whole)
+	}
+
+	// Of a fleet that the table says too little of, nothing is read twice.
+	server = manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
+	api, table = server.connect(t)
+	if err := f.readFirst(t.Context(), table, api, func(fleet.Fleet) { t.Error("a fleet is shown") }); err != nil || len(server.whole) != 0 {
+		t.Errorf("read in full: %v, %v", server.whole, err)
+	}
+}
