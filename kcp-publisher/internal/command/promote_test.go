@@ -127,7 +127,7 @@ func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage, "--author are required"},
+		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage, "--author is required"},
 		"an author without a name": {r.promote("--author", "ada@example.com"), cli.ExitUsage, `--author "ada@example.com": want "NAME <ADDRESS>"`},
 		"a tag":                    {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: a commit is made on a branch"},
 		"no repository":            {r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist"},

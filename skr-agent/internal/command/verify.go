@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -30,8 +29,8 @@ func newVerify() *cobra.Command {
 			"Exit code 0 says accepted, 3 refused.",
 		Args: cli.Exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if trustFile == "" || runtime == "" {
-				return cli.Usage(errors.New("--trust and --runtime are required"))
+			if err := cli.RequireFlags(cli.Required{Flag: "--trust", Given: trustFile != ""}, cli.Required{Flag: "--runtime", Given: runtime != ""}); err != nil {
+				return err
 			}
 			if skew <= 0 {
 				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
