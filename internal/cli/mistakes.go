@@ -92,6 +92,15 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return names.SuggestionsFor(name)
 }
 
+// DidYouMean ends an error with those of some names that somebody may have meant by another. It is empty where there are none.
+func DidYouMean(name string, of []string) string {
+	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
+	for _, one := range of {
+		names.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
+	}
+	return meant(names.SuggestionsFor(name), "")
+}
+
 func meant(names []string, prefix string) string {
 	if len(names) == 0 {
 		return ""

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -86,6 +87,9 @@ func verifyAt(ctx context.Context, registries *store.Registries, at location, tr
 		trusted.Root = newest
 	}
 	fetched, err := store.Fetch(ctx, at.repository, at.reference)
+	if errors.Is(err, store.ErrNotFound) && at.place != nil && at.reference == bundle.TagDesired {
+		err = newNoBundle(ctx, at.place, trusted.Runtime, err)
+	}
 	if err != nil {
 		return bundle.Bundle{}, trusted.Root, err
 	}
