@@ -86,6 +86,19 @@ func TestPromotingCommitsOneLineWithASignOff(t *testing.T) {
 	}
 }
 
+func TestAPromotionMakesAChannelOnlyWhereToldTo(t *testing.T) {
+	r, hash := channels(t)
+	refused := run(r.promote("--to", "slow")...)
+	if head, err := r.git.Head(); refused.code != cli.ExitFailed || err != nil || head.Hash().String() != hash {
+		t.Errorf("without --create: %+v; master is at %v, %v", refused, head, err)
+	}
+	done(t, r.promote("--to", "slow", "--create")...)
+	message, file := r.at("master")
+	if !strings.Contains(message, "Promote keda to 2.0.0 in channel slow\n") || !strings.Contains(file, "{channel: slow, version: 2.0.0}") || !strings.Contains(file, "{channel: regular, version: 1.0.0}") {
+		t.Errorf("got\n%s\n%s", message, file)
+	}
+}
+
 func TestADryRunOfAPromotionShowsItAndChangesNothing(t *testing.T) {
 	r, hash := channels(t)
 	out := done(t, r.promote("--dry-run")...)
