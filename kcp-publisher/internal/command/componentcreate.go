@@ -80,8 +80,7 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
 		return err
 	}
-	switch {
-	case f.defaultCR != "" && f.template == "":
+	if f.defaultCR != "" && f.template == "" {
 		return cli.Usage(errors.New("--default-cr: belongs into the ModuleTemplate: say --module-template FILE"))
 	}
 	ctx := cmd.Context()
