@@ -17,7 +17,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release test-release test histories test-kind test-ui picture vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release release-push test-release test histories test-kind test-ui picture vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for 
 
 release: ## programs, images, charts, definitions, bills of materials and checksums of VERSION=0.2.0 into dist/; KEY=FILE signs them
 	@go run ./hack/release -version "$(VERSION)" -images $(IMAGES) $(if $(KEY),-key $(KEY)) $(FLAGS)
+
+release-push: ## images and charts of the release VERSION=0.2.0 in dist/ to IMAGES=HOST/PATH, with $$REGISTRY_USER and $$REGISTRY_PASSWORD or the logins of docker
+	@go run ./hack/release -push -version "$(VERSION)" -images $(IMAGES) $(FLAGS)
 
 test-release: ## two releases of the newest commit are the same, and stock tools verify them
 	TEST_RELEASE=1 go test -count=1 -timeout $(TIMEOUT) ./hack/release

@@ -68,6 +68,26 @@ func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 	return readOnlyLayout{store, name}, nil
 }
 
+// Repositories lists those of a folder that have a tag.
+func (l *Layout) Repositories() ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(l.path, ocispec.ImageIndexFile))
+	if err != nil {
+		return nil, err
+	}
+	var index ocispec.Index
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, fmt.Errorf("index of OCI layout %s: %w", l.path, err)
+	}
+	var names []string
+	for _, entry := range index.Manifests {
+		name, _, tagged := strings.Cut(entry.Annotations[ocispec.AnnotationRefName], ":")
+		if tagged && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // A layout has one name space for references, so that of a repository's tag is "<repository>:<tag>".
 func layoutReference(repository, reference string) string {
 	if strings.Contains(reference, ":") {

@@ -170,3 +170,17 @@ func TestAProgramThatCouldNotRunIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// The name without a version is what scripts had before names had one.
+func TestAnImageIsFoundWithAndWithoutItsVersion(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
+	require.NoError(t, os.WriteFile(from, changed(t, atMachine, machineARM64), 0o600))
+	for _, version := range []string{"v1", "v2"} {
+		require.NoError(t, run([]string{"-version", version, "-output", to, from}))
+		versioned, err := os.ReadFile(filepath.Join(to, "images-"+version+"-linux-arm64.tar"))
+		require.NoError(t, err)
+		newest, err := os.ReadFile(filepath.Join(to, "images-linux-arm64.tar"))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(versioned, newest), "the name without a version leads to another than %s", version)
+	}
+}

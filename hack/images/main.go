@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ func main() {
 func run(args []string) error {
 	flags := flag.NewFlagSet("images", flag.ExitOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "images writes PROGRAM-linux-ARCH.tar for each program, to be read by docker load, kind load image-archive, ctr images import, skopeo and oras.")
+		fmt.Fprintln(flags.Output(), "images writes PROGRAM-VERSION-linux-ARCH.tar for each program, and a link PROGRAM-linux-ARCH.tar to the newest, to be read by docker load, kind load image-archive, ctr images import, skopeo and oras.")
 		fmt.Fprintln(flags.Output(), "\nusage: images [flags] PROGRAM...")
 		flags.PrintDefaults()
 	}
@@ -48,11 +49,22 @@ func run(args []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		file := filepath.Join(*output, fmt.Sprintf("%s-linux-%s.tar", name, image.Architecture))
+		file := filepath.Join(*output, fmt.Sprintf("%s-%s-linux-%s.tar", name, *version, image.Architecture))
 		if err := os.WriteFile(file, image.Archive, 0o644); err != nil {
+			return err
+		}
+		if err := linkNewest(filepath.Join(*output, fmt.Sprintf("%s-linux-%s.tar", name, image.Architecture)), filepath.Base(file)); err != nil {
 			return err
 		}
 		fmt.Printf("%s  %s@%s  %.1f MiB\n", file, image.Reference, image.Digest, float64(len(image.Archive))/(1<<20))
 	}
 	return nil
+}
+
+// linkNewest lets a name without a version lead to a file beside it, whatever had the name before.
+func linkNewest(link, file string) error {
+	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(file, link)
 }

@@ -44,8 +44,9 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.version, "version", "", "version, such as 0.2.0")
 	flags.StringVar(&r.dir, "output", "dist", "folder for the release, which must be empty or not there")
-	flags.StringVar(&r.images, "images", "ghcr.io/kyma-pull", "HOST/PATH that the images' names begin with")
+	flags.StringVar(&r.images, "images", "ghcr.io/kyma-pull", "HOST/PATH that the names of images and charts begin with")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "platforms of the programs; images are made of those for Linux")
+	push := flags.Bool("push", false, "push images and charts of the release that is in -output to -images, with $REGISTRY_USER and $REGISTRY_PASSWORD or the logins of docker, and build nothing")
 	key := flags.String("key", "", "file with an ECDSA private key in PEM (PKCS #8 or SEC 1), or env:NAME of the variable that holds it: it signs the checksums and the provenance")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -53,6 +54,9 @@ func run(ctx context.Context, args []string) error {
 	r.version = strings.TrimPrefix(r.version, "v")
 	if !semver.MatchString(r.version) {
 		return fmt.Errorf("-version %q: want a semantic version such as 0.2.0", r.version)
+	}
+	if *push {
+		return r.push(ctx)
 	}
 	var err error
 	if r.platforms, err = parsePlatforms(*platforms); err != nil {

@@ -63,10 +63,16 @@ func newOperator(t *testing.T) *operator {
 
 func (o *operator) follow(script string) {
 	o.Helper()
+	o.output(script)
+}
+
+func (o *operator) output(script string) string {
+	o.Helper()
 	command := exec.CommandContext(o.Context(), "bash", "-euo", "pipefail", "-c", script)
 	command.Dir, command.Env = o.dir, o.env
 	output, err := command.CombinedOutput()
 	require.NoError(o, err, "%s\n%s", script, output)
+	return string(output)
 }
 
 // steps follows the blocks of a page that have a name.
@@ -77,6 +83,24 @@ func (o *operator) steps(page, name string) {
 	for _, block := range blocks {
 		o.follow(block.Script)
 	}
+}
+
+// notes runs what kubectl is told in templates/NOTES.txt of each chart, as Helm prints it.
+func (o *operator) notes() {
+	o.Helper()
+	kyma := o.held("Kyma", "kyma-system", "default", "", false)
+	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
+		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
+		for line := range strings.Lines(printed) {
+			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") {
+				command, _, _ = strings.Cut(command, "   ") // the rest explains
+				o.follow(strings.ReplaceAll(command, "rollout status", "rollout status --watch=false"))
+				ran++
+			}
+		}
+		require.Equal(o, commands, ran, "%s of %s: want as many calls of kubectl in\n%s", "templates/NOTES.txt", release, printed)
+	}
+	require.NoError(o, o.api.Delete(o.Context(), kyma))
 }
 
 // uninstall follows the blocks of the guide on uninstalling that have a name.
@@ -139,6 +163,7 @@ func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 		require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:" + tag, "registry.example/kyma-pull/skr-agent:" + tag}, o.images(), wrong)
 	}
 	running("1.0.0", "an upgrade forgot what was set")
+	o.notes()
 	o.steps("guides/upgrade-and-skew.md", "releases")
 	running("1.1.0", "an upgrade forgot what was set")
 	o.steps("guides/upgrade-and-skew.md", "releases-back")
@@ -170,11 +195,9 @@ func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 	require.NotEqual(t, "Webhook", string(o.definition().Spec.Conversion.Strategy))
 
 	t.Log("In order, after both were installed again.")
-	for _, block := range guideBlocks(t, "install.md") {
-		for line := range strings.Lines(block.Script) {
-			if strings.HasPrefix(line, "helm install") {
-				o.follow(line)
-			}
+	for _, page := range []string{"../charts/kcp-publisher/README.md", "../charts/skr-agent/README.md"} {
+		for _, block := range guideBlocks(t, page) {
+			o.follow(block.Script)
 		}
 	}
 	berlin, tokyo := o.held("Kyma", "kcp-system", "berlin", "", false), o.held("Kyma", "kcp-system", "tokyo", "", false)

@@ -110,7 +110,8 @@ func TestTheWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	}
 }
 
-// Only the job that publishes a finished release may write, and it builds nothing.
+// Only the jobs that publish a finished release may write. The one that writes to the repository runs nothing of it, and the one that pushes images and
+// charts writes packages alone and runs one target, which builds nothing of the release.
 func TestWorkflowsMayOnlyRead(t *testing.T) {
 	for path, w := range workflows(t) {
 		if publish, ok := w.Jobs["publish"]; ok && path == ".github/workflows/release.yaml" {
@@ -118,6 +119,14 @@ func TestWorkflowsMayOnlyRead(t *testing.T) {
 			for _, step := range publish.Steps {
 				if strings.Contains(step.Run, "make") || strings.HasPrefix(step.Uses, "actions/checkout") {
 					t.Errorf("%s: a job that may write runs what is in the repository", path)
+				}
+			}
+		}
+		if push, ok := w.Jobs["push"]; ok && path == ".github/workflows/release.yaml" {
+			delete(push.Permissions, "packages")
+			for _, step := range push.Steps {
+				if step.Run != "" && step.Run != "make release-push" {
+					t.Errorf("%s: a job that may write packages runs %q", path, step.Run)
 				}
 			}
 		}

@@ -26,7 +26,7 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 	files["fleet/kymas/two.yaml"] = kymaOf("two", "mailer")
 	first := repo.push(files)
 	metrics := freeAddress(t)
-	f := startFollowing(t, append(repo.flags(), "--metrics-bind-address", metrics, "--metrics-auth=false"))
+	f := startFollowing(t, append(repo.pageFlags(), "--metrics-bind-address", metrics, "--metrics-auth=false"))
 	untilCommit(t, f, first)
 	byHand := fleet.NewKyma("by-hand", "regular", "mailer")
 	must(t, f.Control.Create(ctx, byHand))
@@ -53,18 +53,17 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		}
 	})
 
-	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, repo.flags()...)
+	page := blocksOf(t, "docs/git.md", 4)
+	sh := newPlainShell(t, f.Dir, f.Binaries(), "https://git.example/kyma/fleet.git", repo.url, "~/fleet-git", repo.credentials)
+	promote := strings.TrimSpace(page[2])
 	t.Run("a branch to review tells what it would do, and does nothing", func(t *testing.T) {
 		before := versions(t, f)
-		if output, code := fleet.Run(ctx, f.Binaries().Publisher, append(promote, "--branch", "scaler-1.8")...); code != 0 {
-			t.Fatalf("exit code %d\n%s", code, output)
-		}
-		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "scaler-1.8", "--git-path", "fleet", "--git-credentials", repo.credentials)
-		must(t, err)
+		sh.run(promote + " --branch scaler-1.8")
+		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
 		// The whole sample of the page, but for its first line, which has the commit.
-		_, page, _ := strings.Cut(blockAfter(t, "docs/git.md", "What would it do?", "text"), "\n")
-		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, page) {
-			t.Errorf("docs/git.md shows\n%s\nand this is printed:\n%s", page, output)
+		_, sample, _ := strings.Cut(blockAfter(t, "docs/git.md", "What would it do?", "text"), "\n")
+		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, sample) {
+			t.Errorf("docs/git.md shows\n%s\nand this is printed:\n%s", sample, output)
 		}
 		repo.git("fetch", "--quiet")
 		repo.git("checkout", "--quiet", "-b", "waves", "origin/scaler-1.8")
@@ -73,7 +72,7 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		repo.git("commit", "--quiet", "-m", "wait")
 		repo.git("push", "--quiet", "origin", "waves")
 		repo.git("checkout", "--quiet", "main")
-		output, err = f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "waves", "--git-path", "fleet", "--git-credentials", repo.credentials)
+		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "waves", "--git-path", "fleet", "--git-credentials", repo.credentials)
 		must(t, err)
 		for _, want := range []string{
 			"  create  RolloutPolicy slow  fleet/slow.yaml:1\n", "  begin   Rollout scaler-regular-1 by policy slow: all 1 after approval\n",
@@ -94,10 +93,7 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 
 	var promoted string
 	t.Run("a promotion is one command", func(t *testing.T) {
-		output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...)
-		if code != 0 {
-			t.Fatalf("exit code %d\n%s", code, output)
-		}
+		output := sh.run(promote)
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		repo.git("pull", "--quiet")
 		promoted = repo.git("rev-parse", "HEAD")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,13 @@ func (r *repository) push(files map[string]string, options ...string) string {
 
 func (r *repository) flags() []string {
 	return []string{"--git-url", r.url, "--git-branch", "main", "--git-path", "fleet", "--git-credentials", r.credentials}
+}
+
+// pageFlags are those with which docs/git.md has a publisher follow a repository.
+func (r *repository) pageFlags() []string {
+	r.t.Helper()
+	words := wordsOf(r.t, blocksOf(r.t, "docs/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url, "/etc/git", r.credentials)
+	return words[slices.Index(words, "--git-url"):]
 }
 
 func document(t *testing.T, object any) string {

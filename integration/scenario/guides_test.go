@@ -36,6 +36,16 @@ func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	return scripts
 }
 
+// wordsOf returns the words of a page's one command, with what it calls things replaced by what they are called here.
+func wordsOf(t *testing.T, script string, replaced ...string) []string {
+	t.Helper()
+	calls := clitest.Block{Script: strings.NewReplacer(replaced...).Replace(script)}.Calls(t)
+	if len(calls) != 1 {
+		t.Fatalf("has %d commands, and the test runs one:\n%s", len(calls), script)
+	}
+	return calls[0]
+}
+
 // yamlOf returns the first YAML of a page below a heading.
 func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
 
@@ -97,13 +107,15 @@ func TestTheGuidesForOperatorsAreRight(t *testing.T) {
 	must(t, err)
 	untilSettled(t, tokyo, "1.8.0")
 	plugins := t.TempDir()
-	w := &walk{T: t, f: f, r: r, s: newShell(t, f.Dir, f.Binaries(), ".demo/", f.Dir+"/", "bin/kcp-publisher", f.Binaries().Publisher, "/usr/local/bin", plugins,
+	w := &walk{T: t, f: f, r: r, s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), ".demo/", f.Dir+"/", "bin/kcp-publisher", f.Binaries().Publisher, "/usr/local/bin", plugins,
 		"RUNTIME", "berlin", "MODULE", "scaler", "WAVE", "all", "registry.example/components", f.Components(), "REGISTRY/PATH", f.Components(),
 		"kyma-project.io/module/keda:1.8.0", "example.org/module/mailer:1.0.0", "kyma ship", "kyma tokyo")}
 	w.s.env = append(w.s.env, "PATH="+plugins+":"+pathOf(w.s.env), "KUBECONFIG="+filepath.Join(f.Dir, "kcp.kubeconfig"))
 	w.firstRollout()
 	w.rollouts()
 	w.operations()
+	w.carried()
+	w.pruned()
 	w.modules()
 	w.clocks()
 }
@@ -178,6 +190,18 @@ func (w *walk) operations() {
 	must(t, w.f.Control.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"}}))
 	w.says(blocksOf(t, "docs/git.md", 4)[1], "annotated")
 	w.says(blocksOf(t, "docs/airgap.md", 4)[2], "annotated")
+}
+
+// carried takes a report back as docs/airgap.md does: that of a runtime that reports by itself, which the control plane has already.
+func (w *walk) carried() {
+	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/airgap.md", 4)[1])
+	w.says(back, "tokyo", "was there already")
+}
+
+// pruned finds nothing to remove in a registry of today.
+func (w *walk) pruned() {
+	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
+	w.says(blocksOf(w.T, "docs/registry.md", 3)[1], "0 manifests (")
 }
 
 // modules makes, signs and copies a component, and pins versions in a runtime.

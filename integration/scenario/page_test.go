@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -34,7 +35,11 @@ var printedAddress = regexp.MustCompile(`http://\S+\?token=\S+`)
 func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	command := exec.CommandContext(ctx, f.Binaries().Publisher, append([]string{"ui", "--bind-address", "127.0.0.1:0", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig")}, args...)...)
+	words := wordsOf(t, blocksOf(t, "docs/guides/ui.md", 1)[0], "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
+	command := exec.CommandContext(ctx, f.Binaries().Publisher, append(append(words[1:], "--bind-address", "127.0.0.1:0"), args...)...)
+	browser := t.TempDir() // one that opens nothing
+	must(t, os.WriteFile(filepath.Join(browser, "xdg-open"), []byte("#!/bin/sh\n"), 0o700))
+	command.Env = append(os.Environ(), "PATH="+browser+":"+os.Getenv("PATH"))
 	printed, err := command.StdoutPipe()
 	must(t, err)
 	var log lockedBuffer

@@ -113,43 +113,72 @@ func TestTheConfigurationOfZotKeepsRuntimesApart(t *testing.T) {
 	}
 }
 
-// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/guides/registry-configurations.md does.
-func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
-	e := newRegistryExample(t)
-	e.run(0, "keys", "init", "--keys", e.path("keys"))
-	e.run(0, "registry", "init", "--keys", e.path("keys"))
-	set, err := os.ReadFile(e.path("keys/registry.jwks.json"))
-	must(t, err)
-	must(t, os.WriteFile(e.path("registry.jwks.json"), set, 0o600))
-	r := e.startDistribution(e.configuration("distribution-token.yaml"))
+// shell follows pages in the test's folder.
+func (e *registryExample) shell() shell {
+	e.t.Helper()
 	binaries, err := fleet.Build()
-	must(t, err)
-	log, err := os.Create(e.path("token-service.log"))
-	must(t, err)
-	service := exec.CommandContext(t.Context(), binaries.Publisher, "token-service", "--keys", e.path("keys"), "--location", e.host+"/fleet",
-		"--service", "registry.example", "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0")
-	service.Stdout, service.Stderr = log, log
-	must(t, service.Start())
-	t.Cleanup(func() {
+	must(e.t, err)
+	// The page's registry and its token service have one name, and a certificate of a public authority; here each has what the configuration says.
+	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ", "token-service --service registry.example --bind-address 127.0.0.1:0 ",
+		"registry check ", "registry check --registry-ca "+e.ca+" ")
+}
+
+// serves starts the token service as a line of a page does, and returns its address.
+func (e *registryExample) serves(line string) (address string) {
+	e.t.Helper()
+	s := e.shell()
+	log, err := os.CreateTemp(e.dir, "token-service")
+	must(e.t, err)
+	service := exec.CommandContext(e.t.Context(), "bash", "-euc", "exec "+s.replaced.Replace(line))
+	service.Dir, service.Env, service.Stdout, service.Stderr = e.dir, s.env, log, log
+	must(e.t, service.Start())
+	e.t.Cleanup(func() {
 		_ = service.Process.Kill()
 		_ = service.Wait() // it was killed
 		log.Close()
 	})
-	until(t, time.Minute, "the token service answers", func() (bool, string) {
+	until(e.t, time.Minute, "the token service answers", func() (bool, string) {
 		text, err := os.ReadFile(log.Name())
-		must(t, err)
+		must(e.t, err)
 		_, rest, _ := strings.Cut(string(text), `"address":"`)
-		address, _, found := strings.Cut(rest, `"`)
-		if found {
-			r.ServeTokens(address)
-		}
+		found := false
+		address, _, found = strings.Cut(rest, `"`)
 		return found, string(text)
 	})
-	credentials := e.run(0, "registry", "credentials", "_publisher", "--keys", e.path("keys"), "--location", e.host+"/fleet")
-	must(t, os.WriteFile(e.path("publisher.json"), []byte(credentials), 0o600))
+	return address
+}
+
+// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/registry.md does, makes passwords and checks
+// them, and then follows docs/guides/registry-configurations.md, which says the same in short.
+func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
+	e := newRegistryExample(t)
+	page, inShort := blocksOf(t, "docs/registry.md", 3), blocksOf(t, "docs/guides/registry-configurations.md", 2)
+	start := lines(page[0])
+	e.run(0, "keys", "init", "--keys", e.path("keys"))
+	e.shell().run(start[0])
+	set, err := os.ReadFile(e.path("keys/registry.jwks.json"))
+	must(t, err)
+	must(t, os.WriteFile(e.path("registry.jwks.json"), set, 0o600))
+	must(t, os.WriteFile(e.path("generations.yaml"), nil, 0o600))
+	r := e.startDistribution(e.configuration("distribution-token.yaml"))
+	r.ServeTokens(e.serves(start[1]))
+	if manifests := e.shell().run(strings.Join(start[2:], "\n")); !strings.Contains(manifests, ".dockerconfigjson") {
+		t.Errorf("enroll --registry-password brings no password along:\n%s", manifests)
+	}
 	if output := e.prove(0, "--runtime", "berlin", "--runtime", "tokyo", "--keys", e.path("keys")); !refusedAll.MatchString(output) {
 		t.Errorf("not all was refused:\n%s", output)
 	}
+	for _, runtime := range []string{"berlin", "tokyo"} {
+		e.shell().run("kcp-publisher registry credentials " + runtime + " --keys keys --location registry.example/fleet > " + runtime + ".json")
+	}
+	for _, line := range append(lines(page[2]), lines(inShort[1])...) {
+		if output := e.shell().run(line); !refusedAll.MatchString(output) {
+			t.Errorf("%s: not all was refused:\n%s", line, output)
+		}
+	}
+	must(t, os.Remove(e.path("keys/registry.key")))
+	e.shell().run(lines(inShort[0])[0])
+	e.serves(lines(inShort[0])[1])
 }
 
 // TestTheConfigurationOfDistributionWithPasswordsLeaks: it keeps strangers out and nobody apart, as the guide says.

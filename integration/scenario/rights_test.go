@@ -32,7 +32,6 @@ var underAccounts = fleet.Options{
 	PublisherFlags:  slices.Concat(withSecrets.PublisherFlags, []string{"--runtime-namespace-label", "istio-injection=enabled"}),
 	PublisherRights: withSecrets.PublisherRights,
 	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
-	AgentFlags:      []string{"--module-service-account", "modules"},
 }
 
 // grant returns a user of the runtime rights everywhere.
@@ -86,7 +85,9 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 
 func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, underAccounts)
+	options := underAccounts
+	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/rights.md", 6)[2])[2:] // after "skr-agent run"
+	f := newFleet(t, options)
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler", "mailer")
 	must(t, err)
 	must(t, fleet.ApplyChartFile(ctx, r.API, "skr-agent", "policy", "protection.yaml"))

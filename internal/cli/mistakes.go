@@ -45,6 +45,30 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
+// Required is a flag that has to be given, by its name, and whether it was.
+type Required struct {
+	Flag  string
+	Given bool
+}
+
+// RequireFlags is the error that names the flags that were not given, and no others; nil where all were.
+func RequireFlags(flags ...Required) error {
+	var missing []string
+	for _, flag := range flags {
+		if !flag.Given {
+			missing = append(missing, flag.Flag)
+		}
+	}
+	last := len(missing) - 1
+	switch {
+	case last < 0:
+		return nil
+	case last == 0:
+		return Usage(fmt.Errorf("%s is required", missing[0]))
+	}
+	return Usage(fmt.Errorf("%s and %s are required", strings.Join(missing[:last], ", "), missing[last]))
+}
+
 // flagMistake is the error for flags that cannot be parsed. Where a group was meant to run a command that it has not, that is the mistake: the flags
 // are the command's.
 func flagMistake(cmd *cobra.Command, err error) error {
@@ -67,6 +91,15 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 		}
 	})
 	return names.SuggestionsFor(name)
+}
+
+// DidYouMean ends an error with those of some names that somebody may have meant by another. It is empty where there are none.
+func DidYouMean(name string, of []string) string {
+	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
+	for _, one := range of {
+		names.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
+	}
+	return meant(names.SuggestionsFor(name), "")
 }
 
 func meant(names []string, prefix string) string {

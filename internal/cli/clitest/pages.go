@@ -30,8 +30,8 @@ var (
 	program = regexp.MustCompile(`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
-// Shell returns the shell blocks of README.md, CONTRIBUTING.md and docs, page by page. A block that has no language and looks like one fails
-// the test: nobody would know whether it has to run.
+// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. A block that has no language and looks like one
+// fails the test: nobody would know whether it has to run. What a chart prints once it is installed is one block.
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
 	pages := []string{"CONTRIBUTING.md", "README.md"}
@@ -44,6 +44,17 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	charts, err := filepath.Glob(filepath.Join(checkout, "charts", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, chart := range charts {
+		if info, err := os.Stat(chart); err != nil || !info.IsDir() {
+			continue
+		}
+		folder := "charts/" + filepath.Base(chart) + "/"
+		pages, blocks = append(pages, folder+"README.md"), append(blocks, notes(t, checkout, folder+"templates/NOTES.txt"))
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(filepath.Join(checkout, page))
@@ -63,6 +74,25 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 		}
 	}
 	return blocks
+}
+
+var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
+
+// notes returns the commands of a chart's notes. What Helm would put in place of an action is "x", and three spaces begin an explanation.
+func notes(t *testing.T, checkout, page string) Block {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(checkout, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Block{Page: page, Line: 1}
+	for line := range strings.Lines(string(text)) {
+		if program.MatchString(line) {
+			command, _, _ := strings.Cut(strings.TrimSpace(action.ReplaceAllString(line, "x")), "   ")
+			b.Script += command + "\n"
+		}
+	}
+	return b
 }
 
 // Calls returns the words of each command of the block. What the shell would put in place of a variable or a command is "x".

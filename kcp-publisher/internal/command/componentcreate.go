@@ -74,12 +74,13 @@ type created struct {
 
 func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	name, version, ok := strings.Cut(argument, ":")
-	switch {
-	case !ok:
+	if !ok {
 		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as example.org/module/mailer:1.0.0", argument))
-	case f.from == "" || f.to == "":
-		return cli.Usage(errors.New("--from and --to are required"))
-	case f.defaultCR != "" && f.template == "":
+	}
+	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
+		return err
+	}
+	if f.defaultCR != "" && f.template == "" {
 		return cli.Usage(errors.New("--default-cr: belongs into the ModuleTemplate: say --module-template FILE"))
 	}
 	ctx := cmd.Context()

@@ -126,7 +126,7 @@ func TestWhatCannotBecomeAComponentIsRefused(t *testing.T) {
 	}{
 		"no version":              {[]string{"example.org/module/mailer", "--from", good, "--to", to()}, cli.ExitUsage, "want NAME:VERSION"},
 		"a name without a domain": {[]string{"mailer:1.0.0", "--from", good, "--to", to()}, cli.ExitUsage, `component name "mailer": want DOMAIN/PATH`},
-		"no place":                {[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--from and --to are required"},
+		"no place":                {[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--to is required"},
 		"an empty folder":         {[]string{"example.org/mailer:1.0.0", "--from", t.TempDir(), "--to", to()}, cli.ExitFailed, "has neither a Chart.yaml, nor a kustomization, nor any YAML file"},
 		"a folder not there":      {[]string{"example.org/mailer:1.0.0", "--from", "/nowhere", "--to", to()}, cli.ExitFailed, "--from: stat /nowhere"},
 		"no object":               {[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed, filepath.Join("deep", "a.yaml") + ":5: apiVersion: is required"},

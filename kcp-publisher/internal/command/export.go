@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,7 +46,7 @@ func newExport() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "where bundles are published: registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVarP(&f.file, "output", "o", "", "file to write")
+	flags.StringVarP(&f.file, "output", "o", "", "file to write; what is printed has its form by --format, which is -o of other commands")
 	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it has applied; may be repeated")
 	flags.BoolVar(&f.images, "images", false, "include the container images of the modules: those that the desired state lists and those that their objects use")
 	flags.StringVar(&f.renderer, "renderer", "", "with --images: the skr-agent program that renders modules to find the images that they use; default: skr-agent "+
@@ -107,8 +106,8 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, airgap.Packing, error) {
 	var options export.Options
 	packing := airgap.Packing{Zstd: f.zstd}
-	if f.from == "" || f.file == "" && !f.dryRun {
-		return options, packing, cli.Usage(errors.New("--from and -o are required"))
+	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "-o", Given: f.file != "" || f.dryRun}); err != nil {
+		return options, packing, err
 	}
 	for _, id := range runtimes {
 		if err := trust.CheckRuntimeID(id); err != nil {

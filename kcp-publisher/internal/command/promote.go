@@ -61,8 +61,11 @@ type promoted struct {
 }
 
 func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
-	if f.from == "" || f.to == "" || f.url == "" || f.author == "" {
-		return cli.Usage(errors.New("--from, --to, --git-url and --author are required"))
+	if err := cli.RequireFlags(
+		cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""},
+		cli.Required{Flag: "--git-url", Given: f.url != ""}, cli.Required{Flag: "--author", Given: f.author != ""},
+	); err != nil {
+		return err
 	}
 	if f.git.tag != "" {
 		return cli.Usage(errors.New("--git-tag: a commit is made on a branch: say --git-branch"))

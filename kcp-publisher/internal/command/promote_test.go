@@ -86,6 +86,19 @@ func TestPromotingCommitsOneLineWithASignOff(t *testing.T) {
 	}
 }
 
+func TestAPromotionMakesAChannelOnlyWhereToldTo(t *testing.T) {
+	r, hash := channels(t)
+	refused := run(r.promote("--to", "slow")...)
+	if head, err := r.git.Head(); refused.code != cli.ExitFailed || err != nil || head.Hash().String() != hash {
+		t.Errorf("without --create: %+v; master is at %v, %v", refused, head, err)
+	}
+	done(t, r.promote("--to", "slow", "--create")...)
+	message, file := r.at("master")
+	if !strings.Contains(message, "Promote keda to 2.0.0 in channel slow\n") || !strings.Contains(file, "{channel: slow, version: 2.0.0}") || !strings.Contains(file, "{channel: regular, version: 1.0.0}") {
+		t.Errorf("got\n%s\n%s", message, file)
+	}
+}
+
 func TestADryRunOfAPromotionShowsItAndChangesNothing(t *testing.T) {
 	r, hash := channels(t)
 	out := done(t, r.promote("--dry-run")...)
@@ -127,7 +140,7 @@ func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage, "--author are required"},
+		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage, "--author is required"},
 		"an author without a name": {r.promote("--author", "ada@example.com"), cli.ExitUsage, `--author "ada@example.com": want "NAME <ADDRESS>"`},
 		"a tag":                    {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: a commit is made on a branch"},
 		"no repository":            {r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist"},

@@ -68,9 +68,10 @@ type pruned struct {
 const minPruneAge = 24 * time.Hour
 
 func (f *registryPruneFlags) run(cmd *cobra.Command) error {
+	if err := cli.RequireFlags(cli.Required{Flag: "--to", Given: f.to != ""}, cli.Required{Flag: "--trust", Given: f.trust != ""}); err != nil {
+		return err
+	}
 	switch {
-	case f.to == "" || f.trust == "":
-		return cli.Usage(errors.New("--to and --trust are required"))
 	case f.minAge < minPruneAge:
 		return cli.Usage(fmt.Errorf("--min-age %s: want at least %s", f.minAge, minPruneAge))
 	case f.limit < 1:

@@ -109,8 +109,8 @@ type published struct {
 }
 
 func (f *publishFlags) run(cmd *cobra.Command) error {
-	if f.from == "" || f.to == "" {
-		return cli.Usage(errors.New("--from and --to are required"))
+	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
+		return err
 	}
 	ctx := cmd.Context()
 	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())

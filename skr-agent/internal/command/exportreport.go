@@ -22,8 +22,10 @@ func newExportReport() *cobra.Command {
 		Long: "export-report takes the report that the agent put at its location, as the agent signed it, for `kcp-publisher import-report`.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if location == "" || runtime == "" || file == "" {
-				return cli.Usage(errors.New("--location, --runtime and -o are required"))
+			if err := cli.RequireFlags(
+				cli.Required{Flag: "--location", Given: location != ""}, cli.Required{Flag: "--runtime", Given: runtime != ""}, cli.Required{Flag: "-o", Given: file != ""},
+			); err != nil {
+				return err
 			}
 			if err := trust.CheckRuntimeID(runtime); err != nil {
 				return cli.Usage(err)
@@ -42,7 +44,7 @@ func newExportReport() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&location, "location", "", "where the agent reports: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&runtime, "runtime", "", "runtime id")
-	flags.StringVarP(&file, "output", "o", "", "file to write")
+	flags.StringVarP(&file, "output", "o", "", "file to write; other commands have a format as -o")
 	registry.AddFlags(flags)
 	return cmd
 }

@@ -30,8 +30,8 @@ func newVerify() *cobra.Command {
 			"Exit code 0 says accepted, 3 refused.",
 		Args: cli.Exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if trustFile == "" || runtime == "" {
-				return cli.Usage(errors.New("--trust and --runtime are required"))
+			if err := cli.RequireFlags(cli.Required{Flag: "--trust", Given: trustFile != ""}, cli.Required{Flag: "--runtime", Given: runtime != ""}); err != nil {
+				return err
 			}
 			if skew <= 0 {
 				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
@@ -87,6 +87,9 @@ func verifyAt(ctx context.Context, registries *store.Registries, at location, tr
 		trusted.Root = newest
 	}
 	fetched, err := store.Fetch(ctx, at.repository, at.reference)
+	if errors.Is(err, store.ErrNotFound) && at.place != nil && at.reference == bundle.TagDesired {
+		err = newNoBundle(ctx, at.place, trusted.Runtime, err)
+	}
 	if err != nil {
 		return bundle.Bundle{}, trusted.Root, err
 	}

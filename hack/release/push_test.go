@@ -1,0 +1,112 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote"
+)
+
+// packed makes a release that has the charts and, in place of images, an index of none: a push copies whatever the layout has.
+func packed(t *testing.T, version string) *release {
+	t.Helper()
+	scratch := t.TempDir()
+	r := &release{version: version, dir: t.TempDir(), commit: commit{"commit", time.Unix(1, 0)}}
+	to, err := layout(scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range programs {
+		index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Annotations: r.annotations(program)}
+		index.SchemaVersion = 2
+		if err := push(t.Context(), to, ocispec.MediaTypeImageIndex, index, program+":"+version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir("../..")
+	if err := r.buildCharts(t.Context(), scratch); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.packLayout(scratch); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAPushHasThePasswordOfTheEnvironment(t *testing.T) {
+	t.Setenv("REGISTRY_USER", "ada")
+	t.Setenv("REGISTRY_PASSWORD", "opensesame")
+	r := packed(t, "0.3.0")
+	var refused, accepted atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if user, password, _ := request.BasicAuth(); user != "ada" || password != "opensesame" {
+			refused.Add(1)
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		accepted.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
+	r.images = "localhost:" + server.URL[strings.LastIndex(server.URL, ":")+1:] + "/kyma-pull"
+	if err := r.push(t.Context()); err == nil || accepted.Load() == 0 || refused.Load() == 0 {
+		t.Errorf("got %v after %d requests with the password", err, accepted.Load())
+	}
+}
+
+func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir()) // nobody's logins
+	r := packed(t, "0.3.0")
+	r.images = newRegistry(t) + "/kyma-pull"
+	args := []string{"-push", "-version", "v0.3.0", "-output", r.dir, "-images", r.images}
+	for range 2 { // again changes nothing
+		if err := run(t.Context(), args); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"kcp-publisher", "skr-agent", "charts/kcp-publisher", "charts/skr-agent"} {
+		repository, err := remote.NewRepository(r.images + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repository.PlainHTTP = true
+		if _, err := repository.Resolve(t.Context(), "0.3.0"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, program := range programs {
+		if values := string(read(t, filepath.Join("charts", program), "values.yaml")); !strings.Contains(values, "repository: ghcr.io/kyma-pull/"+program+"\n") {
+			t.Errorf("the chart %s takes its image from elsewhere", program)
+		}
+	}
+
+	t.Run("a release that is there is not replaced", func(t *testing.T) {
+		r.commit.time = time.Unix(2, 0)
+		other := t.TempDir()
+		to, err := layout(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := push(t.Context(), to, ocispec.MediaTypeImageIndex, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex}, "kcp-publisher:0.3.0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.packLayout(other); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "a release is not replaced") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("what was not built is not pushed", func(t *testing.T) {
+		if err := run(t.Context(), []string{"-push", "-version", "9.9.9", "-output", r.dir}); err == nil || !strings.Contains(err.Error(), "build it first") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package layout
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// reader is a test with all that its package declares.
+type reader struct {
+	test string
+	// declared are what is declared at the top, methods too, by name. Those of one name count as one, as their types are not known here.
+	declared map[string]*declaration
+}
+
+// declaration is what a function or variable has: the names that it uses, and its texts.
+type declaration struct{ uses, texts []string }
+
+// names reports whether the test, or a function that it uses in its package, has a text that ends in a page's name.
+func (r reader) names(page string) bool {
+	seen, next := map[string]bool{r.test: true}, []string{r.test}
+	for len(next) > 0 {
+		d := r.declared[next[0]]
+		next = next[1:]
+		for _, text := range d.texts {
+			if text == page || page != "README.md" && strings.HasSuffix(text, "/"+page) { // other folders have one, too
+				return true
+			}
+		}
+		for _, name := range d.uses {
+			if r.declared[name] != nil && !seen[name] {
+				seen[name] = true
+				next = append(next, name)
+			}
+		}
+	}
+	return false
+}
+
+// pageName is how tests name a page: by its file, and what all charts have also by the chart's folder or its release.
+func pageName(page string) string {
+	switch path.Base(page) {
+	case "README.md":
+		if folder := path.Base(path.Dir(page)); folder != "." {
+			return folder + "/README.md"
+		}
+	case "NOTES.txt":
+		return "templates/NOTES.txt"
+	}
+	return path.Base(page)
+}
+
+// readTests returns all tests of the project by name.
+func readTests(t *testing.T) map[string]reader {
+	t.Helper()
+	packages, tests := map[string]map[string]*declaration{}, map[string]reader{}
+	for _, file := range tracked(t, "**/*_test.go") {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared := packages[path.Dir(file)]
+		if declared == nil {
+			declared = map[string]*declaration{}
+			packages[path.Dir(file)] = declared
+		}
+		for _, d := range parsed.Decls {
+			for _, name := range read(d, declared) {
+				if strings.HasPrefix(name, "Test") {
+					tests[name] = reader{name, declared}
+				}
+			}
+		}
+	}
+	return tests
+}
+
+// read adds what a declaration has to those of its package, and returns its names.
+func read(d ast.Decl, declared map[string]*declaration) (names []string) {
+	var all []ast.Node
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		names, all = []string{d.Name.Name}, []ast.Node{d}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if values, ok := spec.(*ast.ValueSpec); ok {
+				for _, name := range values.Names {
+					names, all = append(names, name.Name), append(all, values)
+				}
+			}
+		}
+	}
+	for i, name := range names {
+		if declared[name] == nil {
+			declared[name] = &declaration{}
+		}
+		declared[name].read(all[i])
+	}
+	return names
+}
+
+func (d *declaration) read(from ast.Node) {
+	ast.Inspect(from, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.Ident:
+			d.uses = append(d.uses, node.Name)
+		case *ast.BasicLit:
+			if node.Kind == token.STRING {
+				d.texts = append(d.texts, strings.Trim(node.Value, "`\""))
+			}
+		}
+		return true
+	})
+}
+
+func TestAClaimOfATestThatReadsAnotherPageIsFound(t *testing.T) {
+	tests := readTests(t)
+	for _, c := range []struct {
+		test, page string
+		want       bool
+	}{
+		{commit, "git.md", true},
+		{commit, "airgap.md", false},
+		{converted, "upgrade-and-skew.md", true}, // by way of a function and another file
+		{charts, "kcp-publisher/README.md", true},
+		{charts, "README.md", false}, // the charts' are others
+		{operators, "stolen-keys.md", false},
+	} {
+		if got := tests[c.test].names(c.page); got != c.want {
+			t.Errorf("%s reads %s: %t", c.test, c.page, got)
+		}
+	}
+}

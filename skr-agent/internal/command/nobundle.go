@@ -1,0 +1,61 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+// maxNamed bounds how many runtimes an error names.
+const maxNamed = 10
+
+// noBundle is the error for a place that has no bundle of a runtime. It says which runtimes the place has, where it can be listed.
+type noBundle struct {
+	runtime string
+	others  []string
+	cause   error
+}
+
+func (e *noBundle) Unwrap() error { return e.cause }
+
+func (e *noBundle) Error() string {
+	text := fmt.Sprintf("there is no bundle of runtime %s", e.runtime)
+	if len(e.others) == 0 {
+		return text
+	}
+	if similar := cli.DidYouMean(e.runtime, e.others); similar != "" {
+		return text + similar
+	}
+	named := strings.Join(e.others[:min(len(e.others), maxNamed)], ", ")
+	if more := len(e.others) - maxNamed; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ", only of " + named
+}
+
+// newNoBundle looks for the runtimes of a place. A registry that lists nothing, as an agent's own password allows it, leaves them out.
+func newNoBundle(ctx context.Context, place store.Store, runtime string, cause error) error {
+	e := &noBundle{runtime: runtime, cause: cause}
+	var repositories []string
+	var err error
+	if layout, ok := place.(*store.Layout); ok {
+		repositories, err = layout.Repositories()
+	} else {
+		repositories, err = store.Repositories(ctx, place)
+	}
+	if err != nil {
+		return e
+	}
+	for _, name := range repositories {
+		if id, ok := strings.CutPrefix(name, bundle.DesiredRepository("")); ok && id != runtime {
+			e.others = append(e.others, id)
+		}
+	}
+	slices.Sort(e.others)
+	return e
+}

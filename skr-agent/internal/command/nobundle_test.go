@@ -1,0 +1,39 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func TestWhereARuntimeHasNoBundleTheOthersAreNamed(t *testing.T) {
+	f := newFleet(t)
+	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release)) // for berlin
+	for runtime, want := range map[string]string{
+		"berln": "there is no bundle of runtime berln: did you mean berlin?\n",
+		"tokyo": "there is no bundle of runtime tokyo, only of berlin\n",
+	} {
+		code, output := execute("verify", f.at, "--runtime", runtime, "--trust", f.trustFile)
+		if code != cli.ExitFailed || !strings.Contains(output, want) || strings.Contains(output, "not found") {
+			t.Errorf("%s: exits with %d: %s", runtime, code, output)
+		}
+	}
+}
+
+func TestOfManyRuntimesSomeAreNamed(t *testing.T) {
+	e := &noBundle{runtime: "elsewhere", cause: store.ErrNotFound}
+	if text := e.Error(); text != "there is no bundle of runtime elsewhere" || !errors.Is(e, store.ErrNotFound) {
+		t.Errorf("where nothing can be listed: %s", text)
+	}
+	for i := range 12 {
+		e.others = append(e.others, fmt.Sprintf("runtime-%02d", i))
+	}
+	if text := e.Error(); !strings.HasSuffix(text, "runtime-09 and 2 more") || strings.Contains(text, "runtime-10") {
+		t.Errorf("got %s", text)
+	}
+}
