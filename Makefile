@@ -87,7 +87,7 @@ picture: ## the page's picture for the documentation, as the tests in a browser 
 test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes
 	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod .
 
-test-cosign: ## crane, jq and cosign, built from their modules (minutes, once), run the commands of docs/provenance.md
+test-cosign: ## crane, jq and cosign, built from their modules (minutes, once), run the commands of docs/guides/provenance.md
 	cd integration/oracle && go test -mod=mod -timeout $(TIMEOUT) ./cosign
 
 # Versions of the programs that a registry on S3 is tested with.

@@ -172,7 +172,7 @@ func TestTheLargestThatIsSealedFitsIntoABundle(t *testing.T) {
 		}
 	}
 	if n < 17_000 {
-		t.Errorf("docs/secrets.md promises 17,000 bytes, %d fit", n)
+		t.Errorf("docs/guides/secrets.md promises 17,000 bytes, %d fit", n)
 	}
 	sealed, err := fill(n).Seal(trusttest.Runtime, to)
 	if err != nil {
@@ -277,6 +277,6 @@ func TestOneSecretThatIsTooLargeCostsOnlyItself(t *testing.T) {
 	}
 	promised := Secrets{Secrets: []RuntimeSecret{of("promised", 17_000)}}
 	if fitting, err := promised.Fitting(trusttest.Runtime); err != nil || len(fitting.Secrets) != 1 {
-		t.Errorf("docs/secrets.md promises 17,000 bytes: %v", err)
+		t.Errorf("docs/guides/secrets.md promises 17,000 bytes: %v", err)
 	}
 }

@@ -9,7 +9,7 @@
 //
 // A weekly window whose end is not after its begin ends on the next day; its days are those on which it begins.
 //
-// Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/maintenance.md says where this differs.
+// Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/guides/maintenance.md says where this differs.
 package window
 
 import (

@@ -36,7 +36,7 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)
 	seen := map[string]int{}
-	for _, words := range slices.Concat(commands(t, "install.md"), commands(t, "rights.md")) {
+	for _, words := range slices.Concat(commands(t, "guides/install.md"), commands(t, "guides/rights.md")) {
 		seen[words[0]]++
 		line := strings.Join(words, " ")
 		switch words[0] {
@@ -80,7 +80,7 @@ func TestTheGuidesKeySecretIsWhatThePublisherReads(t *testing.T) {
 	output, code := fleet.Run(t.Context(), binaries.Publisher, "keys", "init", "--keys", keys)
 	require.Zero(t, code, output)
 	var taken []string
-	for _, words := range commands(t, "install.md") {
+	for _, words := range commands(t, "guides/install.md") {
 		for _, word := range words {
 			if file, ok := strings.CutPrefix(word, "--from-file=keys/"); ok {
 				taken = append(taken, file)

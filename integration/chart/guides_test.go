@@ -153,7 +153,7 @@ func (o *operator) gone(objects ...client.Object) {
 // control plane and runtime. No program runs there, which is what makes things stick.
 func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
 	o, ctx := newOperator(t), t.Context()
-	for _, block := range guideBlocks(t, "install.md") {
+	for _, block := range guideBlocks(t, "guides/install.md") {
 		if !strings.HasPrefix(block.Script, "make ") && block.Name == "" { // images, which the kind clusters' tests build, and what otherPages runs
 			o.follow(block.Script)
 		}

@@ -36,8 +36,8 @@ var runBy = map[string][]string{
 	"charts/kcp-publisher/templates/NOTES.txt": {charts},
 	"charts/skr-agent/README.md":               {charts},
 	"charts/skr-agent/templates/NOTES.txt":     {charts},
-	"docs/airgap.md":                           {export, operators, operators, "TestStockToolsMirrorAFleet"},
-	"docs/git.md":                              {commit, operators, commit, commit},
+	"docs/guides/airgap.md":                    {export, operators, operators, "TestStockToolsMirrorAFleet"},
+	"docs/guides/git.md":                       {commit, operators, commit, commit},
 	"docs/guides/chaos.md":                     {taken}, // make targets that run for minutes or hours
 	"docs/guides/disaster-recovery.md":         {"TestTheGuideOnDisasterRecoveryIsRight"},
 	"docs/guides/key-ceremonies.md":            {"TestTheGuideOnKeyCeremoniesIsRight"},
@@ -53,18 +53,18 @@ var runBy = map[string][]string{
 	"docs/guides/uninstall.md":                      {charts},
 	"docs/guides/upgrade-and-skew.md":               {charts, charts, definitions, definitions, definitions, definitions, converted, converted},
 	"docs/guides/verify-a-release.md":               {release},
-	"docs/install.md":                               {taken, charts, charts, charts, charts, charts, charts, charts}, // make images, which the tests on kind run
-	"docs/kind.md":                                  {taken},                                                         // the tests on kind themselves
-	"docs/maintenance.md":                           {operators},
-	"docs/modules.md":                               {operators},
-	"docs/notifications.md":                         {charts},
-	"docs/provenance.md":                            {"TestThePagesCommands"},
+	"docs/guides/install.md":                        {taken, charts, charts, charts, charts, charts, charts, charts}, // make images, which the tests on kind run
+	"docs/guides/kind.md":                           {taken},                                                         // the tests on kind themselves
+	"docs/guides/maintenance.md":                    {operators},
+	"docs/guides/modules.md":                        {operators},
+	"docs/guides/notifications.md":                  {charts},
+	"docs/guides/provenance.md":                     {"TestThePagesCommands"},
 	"docs/reference/kubectl.md":                     {operators},
 	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which want a machine of their own
 	"docs/reference/performance.md":                 {taken}, // the same
-	"docs/registry.md":                              {tokens, operators, tokens},
-	"docs/rights.md":                                {charts, charts, rights, charts, charts, charts},
-	"docs/rollouts.md":                              {operators},
+	"docs/guides/registry.md":                       {tokens, operators, tokens},
+	"docs/guides/rights.md":                         {charts, charts, rights, charts, charts, charts},
+	"docs/guides/rollouts.md":                       {operators},
 	"docs/runbooks/stolen-keys.md":                  {"TestTheRunbookForStolenKeysIsRight"},
 	"docs/runbooks/wrong-clocks.md":                 {operators},
 	"docs/tutorials/first-air-gap.md":               {tutorials},

@@ -55,7 +55,7 @@ func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Z
 	return z, z.Resume(ctx)
 }
 
-// StartCollectingZot is StartZot with one that copies no blobs together, as docs/registry.md asks for, and collects its garbage all the
+// StartCollectingZot is StartZot with one that copies no blobs together, as docs/guides/registry.md asks for, and collects its garbage all the
 // time: manifests without a tag, and what nothing refers to, once they have been there for some time.
 func StartCollectingZot(ctx context.Context, dir, packed string, age time.Duration) (*Zot, error) {
 	configuration, err := json.Marshal(map[string]any{"storage": map[string]any{

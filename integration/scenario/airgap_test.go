@@ -235,9 +235,9 @@ func TestARuntimeThatOnlyFilesReach(t *testing.T) {
 		if !strings.Contains(output, "agents need --mirror "+mirror) {
 			t.Fatalf("does not say what agents need:\n%s", output)
 		}
-		page := blockAfter(t, "docs/airgap.md", "Images and mirrors", "")
+		page := blockAfter(t, "docs/guides/airgap.md", "Images and mirrors", "")
 		if want := "agents need --mirror docker.io=registry.ship.example/fleet/" + bundle.ImageRepository("docker.io") + "\n"; page != want {
-			t.Errorf("docs/airgap.md shows %q, and %q would be printed", page, want)
+			t.Errorf("docs/guides/airgap.md shows %q, and %q would be printed", page, want)
 		}
 		ship.AgentFlags = []string{"--mirror", mirror}
 		ship.Agent().Stop()

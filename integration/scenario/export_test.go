@@ -23,7 +23,7 @@ var horn = map[string]string{
 		"spec:\n  moduleName: horn\n  ocmComponentName: example.org/module/horn\n  channels: [{channel: regular, version: 1.0.0}]\n",
 }
 
-// TestAnExportBringsTheImagesThatRenderingFinds makes a component in a registry and carries its runtime's bundle as docs/airgap.md does, with skr-agent
+// TestAnExportBringsTheImagesThatRenderingFinds makes a component in a registry and carries its runtime's bundle as docs/guides/airgap.md does, with skr-agent
 // as the renderer.
 func TestAnExportBringsTheImagesThatRenderingFinds(t *testing.T) {
 	besideOthers(t)
@@ -56,7 +56,7 @@ func TestAnExportBringsTheImagesThatRenderingFinds(t *testing.T) {
 	}
 	s.run("kcp-publisher keys init --keys keys && cp keys/root.json . && kcp-publisher publish --from fleet --to registry.example/fleet --components registry.example/components")
 
-	there := lines(blocksOf(t, "docs/airgap.md", 4)[0])
+	there := lines(blocksOf(t, "docs/guides/airgap.md", 4)[0])
 	s.run(there[0])
 	must(t, from.Stop())
 	if output := s.run(there[1]); !strings.Contains(output, "agents need --mirror "+from.Host()+"=") {

@@ -53,7 +53,7 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		}
 	})
 
-	page := blocksOf(t, "docs/git.md", 4)
+	page := blocksOf(t, "docs/guides/git.md", 4)
 	sh := newPlainShell(t, f.Dir, f.Binaries(), "https://git.example/kyma/fleet.git", repo.url, "~/fleet-git", repo.credentials)
 	promote := strings.TrimSpace(page[2])
 	t.Run("a branch to review tells what it would do, and does nothing", func(t *testing.T) {
@@ -61,9 +61,9 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 		sh.run(promote + " --branch scaler-1.8")
 		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
 		// The whole sample of the page, but for its first line, which has the commit.
-		_, sample, _ := strings.Cut(blockAfter(t, "docs/git.md", "What would it do?", "text"), "\n")
+		_, sample, _ := strings.Cut(blockAfter(t, "docs/guides/git.md", "What would it do?", "text"), "\n")
 		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, sample) {
-			t.Errorf("docs/git.md shows\n%s\nand this is printed:\n%s", sample, output)
+			t.Errorf("docs/guides/git.md shows\n%s\nand this is printed:\n%s", sample, output)
 		}
 		repo.git("fetch", "--quiet")
 		repo.git("checkout", "--quiet", "-b", "waves", "origin/scaler-1.8")

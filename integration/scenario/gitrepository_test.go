@@ -100,10 +100,10 @@ func (r *repository) flags() []string {
 	return []string{"--git-url", r.url, "--git-branch", "main", "--git-path", "fleet", "--git-credentials", r.credentials}
 }
 
-// pageFlags are those with which docs/git.md has a publisher follow a repository.
+// pageFlags are those with which docs/guides/git.md has a publisher follow a repository.
 func (r *repository) pageFlags() []string {
 	r.t.Helper()
-	words := wordsOf(r.t, blocksOf(r.t, "docs/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url, "/etc/git", r.credentials)
+	words := wordsOf(r.t, blocksOf(r.t, "docs/guides/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url, "/etc/git", r.credentials)
 	return words[slices.Index(words, "--git-url"):]
 }
 

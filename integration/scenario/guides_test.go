@@ -155,14 +155,14 @@ func (w *walk) rollouts() {
 	}
 	w.until(look[0], w.rollout, "RolledBack")
 	w.says(why, "1.10.0")
-	w.says(blocksOf(w.T, "docs/maintenance.md", 1)[0], "scaler")
-	policy := strings.NewReplacer("[keda]", "[scaler]").Replace(yamlOf(w.T, "docs/rollouts.md", "Promote a version in waves"))
+	w.says(blocksOf(w.T, "docs/guides/maintenance.md", 1)[0], "scaler")
+	policy := strings.NewReplacer("[keda]", "[scaler]").Replace(yamlOf(w.T, "docs/guides/rollouts.md", "Promote a version in waves"))
 	w.says("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks are the commands of docs/rollouts.md: to look, to steer by the verb, and to ask why.
+// rolloutBlocks are the commands of docs/guides/rollouts.md: to look, to steer by the verb, and to ask why.
 func (w *walk) rolloutBlocks() (look []string, steer map[string]string, why string) {
-	blocks := blocksOf(w.T, "docs/rollouts.md", 3)
+	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	steer = map[string]string{}
 	for _, line := range lines(blocks[1]) {
 		steer[strings.Fields(line)[2]] = line
@@ -188,33 +188,33 @@ func (w *walk) operations() {
 	}
 	w.says("kubectl get kyma -n kcp-system --field-selector status.runtime.id=berlin -o name", "kyma.operator.kyma-project.io/berlin")
 	must(t, w.f.Control.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"}}))
-	w.says(blocksOf(t, "docs/git.md", 4)[1], "annotated")
-	w.says(blocksOf(t, "docs/airgap.md", 4)[2], "annotated")
+	w.says(blocksOf(t, "docs/guides/git.md", 4)[1], "annotated")
+	w.says(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
 
-// carried takes a report back as docs/airgap.md does: that of a runtime that reports by itself, which the control plane has already.
+// carried takes a report back as docs/guides/airgap.md does: that of a runtime that reports by itself, which the control plane has already.
 func (w *walk) carried() {
-	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/airgap.md", 4)[1])
+	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.says(back, "tokyo", "was there already")
 }
 
 // pruned finds nothing to remove in a registry of today.
 func (w *walk) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
-	w.says(blocksOf(w.T, "docs/registry.md", 3)[1], "0 manifests (")
+	w.says(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "0 manifests (")
 }
 
 // modules makes, signs and copies a component, and pins versions in a runtime.
 func (w *walk) modules() {
 	t := w.T
-	blocks := blocksOf(t, "docs/modules.md", 3)
+	blocks := blocksOf(t, "docs/guides/modules.md", 3)
 	key, err := rsa.GenerateKey(rand.Reader, 3072)
 	must(t, err)
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	must(t, err)
 	content := filepath.Join(w.f.Dir, "mailer")
 	must(t, os.Mkdir(content, 0o700))
-	policy := strings.NewReplacer("kyma-project.io/module/*", "example.org/module/*", "kyma-module-signature", "release").Replace(yamlOf(t, "docs/modules.md", "Signatures"))
+	policy := strings.NewReplacer("kyma-project.io/module/*", "example.org/module/*", "kyma-module-signature", "release").Replace(yamlOf(t, "docs/guides/modules.md", "Signatures"))
 	for path, data := range map[string]string{
 		filepath.Join(content, "all.yaml"): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer, namespace: kyma-system}\n",
 		"release.key":                      string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),

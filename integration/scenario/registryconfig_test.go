@@ -148,11 +148,11 @@ func (e *registryExample) serves(line string) (address string) {
 	return address
 }
 
-// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/registry.md does, makes passwords and checks
+// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/guides/registry.md does, makes passwords and checks
 // them, and then follows docs/guides/registry-configurations.md, which says the same in short.
 func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
 	e := newRegistryExample(t)
-	page, inShort := blocksOf(t, "docs/registry.md", 3), blocksOf(t, "docs/guides/registry-configurations.md", 2)
+	page, inShort := blocksOf(t, "docs/guides/registry.md", 3), blocksOf(t, "docs/guides/registry-configurations.md", 2)
 	start := lines(page[0])
 	e.run(0, "keys", "init", "--keys", e.path("keys"))
 	e.shell().run(start[0])

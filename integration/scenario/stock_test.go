@@ -42,10 +42,10 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 	return block[1]
 }
 
-// TestStockToolsMirrorAFleet runs what docs/airgap.md tells to run, as it stands there.
+// TestStockToolsMirrorAFleet runs what docs/guides/airgap.md tells to run, as it stands there.
 func TestStockToolsMirrorAFleet(t *testing.T) {
 	besideOthers(t)
-	script := blockAfter(t, "docs/airgap.md", "With other tools", "sh")
+	script := blockAfter(t, "docs/guides/airgap.md", "With other tools", "sh")
 	binaries, err := fleet.Build()
 	must(t, err)
 	tool := stockTool(t)
@@ -119,7 +119,7 @@ func TestTheDocumentedSyncOfZotIsJSON(t *testing.T) {
 			}
 		}
 	}
-	must(t, json.Unmarshal([]byte(blockAfter(t, "docs/airgap.md", "With other tools", "json")), &config))
+	must(t, json.Unmarshal([]byte(blockAfter(t, "docs/guides/airgap.md", "With other tools", "json")), &config))
 	if r := config.Extensions.Sync.Registries; len(r) != 1 || len(r[0].Content) != 4 {
 		t.Errorf("got %+v", config)
 	}

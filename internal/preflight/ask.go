@@ -158,7 +158,7 @@ func Registry(check, location, what string, err error) Finding {
 	case answered && status == http.StatusUnauthorized:
 		advice = "name a docker config.json with the user and password of this program with --registry-config"
 	case answered && status == http.StatusForbidden:
-		advice = "give the user the rights that docs/registry.md lists"
+		advice = "give the user the rights that docs/guides/registry.md lists"
 	case answered:
 		advice = "look at the registry's log"
 	}

@@ -158,5 +158,5 @@ func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewSt
 	if some || rules.Incomplete {
 		return passed(check, "one may act as it, and it has rights")
 	}
-	return Warn(check, "has no rights in the cluster and in "+namespace+": no module can be installed there with it", "create it, and give it what docs/rights.md lists for its modules")
+	return Warn(check, "has no rights in the cluster and in "+namespace+": no module can be installed there with it", "create it, and give it what docs/guides/rights.md lists for its modules")
 }

@@ -1,4 +1,4 @@
-// Package cosign runs the commands of docs/provenance.md, as they stand there, on what kcp-publisher pushes to a real registry. crane,
+// Package cosign runs the commands of docs/guides/provenance.md, as they stand there, on what kcp-publisher pushes to a real registry. crane,
 // jq (gojq) and cosign are built from their Go modules, pinned in hack/cosign.
 package cosign
 
@@ -68,7 +68,7 @@ func must(t *testing.T, dir, name string, args ...string) string {
 // documented are the commands of the page's blocks, in order.
 func documented(t *testing.T, checkout string) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(checkout, "docs", "provenance.md"))
+	page, err := os.ReadFile(filepath.Join(checkout, "docs", "guides", "provenance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,9 +111,9 @@ func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 	}
 }
 
-// TestThePageOnGitShowsWhatIsPrinted holds the samples of docs/git.md that need no control plane; hashes and addresses are made alike.
+// TestThePageOnGitShowsWhatIsPrinted holds the samples of docs/guides/git.md that need no control plane; hashes and addresses are made alike.
 func TestThePageOnGitShowsWhatIsPrinted(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/git.md")
+	page, err := os.ReadFile("../../../docs/guides/git.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,10 +142,10 @@ func TestThePageOnGitShowsWhatIsPrinted(t *testing.T) {
 	for begin, output := range map[string]string{"commit ": refused.err, "promoted ": printed} {
 		sample := regexp.MustCompile("(?ms)^```\n(" + begin + ".*?)\n```$").FindStringSubmatch(string(page))
 		if sample == nil {
-			t.Fatalf("docs/git.md has no sample that begins with %q", begin)
+			t.Fatalf("docs/guides/git.md has no sample that begins with %q", begin)
 		}
 		if !strings.Contains(alike(output), alike(sample[1])) {
-			t.Errorf("docs/git.md shows\n%s\nand this is printed:\n%s", alike(sample[1]), alike(output))
+			t.Errorf("docs/guides/git.md shows\n%s\nand this is printed:\n%s", alike(sample[1]), alike(output))
 		}
 	}
 }

@@ -227,6 +227,6 @@ func drawPruned(out io.Writer, rows []pruned, planned prune.Plan, dryRun bool) {
 	t.Render()
 	fmt.Fprintln(out, planned)
 	if !dryRun && len(planned.Remove) > 0 {
-		fmt.Fprintln(out, "the bytes are freed by the registry's garbage collection: run it an hour from now, so that publishers notice before if anything is missing (docs/registry.md)")
+		fmt.Fprintln(out, "the bytes are freed by the registry's garbage collection: run it an hour from now, so that publishers notice before if anything is missing (docs/guides/registry.md)")
 	}
 }

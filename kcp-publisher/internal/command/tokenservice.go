@@ -34,7 +34,7 @@ func newTokenService(g *cli.Root) *cobra.Command {
 	f := &tokenServiceFlags{}
 	cmd := &cobra.Command{
 		Use: "token-service", Short: "issues short-lived tokens for a registry, limited to each user's rights", Args: cli.Exactly(0, "no arguments"),
-		Long: "token-service serves GET " + tokenPath + ", to which the registry's own hostname must route: see docs/registry.md.",
+		Long: "token-service serves GET " + tokenPath + ", to which the registry's own hostname must route: see docs/guides/registry.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()

@@ -207,7 +207,7 @@ var runtimeScenes = []scene{
 	}, ModuleConflict, "", "", "kyma-pull.dev/adopt"},
 	{"a missing right", func(w *world) {
 		w.says("keda", "Error", "nothing was applied: system:serviceaccount:a:b may not create pods: grant it that, or remove the objects from the module")
-	}, ModuleForbidden, "", "", "docs/rights.md"},
+	}, ModuleForbidden, "", "", "docs/guides/rights.md"},
 	{"a quota", func(w *world) { w.says("keda", "Error", `pods "x" is forbidden: exceeded quota: small`) }, ModuleApplyFailed, "", "exceeded quota", ""},
 	{"an object that the API server refuses", func(w *world) {
 		w.says("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid")
@@ -218,7 +218,7 @@ var runtimeScenes = []scene{
 	{"a kind that is not served", func(w *world) { w.says("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind") }, ModuleKindUnknown, "", "", ""},
 	{"an image that cannot be pulled", func(w *world) {
 		w.says("keda", "Error", "not ready after 10m0s: Pod keda: ImagePullBackOff: unauthorized")
-	}, ModuleImagePull, "", "unauthorized", "docs/secrets.md"},
+	}, ModuleImagePull, "", "unauthorized", "docs/guides/secrets.md"},
 	{"images that cannot be redirected", func(w *world) { w.says("keda", "Error", "annotation kyma-pull.dev/images: invalid character") }, ModuleImages, "", "", ""},
 	{"content that is not there", func(w *world) { w.says("keda", "Error", "module keda: the next version waits: fetch blob: 403") }, ModuleContentMissing, "", "", "kcp-publisher export r-1"},
 	{"a module that does not become ready", func(w *world) { w.says("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1") }, ModuleNotReadyInTime, "", "0/1", ""},

@@ -130,13 +130,13 @@ var descriptions = []Description{
 	{ModuleConflict, Failing, "objects of the module are there already, and are somebody else's",
 		"delete or rename them, or hand them over in the runtime by the annotation kyma-pull.dev/adopt that the message names"},
 	{ModuleForbidden, Failing, "the service account that installs the module lacks a right",
-		"grant it in the runtime; which rights a module needs: docs/rights.md"},
+		"grant it in the runtime; which rights a module needs: docs/guides/rights.md"},
 	{ModuleProtected, Failing, "the module has objects that no module may have, such as the agent's own",
 		"remove them from the module and release a new version"},
 	{ModuleKindUnknown, Failing, "the module has objects of a kind that the runtime does not serve",
 		"install first what brings the CustomResourceDefinition, or upgrade the runtime's Kubernetes"},
 	{ModuleImagePull, Failing, "an image of the module cannot be pulled: missing, or credentials that do not count",
-		"see the pods in the runtime: kubectl get events -A --field-selector reason=Failed; and the Secret that images are pulled with: docs/secrets.md"},
+		"see the pods in the runtime: kubectl get events -A --field-selector reason=Failed; and the Secret that images are pulled with: docs/guides/secrets.md"},
 	{ModuleImages, Failing, "the rules on where images come from could not be followed",
 		"correct the mirrors and image paths that the message names"},
 	{ModuleContentMissing, Failing, "content of the module is not in the runtime, or is damaged",
@@ -181,7 +181,7 @@ var descriptions = []Description{
 	{WatcherNotServed, Healthy, "the runtime does not watch all that the Watchers ask for",
 		"correct the Watcher that the message names"},
 	{WindowMissing, Healthy, "an upgrade requires downtime, and the schedule has no maintenance window that is long enough",
-		"give it a longer window, or let the runtime skip them: spec.skipMaintenanceWindows; docs/maintenance.md"},
+		"give it a longer window, or let the runtime skip them: spec.skipMaintenanceWindows; docs/guides/maintenance.md"},
 	{WindowAwaited, Healthy, "an upgrade requires downtime and waits for its maintenance window",
 		"wait, or let the runtime skip windows: spec.skipMaintenanceWindows"},
 	{RolloutTookBack, Healthy, "a rollout that failed or was undone gave the runtime its last good version back",
@@ -205,7 +205,7 @@ var descriptions = []Description{
 		"most runtimes that reported before are silent: that is the registry, the network or the publisher rather than the runtimes",
 		"look at the registry and the publisher first: kubectl logs -n NAMESPACE deploy/kcp-publisher"},
 	{CommitHolds, "", "nothing is published while a commit is applied in part",
-		"do what the message says; docs/git.md"},
+		"do what the message says; docs/guides/git.md"},
 }
 
 var byName = func() map[Situation]*Description {

@@ -55,7 +55,7 @@ type Leak struct {
 }
 
 func (l *Leak) Error() string {
-	return fmt.Sprintf("registry %s does not keep runtimes apart: %d requests got through that must not: see docs/registry.md", l.Location, l.Findings)
+	return fmt.Sprintf("registry %s does not keep runtimes apart: %d requests got through that must not: see docs/guides/registry.md", l.Location, l.Findings)
 }
 
 // maxAnswerBytes bounds what is read of one answer: a catalog of many names.

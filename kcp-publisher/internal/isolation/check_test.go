@@ -95,7 +95,7 @@ func (f *fixture) serve(t *testing.T, registry http.Handler, tokens http.Handler
 	f.location = f.host + "/fleet"
 }
 
-// withTokens is distribution with the token service, on one host, as docs/registry.md sets it up.
+// withTokens is distribution with the token service, on one host, as docs/guides/registry.md sets it up.
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{password: func(user string) string {
