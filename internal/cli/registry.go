@@ -102,6 +102,9 @@ func ReadRoot(path string) (trust.Root, error) {
 		return trust.Root{}, Usage(fmt.Errorf("--trust: %w", err))
 	}
 	root, err := trust.ParseRoot(data)
+	if trust.LacksSignatures(err) {
+		return trust.Root{}, fmt.Errorf("--trust %s: too few root keys signed it: name the root.json that is in force, or complete a draft with `kcp-publisher keys sign`: %w", path, err)
+	}
 	if err != nil {
 		return trust.Root{}, fmt.Errorf("--trust %s: %w", path, err)
 	}

@@ -62,7 +62,9 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 	if !missesSignatures(data, err) {
 		return nil, err
 	}
-	c.files.add(draftName(c.draft.Version()), "the next root of trust, not signed by enough yet: "+err.Error(), "until `keys sign` completes it", data, 0o644)
+	signatures, threshold := c.draft.Signed()
+	state := fmt.Sprintf("the next root of trust, not signed by enough yet: %d of at least %d signatures", signatures, threshold)
+	c.files.add(draftName(c.draft.Version()), state, "until `keys sign` completes it", data, 0o644)
 	return c.folder.Write(c.files.files)
 }
 
