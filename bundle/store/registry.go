@@ -76,6 +76,7 @@ func NewRegistries(access Access) (*Registries, error) {
 	if access.Observe != nil {
 		sender = access.Observe(limited)
 	}
+	sender = details{sender}
 	client := &auth.Client{Cache: auth.NewCache(), Client: &http.Client{
 		Transport: sender, Timeout: access.RequestTimeout, CheckRedirect: checkRedirects(access.BlobHosts),
 	}}
