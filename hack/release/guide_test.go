@@ -13,14 +13,14 @@ import (
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 )
 
-// guide returns the commands of docs/guides/verify-a-release.md: to verify a release, to copy it into a registry, and to build it again.
-func guide(t *testing.T) (verify, copyAll, rebuild string) {
+// guide returns the commands of docs/guides/verify-a-release.md: to verify a release and its provenance, to copy it into a registry, and to build it again.
+func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(read(t, "../../docs/guides", "verify-a-release.md")), -1)
-	if len(blocks) != 3 {
-		t.Fatalf("the guide has %d shell blocks, and the test runs 3", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("the guide has %d shell blocks, and the test runs 4", len(blocks))
 	}
-	return blocks[0][1], blocks[1][1], blocks[2][1]
+	return blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1]
 }
 
 // copied returns a folder with the same files.

@@ -64,7 +64,7 @@ func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 	}
 	write(t, public, "PUBLIC KEY", der)
 	dir := made(t, private)
-	verify, copyAll, rebuild := guide(t)
+	verify, provenance, copyAll, rebuild := guide(t)
 
 	t.Run("sha256sum and openssl agree", func(t *testing.T) {
 		downloaded := copied(t, dir)
@@ -72,6 +72,16 @@ func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		ran(t, downloaded, "bash", "-euo", "pipefail", "-c", verify)
+		commit := strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD"))
+		if told := ran(t, downloaded, "bash", "-euo", "pipefail", "-c", provenance); !strings.Contains(told, "Verified OK") || !strings.Contains(told, commit) {
+			t.Errorf("of the provenance it is told:\n%s", told)
+		}
+		other := strings.Replace(provenance, "openssl", "sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+"/ provenance.signed\nopenssl", 1)
+		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", other)
+		cmd.Dir = downloaded
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("a provenance of another commit is verified:\n%s", out)
+		}
 	})
 	t.Run("stock tools copy and read it", func(t *testing.T) {
 		for _, tool := range []string{"jq", "tar"} {

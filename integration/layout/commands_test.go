@@ -16,6 +16,7 @@ const taken = "TestCommandsOfThePagesAreTaken"
 // Tests that follow several pages.
 const (
 	operators   = "TestTheGuidesForOperatorsAreRight"
+	takenOver   = "TestALandscapeOfLifecycleManagerIsTakenOverBitByBit"
 	charts      = "TestTheGuidesOnInstallingAndUninstallingAreRight"
 	triedBroken = "TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady"
 	release     = "TestAReleaseIsReproducibleAndVerifiedByStockTools"
@@ -31,19 +32,17 @@ const (
 
 // runBy names for each page the tests that run its shell blocks, one for each block in their order. A single test runs all of a page.
 var runBy = map[string][]string{
-	"README.md":                                {"TestReadmeCommandsWork", taken}, // make demo, which CI runs on its own
-	"charts/kcp-publisher/README.md":           {charts},
-	"charts/kcp-publisher/templates/NOTES.txt": {charts},
-	"charts/skr-agent/README.md":               {charts},
-	"charts/skr-agent/templates/NOTES.txt":     {charts},
-	"docs/guides/airgap.md":                    {export, operators, operators, "TestStockToolsMirrorAFleet"},
-	"docs/guides/git.md":                       {commit, operators, commit, commit},
-	"docs/guides/chaos.md":                     {taken}, // make targets that run for minutes or hours
-	"docs/guides/disaster-recovery.md":         {"TestTheGuideOnDisasterRecoveryIsRight"},
-	"docs/guides/key-ceremonies.md":            {"TestTheGuideOnKeyCeremoniesIsRight"},
-	// The takeover's commands are run by TestALandscapeOfLifecycleManagerIsTakenOverBitByBit with the flags of its landscape, and not as the page has them: the page
-	// spreads over several blocks what needs a lifecycle manager beside the publisher.
-	"docs/guides/migrate-from-lifecycle-manager.md": {taken, charts, taken, taken, taken, taken},
+	"README.md":                                     {"TestReadmeCommandsWork", taken}, // make demo, which CI runs on its own
+	"charts/kcp-publisher/README.md":                {charts},
+	"charts/kcp-publisher/templates/NOTES.txt":      {charts},
+	"charts/skr-agent/README.md":                    {charts},
+	"charts/skr-agent/templates/NOTES.txt":          {charts},
+	"docs/guides/airgap.md":                         {export, operators, operators, "TestStockToolsMirrorAFleet"},
+	"docs/guides/git.md":                            {commit, operators, commit, commit},
+	"docs/guides/chaos.md":                          {taken}, // make targets that run for minutes or hours
+	"docs/guides/disaster-recovery.md":              {"TestTheGuideOnDisasterRecoveryIsRight"},
+	"docs/guides/key-ceremonies.md":                 {"TestTheGuideOnKeyCeremoniesIsRight"},
+	"docs/guides/migrate-from-lifecycle-manager.md": {takenOver, charts, takenOver, takenOver, takenOver, takenOver},
 	"docs/guides/monitoring.md":                     {charts},
 	"docs/guides/operate-a-fleet.md":                {operators},
 	"docs/guides/registry-configurations.md":        {tokens},

@@ -3,6 +3,8 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +46,15 @@ func (l landscapeOf) says(output string, all ...string) {
 			l.t.Errorf("not said: %q in\n%s", want, output)
 		}
 	}
+}
+
+// asksAsThePage runs a block of the guide on migration in the landscape, as its reader would.
+func (l landscapeOf) asksAsThePage(block int, replaced ...string) string {
+	l.t.Helper()
+	page := blocksOf(l.t, "docs/guides/migrate-from-lifecycle-manager.md", 6)
+	s := newPlainShell(l.t, l.f.Dir, l.f.Binaries(), replaced...)
+	s.env = append(s.env, "KUBECONFIG="+filepath.Join(l.f.Dir, "kcp.kubeconfig"))
+	return s.run(page[block])
 }
 
 func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deployment {
@@ -107,7 +118,8 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 	scaler, mailer := deploymentOf(t, one, "scaler-manager"), deploymentOf(t, one, "mailer")
 
 	t.Log("what would happen is said before")
-	l.says(l.asks(true, "plan"), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0", "2099-01-03T21:00:00Z",
+	must(t, os.WriteFile(filepath.Join(l.f.Dir, "policy.json"), []byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`), 0o600))
+	l.says(l.asksAsThePage(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0", "2099-01-03T21:00:00Z",
 		"in the way: Manifest "+busy.Name+" is Processing", "finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"), "finalizer operator.kyma-project.io/purge-finalizer")
 	l.asks(true, "start", "--all", "--dry-run")
 	if after := l.versions(others); !maps.Equal(after, untouched) {
@@ -116,6 +128,7 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 
 	t.Log("half is taken over, but for one that lifecycle-manager is at work on")
 	l.says(l.asks(false, "start", "-l", "landscape=first"), "Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
+	l.says(l.asksAsThePage(2), "Kyma kcp-system/one")
 	until(t, time.Minute, "it is remembered what lifecycle-manager installed", func() (bool, string) {
 		kyma, err := one.Record(ctx)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil && len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
@@ -154,12 +167,12 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 
 	t.Log("an upgrade that requires downtime waits for its window")
 	untilWaiting(t, two, "scaler", "1.7.0", in2099)
-	l.says(l.asks(true, "status", "two"), "adopt", "1/1")
+	l.says(l.asksAsThePage(3, "RUNTIME-ID", "two"), "adopt", "1/1", "runtime two is ")
 
 	t.Run("one is given back", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		kept := deploymentOf(t, two, "scaler-manager")
-		l.says(l.asks(true, "abort", "two"), "Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again", "Kyma kcp-system/two is lifecycle-manager's again")
+		l.says(l.asksAsThePage(4, "abort one", "abort two"), "Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again", "Kyma kcp-system/two is lifecycle-manager's again")
 		record, err := two.Record(ctx)
 		must(t, err)
 		for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
@@ -180,7 +193,7 @@ func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
-		l.says(l.asks(true, "finish", "one"), "in the runtime, Service kyma-system/skr-webhook is removed", "in the runtime, PriorityClass skr-webhook-priority is removed",
+		l.says(l.asksAsThePage(5), "in the runtime, Service kyma-system/skr-webhook is removed", "in the runtime, PriorityClass skr-webhook-priority is removed",
 			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)
