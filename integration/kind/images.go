@@ -96,7 +96,7 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	if _, err := run(ctx, exec.CommandContext(ctx, p.program(tag, "images"), args...)); err != nil {
 		return fmt.Errorf("make images: %w", err)
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // and not the links to them
 	if err != nil {
 		return err
 	}
