@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -80,7 +81,11 @@ func TestAgentAndModuleThatAreEvictedComeBackAndGoOn(t *testing.T) {
 		var pods corev1.PodList
 		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{name: value}))
 		for _, p := range pods.Items {
-			must(t, client.IgnoreNotFound(evict(ctx, r.API, p.Namespace, p.Name)))
+			// As kubectl drain does, until the control plane has seen that a pod which has just come back is well.
+			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" may be evicted", func() (bool, string) {
+				err := evict(ctx, r.API, p.Namespace, p.Name)
+				return client.IgnoreNotFound(err) == nil, fmt.Sprint(err)
+			}))
 			evicted++
 		}
 	}
